@@ -23,8 +23,8 @@ from captures.exchanges.columns import COLUMNS, ExchangeColumns
 from captures.meaning import groups_in, members_in, topics_in
 from captures.meaning.payload import record_fields, tally
 from dissectors.apis import api
+from dissectors.message_version import MessageVersion
 from dissectors.projection import Projection
-from dissectors.versioned import Versioned
 
 ROUNDS = 15
 FILLS = 3
@@ -38,14 +38,14 @@ TOPICS = (
 )  # fmt: skip
 
 
-def _message(key: int, side: str, version: int) -> Versioned:
+def _message(key: int, side: str, version: int) -> MessageVersion:
     known = api(key)
     assert known is not None
-    layout: Versioned = getattr(known, side)[version]
+    layout: MessageVersion = getattr(known, side)[version]
     return layout
 
 
-def messages(topics: int, partitions: int) -> Iterable[tuple[str, Versioned, bytes]]:
+def messages(topics: int, partitions: int) -> Iterable[tuple[str, MessageVersion, bytes]]:
     """Return Produce and Fetch with so many topics and partitions of each, with a kilobyte of records in each."""
     names = [f"orders-{number}" for number in range(topics)]
     indexes = range(partitions)
@@ -95,7 +95,7 @@ def decoding() -> Iterator[dict[str, Any]]:
 
 def _full_decode(capture: Capture) -> None:
     """Decode everything, and take from it what the columns hold."""
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     names = reader.knowledge.topic_name
     for exchange in reader:
         for side in ("request", "response"):

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.outcome import Aim, for_programs
 from captures.exchanges import ExchangeTable, Flag
-from captures.exchanges.columns import NO_VALUE, Column, ExchangeColumns, Ragged
+from captures.exchanges.columns import NO_VALUE, Column, ExchangeColumns, RaggedArray
 from captures.filters import Context, Filter, GroupInference, TableColumns, compile_filter
 
 ROWS = 1_000_000
@@ -106,7 +106,9 @@ class Messages(ExchangeColumns):
             "throttle_time_ms": random.choice([NO_VALUE, 0, 0, 0, 150], ROWS),
             "topics": topics,
             "partition_topics": pairs,
-            "partitions": Ragged(random.integers(0, 24, len(pairs.values)).astype(np.int32), pairs.offsets),
+            "partitions": RaggedArray(
+                random.integers(0, 24, len(pairs.values)).astype(np.int32), pairs.offsets
+            ),
             "groups": _ragged(random, random.random(ROWS) < 0.2, 60),
             "members": _ragged(random, random.random(ROWS) < 0.2, 20_000),
             "replica_id": np.full(ROWS, NO_VALUE),
@@ -135,9 +137,9 @@ class Messages(ExchangeColumns):
 
 def _ragged(
     random: np.random.Generator, counts: np.ndarray, values: int, dtype: type[np.generic] = np.int32
-) -> Ragged:
+) -> RaggedArray:
     offsets = np.concatenate(([0], np.cumsum(counts)))
-    return Ragged(random.integers(0, values, int(offsets[-1])).astype(dtype), offsets)
+    return RaggedArray(random.integers(0, values, int(offsets[-1])).astype(dtype), offsets)
 
 
 def endpoints(connection: int) -> tuple[str, str]:

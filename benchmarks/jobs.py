@@ -26,13 +26,14 @@ from benchmarks import traffic
 from benchmarks.messages import samples
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from dissectors.conversation import Conversation, Side
-from dissectors.records import Batch, Record, batches, build_batch, columns
+from dissectors.records import Batch, Record
 from kproxy.proxy.brokers import Brokers, Ports
 from kproxy.proxy.plane import Plane
 from kproxy.proxy.reports import Reports
 from kproxy.proxy.session import Session
-from kproxy.proxy.settings import Recorded, Settings
+from kproxy.proxy.settings import RecordingOptions, Settings
 from kproxy.proxy.verdicts import Peers
+from tests.batches import batches, build_batch
 from tests.kproxy.frames import request_frame, response_frame
 
 METADATA, FIND_COORDINATOR = 3, 10
@@ -167,7 +168,7 @@ def _rows(size: int) -> Prepared:
     names = tuple(TABLES)
 
     def run() -> object:
-        reader = ExchangeReader(capture, annotate=False, gist=False)
+        reader = ExchangeReader(capture, annotate=False, summary=False)
         topics = reader.knowledge.topic_name
         rows = ExchangeTables(names, names=topics, run=0)
         all_of_it = WholeTables(capture, topics, names, run=0)
@@ -189,7 +190,7 @@ def _diagnosed(size: int) -> Prepared:
     capture = whole(captured("mixed", size))
 
     def run() -> object:
-        reader = ExchangeReader(capture, annotate=False, gist=False)
+        reader = ExchangeReader(capture, annotate=False, summary=False)
         diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
         for exchange in reader.several(range(len(reader))):
             diagnosis.add(exchange)
@@ -352,7 +353,7 @@ def forwarding(*, recorded: bool = False, rewrites: bool = True) -> Iterator[Ses
 
     async def made() -> Plane:
         mode = "rewrite" if rewrites else "passthrough"
-        tee = Recorded(on=recorded, queue=1 << 23)
+        tee = RecordingOptions(on=recorded, queue=1 << 23)
         return Plane(Settings(run_folder="run", mode=mode, recorded=tee), Reports(nowhere))
 
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -480,7 +481,6 @@ JOBS = (
     Job("messages traced", "message", _traced),
     Job("records", "record", partial(_records, Batch.records, _RECORDS * 2 // 5)),
     Job("records of large batches", "record", _large_batches),
-    Job("records as columns", "record", partial(_records, columns, _RECORDS)),
     Job("frame in pieces", "piece", _assembled),
     Job("frame in pieces, captured", "piece", _pieces_captured),
     Job("proxy", "exchange", partial(_frames, _talk)),

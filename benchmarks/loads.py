@@ -29,8 +29,9 @@ from dissectors.headers import (
     request_header_version,
     response_header_version,
 )
-from dissectors.records import Record, build_batch
+from dissectors.records import Record
 from dissectors.wire import UNKNOWN_TAGS
+from tests.batches import build_batch
 from tests.lanes.tools import CannotRun, free_ports, listens, need, run, wait_for
 
 _SOURCES = Path(__file__).parent / "load"

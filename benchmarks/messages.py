@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from dissectors import apis, wire
-from dissectors.versioned import Versioned
+from dissectors.message_version import MessageVersion
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Sample:
     name: str
     key: int
     kind: str
-    layout: Versioned
+    layout: MessageVersion
     data: bytes
 
 
@@ -142,6 +142,6 @@ def samples() -> list[Sample]:
     made = []
     for name, version, kind, value in _SHAPES:
         key = apis.keys_by_name()[name.lower()]
-        layout: Versioned = getattr(apis.api(key), kind)[version]
+        layout: MessageVersion = getattr(apis.api(key), kind)[version]
         made.append(Sample(f"{name} v{version}", key, kind, layout, layout.build(value(Random(name)))))
     return made

@@ -32,7 +32,7 @@ class Question(NamedTuple):
 
 QUESTIONS = {
     "clients": Question(("clients", "--json"), 3),
-    "clients --config": Question(("clients", "--config", "--json"), 3),
+    "clients --config": Question(("clients", "--settings", "--json"), 3),
     "follow a producer": Question(("follow", "app-0", "--json"), 3),
     "follow a consumer": Question(("follow", "app-1", "--json"), 3),
     "journey of a topic": Question(("journey", "--topic", "orders-0", "--json"), 6),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from captures.ranges.edges import Edges, Pair, pack, unpack
 from captures.ranges.jobs import Input
 from captures.ranges.plan import Range, make_plan
-from captures.ranges.reading import in_buckets, packets_between
-from captures.ranges.stitching import Stitcher
+from captures.ranges.range_reader import in_buckets, packets_between
+from captures.ranges.stitcher import Stitcher
 
 if TYPE_CHECKING:
     import pyarrow as pa

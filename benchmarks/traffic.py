@@ -24,7 +24,8 @@ from captures.packets.pcap import FILE_HEADER, PcapFormat, is_pcap
 from captures.packets.table import PADDING
 from captures.packets.walk import view
 from dissectors.apis import api
-from dissectors.records import Record, build_batch
+from dissectors.records import Record
+from tests.batches import build_batch
 
 BROKER = "10.0.0.9:9092"
 PRODUCE, FETCH, METADATA, OFFSET_COMMIT, HEARTBEAT = 0, 1, 3, 8, 12

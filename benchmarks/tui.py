@@ -40,10 +40,10 @@ from benchmarks import traffic
 from benchmarks.outcome import Aim, for_programs
 from captures.exchanges import open_capture
 from captures.filters import compile_filter
+from kproxy.session import Session
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.main.screen import MainScreen
 from kproxy.tui.run import settled
-from kproxy.tui.session import Session
 from kproxy.tui.settings import Settings
 from kproxy.tui.widgets.exchange_list import ExchangeList
 
@@ -297,7 +297,7 @@ async def _peer(path: str) -> Figures:
     async with app.run_test(size=SIZE):
         table: DataTable[str] = DataTable()
         await app.mount(table)
-        table.add_columns("#", "time", "ms", "client", "broker", "api", "gist", "state")
+        table.add_columns("#", "time", "ms", "client", "broker", "api", "summary", "state")
         began = time.perf_counter()
         for each in filter(None, rows):
             table.add_row(

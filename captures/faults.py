@@ -1,12 +1,12 @@
 """Errors of this program that something in a capture brought out: contained where they come up, counted, and told.
 
 Bytes come from strangers, and some of them will meet a fault of ours. That is no reason to lose what all others say:
-what failed is left out, everything else goes on, and the user is told which exchange it was, what was being done, and
-what to report. Whoever does one thing after the other (exchange by exchange, rule by rule, row by row) contains each
-with one of three:
+what failed is left out, everything else continues, and the user learns which exchange it was, what was being done, and
+what to report. Code that works step by step (exchange by exchange, rule by rule, row by row) contains each with one of
+three:
 
 * :meth:`Faults.note` in an ``except Exception``, in the innermost loops: where nothing fails, ``try`` costs nothing;
-* :meth:`Faults.guarded`, a function that fails for nobody;
+* :meth:`Faults.guarded`, a function that never fails;
 * :meth:`Faults.made`, for what is made once, with something that takes its place.
 
 Not contained is what ends the whole for a reason of its own: a file or pipe that fails, a reader that has gone away, a
@@ -29,12 +29,12 @@ from dissectors.printable import printable
 ENDING = (CaptureError, OSError)
 """Errors that are no faults, and end what is done."""
 TOLD = 5
-"""Faults that are told one by one; of further ones it is told how many they are."""
+"""Faults that are listed one by one; further ones are only counted."""
 
 _KEPT = 50
 _GROWN = 10
 _REMEMBERED = 2_000
-"""Faults that are told apart from the same ones when they come up again, as exchanges are looked at more than once."""
+"""Faults that are recognised when they recur, because exchanges are inspected more than once."""
 _OF_TIMES = frozenset({errno.EOVERFLOW, errno.ERANGE, errno.EINVAL})
 """What the C library says of times that no calendar has."""
 _LONGEST = 160
@@ -136,7 +136,7 @@ class Faults:
             except Exception as error:
                 self.note(error, doing, number)
                 return
-            # not what becomes of it: that is for whoever it is handed to
+            # not what becomes of it: that is up to the receiver
             yield item
 
     def merge(self, other: Faults) -> None:
@@ -163,18 +163,18 @@ class Faults:
         return self._by_doing[doing]
 
     def lines(self) -> list[str]:
-        """Return what users are told of all of them."""
+        """Return the lines that users see about all of them."""
         return _lines(self.first[:TOLD], self.count)
 
     def log(self) -> None:
-        """Tell them where there is nobody else to be told, such as in the task of a cluster: as warnings in its log."""
+        """Log them as warnings where no user would see them, such as in a task on a cluster."""
         for line in self.lines():
             logging.getLogger(__name__).warning("%s", line)
 
     def news(self) -> list[str]:
         """Return the same of those that came up since this was asked before.
 
-        Where they are many, further ones are told when they have become ten times as many: strangers can bring them
+        If there are many, further ones are reported when there are ten times as many: untrusted input can trigger them
         out, and shall not fill the screen with them.
         """
         if self._told >= _KEPT and self.count < _GROWN * self._told:

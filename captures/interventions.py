@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from captures.json_objects import OrNull
 from dissectors.masks import Masks
+from dissectors.sides import End
 
 PREFIX = "kproxy: "
 
@@ -30,7 +32,7 @@ class Change(msgspec.Struct, frozen=True):
 
     :ivar path: field path in the body, ``brokers[0].host``
     :ivar sent: what was sent to kproxy
-    :ivar got: what went on in its place
+    :ivar got: what continued in its place
     """
 
     path: str
@@ -51,8 +53,13 @@ class Intervention(msgspec.Struct, omit_defaults=True, frozen=True):
     :ivar held_ns: how long it was held
     :ivar released_by: ``user``, ``timeout``, ``edited``, ``killed``, ``detached`` or empty
     :ivar answered: this response was made by kproxy, the broker never saw the request
-    :ivar not_forwarded: this request was not sent on
+    :ivar not_forwarded: this message was not sent on
     :ivar unlisted: how many more values were replaced than ``changed`` lists
+    :ivar delayed_ns: how long it stayed in kproxy before it continued, whatever it waited for: a hold, a delay, a
+        bandwidth, or a frame before it on its connection
+    :ivar altered: a rule or a user changed its bytes, so that the other side got something else than was sent.
+        Addresses and versions that kproxy rewrites for its own sake alter nothing
+    :ivar ended: what a rule or a user did to the connection then: ``closed``, ``reset``, ``swallowed`` or empty
     """
 
     changed: tuple[Change, ...] = ()
@@ -63,10 +70,19 @@ class Intervention(msgspec.Struct, omit_defaults=True, frozen=True):
     answered: bool = False
     not_forwarded: bool = False
     unlisted: int = 0
+    delayed_ns: int = 0
+    altered: bool = False
+    ended: str = ""
+
+    @property
+    def intervenes(self) -> bool:
+        """Whether it changed what client or broker met with, which rewritten addresses do not."""
+        acted = self.rule or self.was_held or self.delayed_ns or self.answered or self.not_forwarded
+        return bool(acted or self.altered or self.ended)
 
     @property
     def was_held(self) -> bool:
-        """Whether it waited for somebody."""
+        """Whether it was held."""
         return bool(self.held_ns or self.released_by)
 
     def without_values(self) -> Intervention:
@@ -112,68 +128,141 @@ class Interventions(NamedTuple):
         return sum(held) if held else None
 
     @property
+    def intervene(self) -> bool:
+        """Whether kproxy did more than to rewrite addresses: what came of it does not show how the cluster works."""
+        return bool(self) and any(each.intervenes for each in self.request + self.response)
+
+    @property
+    def request_delay_ns(self) -> int:
+        """How long the request stayed in kproxy, which is part of the time until its response came."""
+        return sum(each.delayed_ns for each in self.request)
+
+    @property
+    def delay_ns(self) -> int | None:
+        """How long request and response stayed in kproxy together, None if they continued at once."""
+        return sum(each.delayed_ns for each in self.request + self.response) or None
+
+    @property
     def answered(self) -> bool:
-        """Whether kproxy answered in the place of the broker."""
+        """Whether kproxy answered instead of the broker."""
         return any(each.answered for each in self.request + self.response)
+
+    @property
+    def made_errors(self) -> bool:
+        """Whether errors in the response are of kproxy's making: it answered itself, or altered the request."""
+        return self.answered or any(each.altered for each in self.request)
+
+    @property
+    def ended(self) -> str:
+        """What was done to the connection, empty if nothing was."""
+        return next((each.ended for each in self.request + self.response if each.ended), "")
 
     @property
     def not_forwarded(self) -> bool:
         """Whether the request was not sent on."""
-        return any(each.not_forwarded for each in self.request + self.response)
+        return any(each.not_forwarded for each in self.request)
+
+    @property
+    def kinds(self) -> list[str]:
+        """Those of :data:`KINDS` that hold."""
+        both = self.request + self.response
+        held = (
+            any(each.delayed_ns for each in both),
+            any(each.was_held for each in both),
+            any(each.altered for each in both),
+            self.answered,
+            self.not_forwarded,
+            bool(self.ended),
+        )
+        return [name for name, holds in zip(KINDS, held, strict=True) if holds]
 
     @property
     def flags(self) -> list[str]:
         """Those of :data:`FLAGS` that hold."""
-        held = (self.changed, bool(self.faults), self.held_ns is not None, self.answered, self.not_forwarded)
+        held = (
+            self.changed,
+            bool(self.faults),
+            self.held_ns is not None,
+            self.answered,
+            self.not_forwarded,
+            self.intervene,
+        )
         return [name for name, holds in zip(FLAGS, held, strict=True) if holds]
 
-    def to_json(self, masked: Collection[str] = ()) -> dict[str, Any] | None:
-        """Return the documented shape (``docs/json.md``), None if nothing was done.
+    def shown(self, masked: Collection[str] = ()) -> ShownInterventions | None:
+        """Return what there is to be shown, None if nothing was done.
 
         :param masked: field paths, with their side, of values that must not be shown
         """
         if not self:
             return None
-        return {
-            "request": _side_to_json("request", self.request, masked),
-            "response": _side_to_json("response", self.response, masked),
-        }
+        return ShownInterventions(
+            _shown("request", self.request, masked), _shown("response", self.response, masked)
+        )
 
 
 UNTOUCHED = Interventions()
 
-FLAGS = ("changed", "fault", "held", "answered_by_kproxy", "not_forwarded")
+KINDS = ("delayed", "held", "altered", "answered", "not_forwarded", "ended")
+"""How kproxy may intervene in an exchange, several at once."""
+
+FLAGS = ("changed", "fault", "held", "answered_by_kproxy", "not_forwarded", "intervened")
 """What may have been done to an exchange, by the names of ``flags`` in ``docs/json.md``."""
 
 
-def _side_to_json(
-    side: str, done: tuple[Intervention, ...], masked: Collection[str]
-) -> dict[str, Any] | None:
+class Fault(NamedTuple):
+    """A fault rule as written, and what it did."""
+
+    rule: str
+    action: str
+
+
+class MessageInterventions(NamedTuple):
+    """All that was done to one message."""
+
+    changed: list[Change]
+    unlisted: int
+    faults: list[Fault]
+    held_ns: int
+    released_by: OrNull[str]
+    answered: bool
+    not_forwarded: bool
+    delayed_ns: int
+    altered: bool
+    ended: OrNull[str]
+
+
+class ShownInterventions(NamedTuple):
+    """What was done to an exchange, without secrets."""
+
+    request: MessageInterventions | None
+    response: MessageInterventions | None
+
+
+def _shown(side: str, done: tuple[Intervention, ...], masked: Collection[str]) -> MessageInterventions | None:
     if not done:
         return None
     masks = Masks(masked)
-    changes = [
-        change.masked() if masks.covers(f"{side}.{change.path}") else change
-        for each in done
-        for change in each.changed
-    ]
-    return {
-        "changed": [{"path": path, "sent": sent, "got": got} for path, sent, got in map(_fields, changes)],
-        "unlisted": sum(each.unlisted for each in done),
-        "faults": [{"rule": each.rule, "action": each.action} for each in done if each.rule or each.action],
-        "held_ns": sum(each.held_ns for each in done),
-        "released_by": next((each.released_by for each in done if each.released_by), None),
-        "answered": any(each.answered for each in done),
-        "not_forwarded": any(each.not_forwarded for each in done),
-    }
-
-
-def _fields(change: Change) -> tuple[str, Any, Any]:
-    return change.path, change.sent, change.got
+    return MessageInterventions(
+        [
+            change.masked() if masks.covers(f"{side}.{change.path}") else change
+            for each in done
+            for change in each.changed
+        ],
+        sum(each.unlisted for each in done),
+        [Fault(each.rule, each.action) for each in done if each.rule or each.action],
+        sum(each.held_ns for each in done),
+        next((each.released_by for each in done if each.released_by), ""),
+        any(each.answered for each in done),
+        any(each.not_forwarded for each in done),
+        sum(each.delayed_ns for each in done),
+        any(each.altered for each in done),
+        next((each.ended for each in done if each.ended), ""),
+    )
 
 
 class TcpSample(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
-    """What the kernel told of one side of a connection at one moment (tcp(7), ``TCP_INFO``).
+    """The kernel's statistics of one side of a connection at one moment (tcp(7), ``TCP_INFO``).
 
     :ivar side: ``client`` or ``broker``: whose end of the proxy's connections this is
     :ivar rtt_us: smoothed round trip time in microseconds
@@ -182,12 +271,12 @@ class TcpSample(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     :ivar unacked: segments that were sent and not acknowledged yet
     :ivar unacked_bytes: bytes that were written and not acknowledged yet, whether sent or not
     :ivar lost: segments taken to be lost
-    :ivar snd_wnd: bytes that the other end has room for; None where the kernel does not tell
+    :ivar snd_wnd: bytes that the other end has room for; None where the kernel does not say
     :ivar rcv_space: bytes that this end has room for
     :ivar state: of the connection, ``established``
     """
 
-    side: Literal["client", "broker"]
+    side: End
     rtt_us: int = 0
     rtt_var_us: int = 0
     retransmits: int = 0
@@ -232,7 +321,7 @@ def from_comment(line: str) -> Intervention | None:
 
 
 def told_by(line: str) -> Intervention | TcpSample | None:
-    """Return what a line of a packet comment tells, None if it is somebody's own text."""
+    """Return the contents of a line of a packet comment, None if it is a user's text."""
     if not line.startswith(PREFIX + "{"):
         return None
     try:

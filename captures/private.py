@@ -2,7 +2,7 @@
 
 Recordings contain passwords, tokens and the records themselves. What writes them while they come in, and key logs,
 opens its files here: mode 0600 whatever the umask is, an existing file is made so, and a symbolic link is not followed,
-since whoever may write to the folder chooses where it leads.
+since any user who may write to the folder chooses where it leads.
 """
 
 from __future__ import annotations

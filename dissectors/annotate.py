@@ -11,27 +11,24 @@ Which fields of a message need anything is worked out once per layout (a *plan*)
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dissectors import embedded, wire
 from dissectors.apis import api_name
 from dissectors.budget import Budget, limit_of, of_message
-from dissectors.domains import ERROR_CODE, Domain, FlagDomain, feature_level_name
+from dissectors.domains import Domain, feature_level_name
 from dissectors.embedded.secrets import SECRET_CONTENTS, SENSITIVITY, api_may_hold_secrets, secret_config
+from dissectors.entities import TOPIC_FIELDS, topic_fields
 from dissectors.frames import Body, Problem
-from dissectors.knowledge import Knowledge
 from dissectors.masks import UNDECODED
 from dissectors.record_values import Notes, RecordValues
-from dissectors.walks import Action, Inside, Plan, Walk, compiled
-
-Side = Literal["request", "response"]
+from dissectors.session_context import SessionContext
+from dissectors.sides import Side
+from dissectors.visitor import Action, Inside, Plan, TopicOf, Visitor, compiled, domain_name, plan_of
 
 _KEY_AND_VERSION = struct.Struct(">hh")
-
-# what names the topic of a struct, and all that is inside
-_TOPIC_FIELDS = frozenset({"topic", "name", "topic_id", "topic_name"})
 
 
 @dataclass(slots=True)
@@ -50,7 +47,7 @@ class Annotations:
 
 @dataclass(slots=True)
 class _Scope:
-    """Where the walk is: everything a step may need besides its value."""
+    """Where the visitor is: everything a step may need besides its value."""
 
     out: Annotations
     decoded: dict[str, Any]
@@ -69,7 +66,7 @@ class _Scope:
 
 
 class Annotator:
-    """Annotates the bodies of exchanges, one after the other, in capture order.
+    """Annotates the bodies of exchanges, one after another, in capture order.
 
     :param knowledge: facts from earlier exchanges; the caller shows it every exchange
     :param show_secrets: leave passwords, tokens and keys readable
@@ -78,7 +75,7 @@ class Annotator:
 
     def __init__(
         self,
-        knowledge: Knowledge,
+        knowledge: SessionContext,
         *,
         show_secrets: bool = False,
         payload: Literal["full", "preview", "none"] = "full",
@@ -86,7 +83,7 @@ class Annotator:
         self.knowledge = knowledge
         self.show_secrets = show_secrets
         self.records = RecordValues(payload, show_secrets=show_secrets)
-        self._walks: dict[tuple[int, int | None, Side], Walk | None] = {}
+        self._visitors: dict[tuple[int, int | None, Side], Visitor | None] = {}
 
     def annotate(
         self,
@@ -100,13 +97,13 @@ class Annotator:
     ) -> None:
         """Make ``body.value`` ready to be shown, in place, and add to ``out``.
 
-        :param connection: key by which :class:`Knowledge` knows the connection
+        :param connection: key by which :class:`SessionContext` knows the connection
         :param request: the decoded request, where ``body`` is its response
         :param budget: of the message that ``body`` is inside of; None: it has its own
         """
-        walk, value = self._walk_of(body, side), body.value
-        if walk is not None and value is not None:
-            walk(value, _Scope(out, out.decoded, side, connection, request or value, value, budget))
+        visit, value = self._visitor_of(body, side), body.value
+        if visit is not None and value is not None:
+            visit(value, _Scope(out, out.decoded, side, connection, request or value, value, budget))
         if not self.show_secrets and api_may_hold_secrets(body.key, response=side == "response"):
             _mask_unknown(body, side, out)
 
@@ -126,58 +123,32 @@ class Annotator:
         return {"token": None}
 
     # ------------------------------------------------------------ plans
-    def _walk_of(self, body: Body, side: Side) -> Walk | None:
+    def _visitor_of(self, body: Body, side: Side) -> Visitor | None:
         read_as = body.key, body.version, side
-        if read_as not in self._walks:
+        if read_as not in self._visitors:
             message = body.message(response=side == "response")
-            self._walks[read_as] = None if message is None else compiled(self._plan(message.struct), side)
-        return self._walks[read_as]
+            self._visitors[read_as] = (
+                None
+                if message is None
+                else compiled(plan_of(message.struct, self._choose, self._topic_in), side)
+            )
+        return self._visitors[read_as]
 
-    def _plan(self, struct: wire.Struct) -> Plan:
-        errors: list[str] = []
-        named: list[tuple[str, Mapping[Any, str]]] = []
-        steps: list[tuple[str, Action | Inside]] = []
-        for member in [*struct.members, *(struct.tagged or {}).values()]:
-            domain = member.field.type.domain
-            if isinstance(member.con, wire.Fixed) and domain is not None:
-                if domain is ERROR_CODE:
-                    errors.append(member.name)
-                    continue
-                if not isinstance(domain, FlagDomain):
-                    named.append((member.name, domain.values))
-                    continue
-            flagged = any(other.name == SENSITIVITY for other in struct.members)
-            step = self._step(member, flagged=flagged)
-            if step is not None:
-                steps.append((member.name, step))
-        return Plan(tuple(errors), tuple(named), tuple(steps), struct.tagged is not None)
-
-    def _step(self, member: wire.Member, *, flagged: bool) -> Action | Inside | None:
+    def _choose(self, member: wire.Member, struct: wire.Struct) -> Action | None:
         con, type_ = member.con, member.field.type
-        if isinstance(con, wire.NullableStruct):
-            con = con.struct
-        if isinstance(con, wire.Struct):
-            plan = self._plan(con)
-            return Inside(plan, many=False) if plan else None
         if isinstance(con, wire.Array):
             element = getattr(type_, "element", type_)
-            if isinstance(con.element, wire.Struct):
-                return self._each(con.element)
             return self._each_leaf(element.content, element.domain or type_.domain)
         if isinstance(con, wire.Records):
             return self._records
         if type_.domain is not None:
-            return _domain_name(type_.domain)
+            return domain_name(type_.domain)
+        flagged = any(other.name == SENSITIVITY for other in struct.members)
         return self._content(type_.content, secret=type_.is_secret, flagged=flagged)
 
-    def _each(self, struct: wire.Struct) -> Inside | None:
-        plan = self._plan(struct)
-        if not plan:
-            return None
-        topical = not _TOPIC_FIELDS.isdisjoint(member.name for member in struct.members)
-        return Inside(
-            plan, many=True, topic_of=self._topic_of if topical and self._has_records(plan) else None
-        )
+    def _topic_in(self, struct: wire.Struct, plan: Plan) -> TopicOf | None:
+        topical = topic_fields(struct) or any(member.name == "topic_id" for member in struct.members)
+        return self._topic_of if topical and self._has_records(plan) else None
 
     def _has_records(self, plan: Plan) -> bool:
         return any(
@@ -205,7 +176,7 @@ class Annotator:
                 return self._embedded(content, secret=secret)
 
     def _topic_of(self, item: dict[str, Any]) -> str | None:
-        name = item.get("topic") or item.get("topic_name") or item.get("name")
+        name: Any = next((item[field] for field in TOPIC_FIELDS if item.get(field)), None)
         if not name and "topic_id" in item:
             name = self.knowledge.topic_name(item["topic_id"])
         return name if isinstance(name, str) else None
@@ -214,7 +185,7 @@ class Annotator:
         if content == "topic_id":
             one: Action = self._topic_id
         elif domain is not None:
-            one = _domain_name(domain)
+            one = domain_name(domain)
         else:
             return None
 
@@ -343,16 +314,6 @@ def _enveloped(data: Any) -> tuple[int | None, int | None]:
         key, version = _KEY_AND_VERSION.unpack_from(data)
         return key, version
     return None, None
-
-
-def _domain_name(domain: Domain) -> Action:
-    def name(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
-        found = domain.name_of(value)
-        if found is not None:
-            scope.out.decoded[path] = found
-        return value
-
-    return name
 
 
 def _api_name(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:

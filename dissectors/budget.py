@@ -1,4 +1,4 @@
-"""What foreign bytes may cost: every limit by its name, and what is left of it for one piece of work.
+"""What untrusted bytes may cost: every limit by its name, and what is left of it for one piece of work.
 
 Rules of this file:
 
@@ -122,7 +122,7 @@ LIMITS: Mapping[str, Limit] = {
             1_000,
             "objects",
             "process",
-            "brokers and controllers behind a live proxy; clients are told of more, at an address where nobody listens",
+            "brokers and controllers behind a live proxy; clients get others at an address on which nothing listens",
         ),
         Limit(
             "addresses",
@@ -221,6 +221,14 @@ LIMITS: Mapping[str, Limit] = {
             "packets of one direction that wait behind bytes that are missing; those are given up then",
         ),
         Limit(
+            "waiting_packets_in_all",
+            1_000_000,
+            "objects",
+            "process",
+            "packets of the capture, of any connection, that may come while one waits behind bytes that are missing;"
+            " those are given up then, so that no more packets wait in all directions together",
+        ),
+        Limit(
             "frame_bytes",
             100 * MIB,
             "bytes",
@@ -306,7 +314,7 @@ LIMITS: Mapping[str, Limit] = {
 
 
 class LimitSettingError(ValueError):
-    """There is no such limit, or its value is no number."""
+    """There is no such limit, or its value is not a number."""
 
 
 class LimitReached(DecodeError):  # noqa: N818  # says what happened, reads well at the raise
@@ -439,7 +447,7 @@ def from_environment() -> dict[str, int]:
 
 
 def _at_import() -> dict[str, int]:
-    """As :func:`from_environment`; whoever imports this cannot be told what is wrong, so defaults hold then."""
+    """As :func:`from_environment`, but for imports, which cannot report errors: defaults apply instead."""
     try:
         return from_environment()
     except LimitSettingError:

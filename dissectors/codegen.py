@@ -1,11 +1,14 @@
 """Decoders generated from declarations: one flat Python function per wire type, ``decode(buf, pos) -> value, pos``.
 
+A decoder reads everything, or chosen fields (:mod:`dissectors.projection`): members that are
+:class:`~dissectors.wire.SkippedType` are skipped, by their length or by an addition, without slicing anything.
+
 How the code is made fast:
 
-* Neighbouring fixed-width fields are read by one ``struct.unpack_from`` (a *run*); the length byte of a compact
-  field that follows them belongs to the run too.
-* Lengths below 128 are handled in place, for opaque bytes those of two varint bytes too; longer ones by a helper.
-* Arrays of numbers are one ``unpack_from``; arrays of structs try :class:`~dissectors.shapes.ShapedArray` first.
+* Neighbouring fixed-width fields are read by one ``struct.unpack_from`` (a *run*), with those that are skipped; the
+  length byte of a compact field that follows them belongs to the run too.
+* Compact lengths of one and two varint bytes are handled in place, longer ones by a helper.
+* Arrays of numbers are one ``unpack_from``.
 * The position is advanced only when something of variable length has been met.
 * An array of structs is first taken for empty, as most are: one read takes in the fixed-width fields before and
   after it. If it is not empty, those after it are read again.
@@ -22,15 +25,14 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
 from dissectors import wire
 from dissectors.budget import Budget, of_message
 from dissectors.errors import DecodeError
-from dissectors.shapes import LEAST, ShapedArray
+from dissectors.source_writer import SourceWriter
 
 Decoder = Callable[[bytes, int], tuple[Any, int]]
 
@@ -69,45 +71,32 @@ class _UuidTexts(dict[bytes, str]):
         return text
 
 
+def _long_content(buf: bytes, pos: int, nullable: bool, unit: int, longest: int) -> tuple[int | None, int]:
+    """Read a compact length of several bytes, which may be null too; return where its content begins and ends.
+
+    :param unit: bytes for each unit of the length
+    :param longest: the greatest length
+    """
+    length, pos = wire.read_uvarint(buf, pos)
+    if not length:
+        if not nullable:
+            raise DecodeError("null where none is allowed", pos)
+        return None, pos
+    if length > longest + 1:
+        raise DecodeError("longer than Kafka allows", pos)
+    return pos, pos + unit * (length - 1)
+
+
 def _long_length(buf: bytes, pos: int, nullable: bool) -> tuple[int, int]:
     """Read a compact length of several bytes: 0 for null, which may be written that way too."""
-    length, pos = wire.read_uvarint(buf, pos)
-    if not length and not nullable:
-        raise DecodeError("null where none is allowed", pos)
-    return length, pos
+    start, end = _long_content(buf, pos, nullable, 1, wire.SizedLeaf.longest)
+    return (0, end) if start is None else (end - start + 1, start)
 
 
-def _long_bytes(buf: bytes, pos: int, nullable: bool) -> tuple[bytes | None, int]:
-    length, pos = _long_length(buf, pos, nullable)
-    if not length:
-        return None, pos
-    end = pos + length - 1
-    return buf[pos:end], end
-
-
-def _long_string(buf: bytes, pos: int, nullable: bool) -> tuple[str | None, int]:
-    data, end = _long_bytes(buf, pos, nullable)
-    if data is None:
-        return None, end
-    if len(data) > wire.MAX_STRING:
-        raise DecodeError("string too long", pos)
-    return data.decode(), end
-
-
-def _numbers(buf: bytes, pos: int, count: int, code: str, size: int) -> tuple[tuple[Any, ...], int]:
-    end = pos + count * size
+def _numbers(buf: bytes, pos: int, end: int, element: wire.FixedWidth) -> tuple[Any, ...]:
     if end > len(buf):
         raise DecodeError("array longer than the bytes", pos, truncated=True)
-    return struct.unpack_from(f">{count}{code}", buf, pos), end
-
-
-def _long_numbers(
-    buf: bytes, pos: int, nullable: bool, code: str, size: int
-) -> tuple[tuple[Any, ...] | None, int]:
-    length, pos = _long_length(buf, pos, nullable)
-    if not length:
-        return None, pos
-    return _numbers(buf, pos, length - 1, code, size)
+    return struct.unpack_from(f">{(end - pos) // element.size}{element.code}", buf, pos)
 
 
 def _null(kind: str) -> None:
@@ -125,16 +114,20 @@ def _short_unpackers(code: str) -> list[Any]:
 
 
 class _TagSection:
-    """Reads a tag section that is not empty into the struct's dict."""
+    """Reads a tag section that is not empty into the struct's dict.
 
-    def __init__(self, tagged: dict[int, wire.Member], *, counting: bool) -> None:
+    :param partial: tags that are not among the declared ones are skipped
+    """
+
+    def __init__(self, tagged: Mapping[int, wire.Member], *, partial: bool, counting: bool) -> None:
         self.tagged = tagged
+        self.partial = partial
         self.counting = counting
         self.decoders: dict[int, Decoder] = {}
 
     def __call__(self, buf: bytes, pos: int, into: dict[str, Any]) -> int:
         count, pos = wire.read_uvarint(buf, pos)
-        if _spending.budget is not None:
+        if _spending.budget is not None and not self.partial:
             _spend(min(count, len(buf) - pos), pos)
         for _ in range(count):
             tag, pos = wire.read_uvarint(buf, pos)
@@ -143,15 +136,15 @@ class _TagSection:
             if end > len(buf):
                 raise DecodeError("tagged field longer than the bytes", pos, truncated=True)
             member = self.tagged.get(tag)
-            if member is None:
-                into.setdefault(wire.UNKNOWN_TAGS, {})[tag] = buf[pos:end]
-            else:
+            if member is not None:
                 decode = self.decoders.get(tag)
                 if decode is None:
                     decode = self.decoders[tag] = decoder(member.con, counting=self.counting)
                 into[member.name], used = decode(buf, pos)
                 if used != end:
                     raise DecodeError("tagged field of another size than announced", pos)
+            elif not self.partial:
+                into.setdefault(wire.UNKNOWN_TAGS, {})[tag] = buf[pos:end]
             pos = end
         return pos
 
@@ -160,18 +153,33 @@ _uuids = _UuidTexts()
 
 
 # ---------------------------------------------------------------- the generator
+def _behind(con: wire.WireType) -> tuple[wire.WireType, bool]:
+    """Return the type of a member, and whether its value is wanted."""
+    return (con.con, False) if isinstance(con, wire.SkippedType) else (con, True)
+
+
 def _is_fixed(con: wire.WireType) -> bool:
-    return isinstance(con, wire.Fixed | wire.Uuid)
+    con, wanted = _behind(con)
+    return isinstance(con, wire.FixedWidth | wire.Uuid) if wanted else wire.width_of(con) is not None
 
 
-def plus(expression: str, number: int) -> str:
+def _unit(con: wire.WireType, wanted: bool) -> int | None:
+    """Return the bytes for each unit of a length; None for what is read element by element, or has no length."""
+    if isinstance(con, wire.SizedLeaf):
+        return 1
+    if not isinstance(con, wire.Array) or (wanted and not isinstance(con.element, wire.FixedWidth)):
+        return None
+    return wire.width_of(con.element)
+
+
+def _plus(expression: str, number: int) -> str:
     """Return the source of a sum, without the zero."""
     if not number:
         return expression
     return f"{expression} {'+' if number > 0 else '-'} {abs(number)}"
 
 
-class Generator:
+class _Generator(SourceWriter):
     """Writes the decoder of one wire type.
 
     :param counting: the decoder takes elements of arrays from a budget
@@ -179,20 +187,17 @@ class Generator:
 
     def __init__(self, *, counting: bool = False) -> None:
         self.counting = counting
-        self.globals: dict[str, Any] = {
-            "long_string": _long_string,
-            "long_bytes": _long_bytes,
-            "long_numbers": _long_numbers,
-            "numbers": _numbers,
-            "null": _null,
-            "long_length": _long_length,
-            "read_uvarint": wire.read_uvarint,
-            "uuids": _uuids,
-            "spend": _spend,
-        }
-        self._lines: list[str] = []
-        self._depth = 0
-        self._names = 0
+        super().__init__(
+            {
+                "long_content": _long_content,
+                "long_length": _long_length,
+                "numbers": _numbers,
+                "null": _null,
+                "read_uvarint": wire.read_uvarint,
+                "uuids": _uuids,
+                "spend": _spend,
+            }
+        )
         self._unpack_names: dict[str, str] = {}
         # fixed-width reads not yet emitted: (variable, struct code); without a variable the bytes are padding
         self._run: list[tuple[str, str]] = []
@@ -203,28 +208,7 @@ class Generator:
             value = self._value(con)
             self._flush()
             self._line(f"return {value}, pos")
-        return "\n".join(self._lines)
-
-    # ------------------------------------------------------------ writing
-    def _line(self, text: str) -> None:
-        self._lines.append("    " * self._depth + text)
-
-    @contextmanager
-    def _block(self, head: str) -> Iterator[None]:
-        self._line(head)
-        self._depth += 1
-        yield
-        self._depth -= 1
-
-    def _name(self, prefix: str) -> str:
-        self._names += 1
-        return f"{prefix}{self._names}"
-
-    def bind(self, prefix: str, value: Any) -> str:
-        """Make an object reachable from the generated code; return its name there."""
-        name = self._name(prefix)
-        self.globals[name] = value
-        return name
+        return self.source()
 
     # ------------------------------------------------------------ runs of fixed-width fields
     def _read(self, code: str, prefix: str = "v") -> str:
@@ -245,10 +229,10 @@ class Generator:
         size = self._run_size()
         self._run = []
         if names == [last] and last_code == "B":
-            self._line(f"{last} = buf[{plus('pos', size - 1)}]")
+            self._line(f"{last} = buf[{_plus('pos', size - 1)}]")
         elif names:
             if codes not in self._unpack_names:
-                self._unpack_names[codes] = self.bind("unpack", struct.Struct(">" + codes).unpack_from)
+                self._unpack_names[codes] = self._bind("unpack", struct.Struct(">" + codes).unpack_from)
             self._line(f"{', '.join(names)}{',' * (len(names) == 1)} = {self._unpack_names[codes]}(buf, pos)")
         if advance:
             self._line(f"pos += {size}")
@@ -256,119 +240,132 @@ class Generator:
         return size
 
     # ------------------------------------------------------------ types
-    def _value(self, con: wire.WireType) -> str:
-        """Emit what reads ``con``; return the expression of its value, valid after the next flush."""
+    def _value(self, con: wire.WireType, *, wanted: bool = True) -> str:
+        """Emit what reads or skips ``con``; return the expression of its value, valid after the next flush.
+
+        The expression is empty for what is skipped.
+        """
+        if wanted:
+            con, wanted = _behind(con)
+        width = None if wanted else wire.width_of(con)
+        if width is not None:
+            self._run.append(("", f"{width}x"))
+            return ""
+        unit = _unit(con, wanted)
+        if unit is not None:
+            return self._sized(con, unit, wanted=wanted)
         match con:
-            case wire.Fixed():
+            case wire.FixedWidth():
                 return self._read(con.code)
             case wire.Uuid():
                 return f"uuids[{self._read('16s')}]"
-            case wire.String():
-                return self._sized(con, ".decode()", "long_string")
-            case wire.Bytes():
-                return self._sized(con, "", "long_bytes")
-            case wire.Array(element=wire.Fixed()):
-                return self._number_array(con, con.element)
             case wire.Array():
-                return self._array(con)[0]
+                return self._array(con, wanted=wanted)[0]
             case wire.NullableStruct():
-                return self._nullable_struct(con)
+                return self._nullable_struct(con, wanted=wanted)
             case wire.Struct():
-                return self._struct(con)
+                return self._struct(con, wanted=wanted)
             case _:
                 raise AssertionError(f"no generated code for {con!r}")
+
+    def _assign(self, target: str, value: str) -> None:
+        if target:
+            self._line(f"{target} = {value}")
 
     def _advance(self, by: int) -> None:
         if by:
             self._line(f"pos += {by}")
 
-    def _take(self, target: str, start: str, end: str, post: str = "") -> None:
-        self._line(f"end = {end}")
-        self._line(f"{target} = buf[{start}:end]{post}")
-        self._line("pos = end")
-
     def _no_value(self, target: str, con: wire.WireType, skip: int) -> None:
         """Emit the null case."""
         if con.nullable:
-            self._line(f"{target} = None")
+            self._assign(target, "None")
             self._advance(skip)
         else:
             self._line(f"null({con.kind!r})")
 
-    def _sized(self, con: wire.SizedLeaf, post: str, slow: str) -> str:
-        value = self._name("s")
+    def _sized(self, con: Any, unit: int, *, wanted: bool) -> str:
+        """Emit the reading of a length, and of what it announces: bytes, or elements that are all as wide."""
+        value = self._name("v") if wanted else ""
         length = self._read("B" if con.compact else con.prefix.format[1:], "n")
         size = self._flush(advance=False)
-        content = plus("pos", size)
+        if wanted and self.counting and isinstance(con, wire.Array):
+            self._spend_numbers(con, length, size)
         if not con.compact:
             with self._block(f"if {length} >= 0:"):
-                self._take(value, content, f"{content} + {length}", post)
+                self._content(con, unit, value, length, size, 0)
             with self._block("else:"):
                 self._no_value(value, con, size)
             return value
         with self._block(f"if {length} < 128:"):
             with self._block(f"if {length}:"):
-                # a compact length is one more than the bytes that follow
-                self._take(value, content, f"{plus('pos', size - 1)} + {length}", post)
+                # a compact length is one more than what follows
+                self._content(con, unit, value, length, size, 1)
             with self._block("else:"):
                 self._no_value(value, con, size)
         with self._block("else:"):
-            slow_call = f"{value}, pos = {slow}(buf, {plus('pos', size - 1)}, {con.nullable})"
-            if isinstance(con, wire.Bytes):
-                self._two_byte_length(value, length, size, slow_call)
-            else:
-                self._line(slow_call)
+            self._line(f"high = buf[{_plus('pos', size)}]")
+            with self._block("if 0 < high < 128:"):  # 127 to 16382 bytes: the usual size of records
+                self._line(f"{length} += (high << 7) - 128")
+                self._content(con, unit, value, length, size + 1, 1, short=False)
+            with self._block("else:"):
+                longest = getattr(con, "longest", wire.SizedLeaf.longest)
+                arguments = f"{con.nullable}, {unit}, {longest}"
+                self._line(f"start, pos = long_content(buf, {_plus('pos', size - 1)}, {arguments})")
+                if wanted:
+                    content = self._content_of(con, "start", "pos")
+                    self._line(f"{value} = None if start is None else {content}")
         return value
 
-    def _two_byte_length(self, value: str, low: str, size: int, slow_call: str) -> None:
-        """Emit the reading of 127 to 16382 bytes: the usual size of records."""
-        self._line(f"high = buf[{plus('pos', size)}]")
-        with self._block("if 0 < high < 128:"):
-            # the length is (high << 7) + (low - 128), one more than the bytes that follow
-            self._take(value, plus("pos", size + 1), f"{plus('pos', size - 128)} + {low} + (high << 7)")
-        with self._block("else:"):
-            self._line(slow_call)
+    def _content_of(self, con: wire.WireType, start: str, end: str) -> str:
+        """Return the expression of what lies between two positions."""
+        if isinstance(con, wire.Array):
+            return f"numbers(buf, {start}, {end}, {self._bind('element', con.element)})"
+        return f"buf[{start}:{end}]{'.decode()' if isinstance(con, wire.String) else ''}"
 
-    def _number_array(self, con: wire.Array, element: wire.Fixed) -> str:
-        value = self._name("a")
-        length = self._read("B" if con.compact else "i", "n")
-        size = self._flush(advance=False)
-        if self.counting:
-            self._spend_numbers(con, length, size)
-        if con.compact:
-            self.globals[f"short_{element.code}"] = _short_unpackers(element.code)
-            with self._block(f"if 0 < {length} < 128:"):
-                self._line(f"{value} = short_{element.code}[{length}](buf, {plus('pos', size)})")
-                self._line(f"pos += {plus(f'{element.size} * {length}', size - element.size)}")
-            with self._block(f"elif {length}:"):
-                arguments = f"{con.nullable}, {element.code!r}, {element.size}"
-                self._line(f"{value}, pos = long_numbers(buf, {plus('pos', size - 1)}, {arguments})")
-        else:
-            with self._block(f"if {length} >= 0:"):
-                arguments = f"{length}, {element.code!r}, {element.size}"
-                self._line(f"{value}, pos = numbers(buf, {plus('pos', size)}, {arguments})")
-        with self._block("else:"):
-            self._no_value(value, con, size)
-        return value
+    def _content(
+        self, con: Any, unit: int, value: str, length: str, size: int, more: int, *, short: bool = True
+    ) -> None:
+        """Emit the reading of what a length announces.
+
+        :param size: bytes from the position to the content
+        :param more: by how much the length is more than the units that follow
+        :param short: the length is less than 128 if it is compact
+        """
+        units = f"{unit} * {length}" if unit != 1 else length
+        if not value:
+            self._line(f"pos += {_plus(units, size - unit * more)}")
+            return
+        if isinstance(con, wire.Array) and con.compact and short:
+            self.globals[f"short_{con.element.code}"] = _short_unpackers(con.element.code)
+            self._line(f"{value} = short_{con.element.code}[{length}](buf, {_plus('pos', size)})")
+            self._line(f"pos += {_plus(units, size - unit)}")
+            return
+        self._line(f"end = {_plus('pos', size - unit * more)} + {units}")
+        self._line(f"{value} = {self._content_of(con, _plus('pos', size), 'end')}")
+        self._line("pos = end")
 
     def _spend_numbers(self, con: wire.Array, length: str, size: int) -> None:
         """Emit the counting of an array of numbers; a length of several varint bytes is read once more for that."""
-        count, at = length, plus("pos", size)
+        count, at = length, _plus("pos", size)
         if con.compact:
             count = self._name("n")
-            self._line(f"{count} = read_uvarint(buf, {plus('pos', size - 1)})[0] - 1")
+            self._line(f"{count} = read_uvarint(buf, {_plus('pos', size - 1)})[0] - 1")
         self._line(f"spend(min({count}, len(buf) - {at}), {at})")
 
-    def _array(self, con: wire.Array, after: Sequence[wire.WireType] = ()) -> tuple[str, list[str]]:
+    def _array(
+        self, con: wire.Array, *, wanted: bool, after: Sequence[wire.WireType] = (), after_wanted: bool = True
+    ) -> tuple[str, list[str]]:
         """Emit what reads an array and the fixed-width fields after it; return the expressions of their values."""
-        value, count = self._name("a"), self._read("B" if con.compact else "i", "n")
+        value = self._name("a") if wanted else ""
+        count = self._read("B" if con.compact else "i", "n")
         before, prefix = self._run_size(), len(self._run)
-        following = [self._value(leaf) for leaf in after]
+        following = [self._value(leaf, wanted=after_wanted) for leaf in after]
         again = self._run[prefix:]
         size = self._flush(advance=False)
         with self._block(f"if {count} > {1 if con.compact else 0}:"):
             self._line(f"pos += {before}")
-            self._filled(con, value, count)
+            self._elements(con, value, count)
             self._run = again
             self._flush()
         with self._block(f"elif {count}:"):
@@ -381,74 +378,65 @@ class Generator:
         if null:
             self._no_value(value, con, size)
         else:
-            self._line(f"{value} = []")
+            self._assign(value, "[]")
             self._advance(size)
 
-    def _filled(self, con: wire.Array, value: str, count: str) -> None:
+    def _elements(self, con: wire.Array, value: str, count: str) -> None:
         if con.compact:
             with self._block(f"if {count} > {MAX_COMPACT_BYTE}:"):
                 self._line(f"{count}, pos = long_length(buf, pos - 1, {con.nullable})")
             self._line(f"{count} -= 1")
-        if self.counting:
+        if value and self.counting:
             objects = wire.objects_of(con.element)
             self._line(f"spend(min({objects} * {count}, len(buf) - pos), pos)")
-        shaped = ShapedArray.of(con.element, self.globals)
-        if shaped is None:
-            self._elements(value, count, con.element)
-        else:
-            name, found = self.bind("shaped", shaped), self._name("f")
-            self._line(f"{found} = {name}(buf, pos, {count}) if {count} >= {LEAST} else None")
-            with self._block(f"if {found}:"):
-                self._line(f"{value}, pos = {found}")
-            with self._block("else:"):
-                self._elements(value, count, con.element)
-        if con.compact and con.nullable:
+        self._assign(value, "[]")
+        with self._block(f"for _ in range({count}):"):
+            item = self._value(con.element, wanted=bool(value))
+            self._flush()
+            if value:
+                self._line(f"{value}.append({item})")
+        if value and con.compact and con.nullable:
             self._line(f"if {count} < 0: {value} = None")
 
-    def _elements(self, value: str, count: str, element: wire.WireType) -> None:
-        self._line(f"{value} = []")
-        with self._block(f"for _ in range({count}):"):
-            item = self._value(element)
-            self._flush()
-            self._line(f"{value}.append({item})")
-
-    def _nullable_struct(self, con: wire.NullableStruct) -> str:
-        value, marker = self._name("o"), self._read("B" if con.tagged else "b", "m")
+    def _nullable_struct(self, con: wire.NullableStruct, *, wanted: bool) -> str:
+        value, marker = self._name("o") if wanted else "", self._read("B" if con.tagged else "b", "m")
         self._flush()
         if con.tagged:
             self._line(f"if {marker} > {MAX_COMPACT_BYTE}: {marker}, pos = read_uvarint(buf, pos - 1)")
+        self._assign(value, "None")
         with self._block(f"if {marker}:" if con.tagged else f"if {marker} >= 0:"):
-            struct_ = self._value(con.struct)
+            struct_ = self._value(con.struct, wanted=wanted)
             self._flush()
-            self._line(f"{value} = {struct_}")
-        with self._block("else:"):
-            self._line(f"{value} = None")
+            self._line(f"{value} = {struct_}" if wanted else "pass")
         return value
 
-    def _struct(self, con: wire.Struct) -> str:
+    def _struct(self, con: wire.Struct, *, wanted: bool) -> str:
         values: list[str] = []
         while len(values) < len(con.members):
-            part, *rest = [member.con for member in con.members[len(values) :]]
-            if isinstance(part, wire.Array) and not isinstance(part.element, wire.Fixed):
-                value, following = self._array(part, list(takewhile(_is_fixed, rest)))
-                values += value, *following
+            first, *rest = [member.con for member in con.members[len(values) :]]
+            part, inner = _behind(first) if wanted else (first, False)
+            if isinstance(part, wire.Array) and _unit(part, inner) is None:
+                after = list(takewhile(_is_fixed, rest))
+                value, others = self._array(part, wanted=inner, after=after, after_wanted=wanted)
+                values += value, *others
             else:
-                values.append(self._value(part))
-        items = (f"{member.name!r}: {value}" for member, value in zip(con.members, values, strict=True))
-        literal = "{" + ", ".join(items) + "}"
+                values.append(self._value(part, wanted=inner))
+        pairs = zip(con.members, values, strict=True)
+        literal = "{" + ", ".join(f"{member.name!r}: {value}" for member, value in pairs if value) + "}"
         if con.tagged is None:
-            return literal
-        count, value = self._read("B", "n"), self._name("o")
+            return literal if wanted else ""
+        count, value = self._read("B", "n"), self._name("o") if wanted else ""
         self._flush()
-        self._line(f"{value} = {literal}")
-        tags = self.bind("tags", _TagSection(con.tagged, counting=self.counting))
-        self._line(f"if {count}: pos = {tags}(buf, pos - 1, {value})")
+        self._assign(value, literal)
+        partial = con.partial or not wanted
+        section = _TagSection(con.tagged if wanted else {}, partial=partial, counting=self.counting)
+        self._line(f"if {count}: pos = {self._bind('tags', section)}(buf, pos - 1, {value or None})")
         return value
 
 
 def source(con: wire.WireType) -> str:
     """Return the generated source, to be read by people."""
-    return Generator().function(con)
+    return _Generator().function(con)
 
 
 def decoder(con: wire.WireType, *, counting: bool = False) -> Decoder:
@@ -461,7 +449,7 @@ def decoder(con: wire.WireType, *, counting: bool = False) -> Decoder:
     """
     if isinstance(con, wire.Leaf):
         return con.read
-    generator = Generator(counting=counting)
+    generator = _Generator(counting=counting)
     code = compile(generator.function(con), f"<decoder of {con.kind}>", "exec")
     exec(code, generator.globals)  # noqa: S102  # source made above from the declaration alone
     decode: Decoder = generator.globals["decode"]

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from dissectors.error_codes import ERRORS
+from dissectors.codec import KNOWN_CODECS
+from dissectors.error_codes import ErrorCode
 
 Rest = Literal["unknown", "number", "timestamp_ms", "duration_ms"]
 
@@ -301,7 +302,7 @@ DIRECTORY_ID = Domain("directory_id", _list("MIGRATING", "UNASSIGNED", "LOST"),
 
 # --- records, units, errors ---------------------------------------------------------------------------------
 
-COMPRESSION = Domain("compression", _list("none", "gzip", "snappy", "lz4", "zstd"),
+COMPRESSION = Domain("compression", {int(codec): codec.label for codec in KNOWN_CODECS},
     "codec (attribute bits 0-2)")
 TIMESTAMP_TYPE = Domain("timestamp_type", {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"},
     "whose clock stamped the records (KIP-32); -1 for message format 0, which has no timestamps")
@@ -314,7 +315,7 @@ DURATION_FILTER = Domain("duration_filter", {-1: "ALL"},
 TIMESTAMP_MS = Domain("timestamp_ms", {-1: "NONE"},
     "milliseconds since 1970-01-01 UTC; -1 = none", "timestamp_ms")
 DURATION_MS = Domain("duration_ms", {}, "milliseconds", "duration_ms")
-ERROR_CODE = Domain("error_code", {error.code: error.name for error in ERRORS},
+ERROR_CODE = Domain("error_code", {int(error): error.name for error in ErrorCode},
     "0 = no error; explained in dissectors.error_codes")
 
 # fmt: on

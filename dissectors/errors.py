@@ -34,7 +34,7 @@ class DecodeError(ConstructError):  # type: ignore[misc]  # construct ships no t
     def moved(self, offset: int, field_path: str, reason: str = "") -> Self:
         """Return the same error as seen from further out, of the same class and with what that adds.
 
-        :param reason: in the place of its own, if given
+        :param reason: instead of its own, if given
         """
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__)

@@ -18,30 +18,24 @@ Offsets count from the first byte of the size field.
 
 from __future__ import annotations
 
-import re
 import struct
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from dissectors.api_keys import ApiKey
 from dissectors.apis import Api, api
 from dissectors.budget import LimitReached, of_message
+from dissectors.error_codes import ErrorCode
 from dissectors.errors import DecodeError
-from dissectors.headers import (
-    API_VERSIONS,
-    RequestHeader,
-    ResponseHeader,
-    request_header_version,
-    response_header_version,
-)
-from dissectors.records import Span, trace_records
+from dissectors.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
+from dissectors.message_version import MessageVersion
+from dissectors.records import trace_records
 from dissectors.schema import Message
 from dissectors.trace import Node, trace
-from dissectors.versioned import Versioned
 
 SIZE_BYTES = 4
 
-UNSUPPORTED_VERSION = 35
 
 _REQUEST_START = struct.Struct(">hhi")
 _ERROR_CODE = struct.Struct(">h")
@@ -96,7 +90,7 @@ class Body:
         """Whether the body stayed bytes because a limit was reached."""
         return self.value is None and any(problem.limit for problem in self.problems)
 
-    def message(self, *, response: bool) -> Versioned | None:
+    def message(self, *, response: bool) -> MessageVersion | None:
         """Return the construct the body was read with."""
         known = api(self.key)
         if known is None or self.version is None:
@@ -129,7 +123,7 @@ def decode_request(payload: bytes, *, complete: bool = True) -> Body:
 
 
 @lru_cache(maxsize=_LAYOUTS)
-def _request_layouts(key: int, asked: int) -> tuple[Versioned, Versioned | None]:
+def _request_layouts(key: int, asked: int) -> tuple[MessageVersion, MessageVersion | None]:
     """Return what header and body of a request are read with; no body for an API that is not known."""
     known = api(key)
     if known is None:
@@ -151,7 +145,7 @@ def decode_response(payload: bytes, key: int, asked: int, *, complete: bool = Tr
     if not read and complete and not body.beyond_limit:
         _read_in_other_version(known.response, version, body)
     if not body.guess and body.version not in (None, asked):
-        if body.version == 0 and key == API_VERSIONS:
+        if body.version == 0 and key == ApiKey.API_VERSIONS:
             body.guess = f"the broker does not know version {asked} and answered in version 0"
         else:
             body.guess = f"version {asked} is not known here, read as {body.version}"
@@ -159,16 +153,16 @@ def decode_response(payload: bytes, key: int, asked: int, *, complete: bool = Tr
 
 
 def _answered_version(known: Api, payload: bytes, asked: int, *, complete: bool) -> int:
-    if known.key == API_VERSIONS and asked and len(payload) >= 6:
+    if known.key == ApiKey.API_VERSIONS and asked and len(payload) >= 6:
         # the first field in every version, so it tells the fallback before anything else is read
-        unsupported = _ERROR_CODE.unpack_from(payload, 4)[0] == UNSUPPORTED_VERSION
+        unsupported = _ERROR_CODE.unpack_from(payload, 4)[0] == ErrorCode.UNSUPPORTED_VERSION
         if unsupported and not (complete and _only_readable_as_asked(known.response, payload, asked)):
             return 0
     return known.response.nearest(asked)
 
 
 def _only_readable_as_asked(response: Message, payload: bytes, asked: int) -> bool:
-    """Tell whether an ApiVersions response with error 35 is no v0 response, but one of the version asked for.
+    """Return whether an ApiVersions response with error 35 is no v0 response, but one of the version asked for.
 
     Clients try the version asked for first and v0 after it (``ApiVersionsResponse.parse``), so a response that is
     neither is taken for what it passes for: librdkafka's mock has its throttle time read from the wrong bytes.
@@ -193,7 +187,7 @@ def _read_response(response: Message, version: int, body: Body, *, complete: boo
 
 
 @lru_cache(maxsize=_LAYOUTS)
-def _response_layouts(response: Message, version: int) -> tuple[Versioned, Versioned]:
+def _response_layouts(response: Message, version: int) -> tuple[MessageVersion, MessageVersion]:
     """Return what header and body of a response are read with."""
     return ResponseHeader[response_header_version(response, version)], response[version]
 
@@ -223,11 +217,11 @@ def _read_in_other_version(response: Message, version: int, body: Body) -> None:
 
 
 def _decoded_to_its_end(body: Body) -> bool:
-    """Tell whether the last field was read, and the only problem is that bytes follow it."""
+    """Return whether the last field was read, and the only problem is that bytes follow it."""
     return all(problem.reason.endswith(_TRAILING) for problem in body.problems)
 
 
-def _read_header(header: Versioned, body: Body) -> int | None:
+def _read_header(header: MessageVersion, body: Body) -> int | None:
     """Read the header; return the position of the body in the payload, or None if it is malformed."""
     try:
         body.header, start = header.decode(body.raw)
@@ -240,7 +234,7 @@ def _read_header(header: Versioned, body: Body) -> int | None:
     return start
 
 
-def _read_body(con: Versioned, body: Body, start: int, *, complete: bool) -> None:
+def _read_body(con: MessageVersion, body: Body, start: int, *, complete: bool) -> None:
     body.version = con.version
     try:
         body.value, end = con.decode(body.raw, start)
@@ -258,13 +252,7 @@ def _read_body(con: Versioned, body: Body, start: int, *, complete: bool) -> Non
         body.problems.append(Problem(end + SIZE_BYTES, "", reason))
 
 
-#: kind of a node whose place, and that of all below it, counts in decompressed bytes
-DECOMPRESSED = "decompressed"
-
 MAX_RECORDS = 100_000
-
-
-_ELEMENT = re.compile(r"(?:batches|records)\[(\d+)\]")
 
 
 def _expand_records(root: Node, room: int) -> None:
@@ -275,25 +263,12 @@ def _expand_records(root: Node, room: int) -> None:
     budget = of_message()
     for _, node in list(root.walk()):
         if node.kind == "records" and node.value:
-            base = node.end - len(node.value)
             aligned = node.field is None or not node.field.type.content
             traced = trace_records(node.value, budget, max_records=room, aligned=aligned)
             room = max(room - traced.traced, 0)
-            node.children = [_span_node(span, base, compressed=False) for span in traced.spans]
-
-
-def _span_node(span: Span, base: int, *, compressed: bool) -> Node:
-    name = span.name.rpartition(".")[2]
-    element = _ELEMENT.fullmatch(name)  # named as in the shown body: records[0].records[2].value
-    kind = DECOMPRESSED if compressed else "records" if name == "records" else ""
-    node = Node(int(element[1]) if element else name, span.start + base, kind)
-    node.end = span.end + base
-    node.value, node.buffer = span.value, span.buffer
-    inside = compressed or span.buffer is not None
-    if span.children:
-        children = (_span_node(child, 0 if inside else base, compressed=inside) for child in span.children)
-        node.children = list(children)
-    return node
+            for child in traced.nodes:
+                child.shift(node.end - len(node.value))
+            node.children = traced.nodes
 
 
 def trace_body(body: Body, *, response: bool, records: bool = False, max_records: int = MAX_RECORDS) -> Node:

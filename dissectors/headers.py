@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import struct
 
+from dissectors.api_keys import ApiKey
 from dissectors.schema import Int16, Int32, Message, String
-
-API_VERSIONS = 18
-CONTROLLED_SHUTDOWN = 7
 
 _LENGTH = struct.Struct(">h")
 
@@ -35,12 +33,12 @@ def request_header_version(request: Message, version: int) -> int:
     """Return the header version of a request: 2 if flexible, 0 only for ControlledShutdown v0, else 1."""
     if version in request.flexible:
         return 2
-    return 0 if (request.key, version) == (CONTROLLED_SHUTDOWN, 0) else 1
+    return 0 if (request.key, version) == (ApiKey.CONTROLLED_SHUTDOWN, 0) else 1
 
 
 def response_header_version(response: Message, version: int) -> int:
     """Return the header version of a response: 1 if flexible, but always 0 for ApiVersions (KIP-511)."""
-    return int(version in response.flexible and response.key != API_VERSIONS)
+    return int(version in response.flexible and response.key != ApiKey.API_VERSIONS)
 
 
 def request_body_start(frame: bytes, version: int) -> int | None:

@@ -28,11 +28,11 @@ class Masks:
         return path in self._paths
 
     def within(self, path: str) -> bool:
-        """Tell whether a secret is inside a field."""
+        """Return whether a secret is inside a field."""
         return path in self._outer
 
     def covers(self, path: str) -> bool:
-        """Tell whether a field must not be shown as a whole: it is secret, or has a secret in it, or is in one."""
+        """Return whether a field must not be shown as a whole: it is secret, or has a secret in it, or is in one."""
         return (
             path in self._paths or path in self._outer or any(map(self._paths.__contains__, _prefixes(path)))
         )

@@ -1,8 +1,8 @@
 """Foreign text made printable: what bytes of strangers say, fit for a terminal, a log or a text file.
 
-Names, keys and messages are chosen by whoever sends them. Control characters and escape sequences drive a terminal,
-line ends forge lines, bidirectional controls reorder what stands beside them, zero-width characters hide, and combining
-marks pile up over other lines. Whatever shows foreign text asks here.
+The sender chooses names, keys and messages. Control characters and escape sequences drive a terminal, line ends forge
+lines, bidirectional controls reorder what stands beside them, zero-width characters hide, and combining marks pile up
+over other lines. Whatever shows untrusted text asks here.
 """
 
 from __future__ import annotations

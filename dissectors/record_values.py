@@ -7,15 +7,14 @@ from typing import Any, Literal
 
 from dissectors import embedded
 from dissectors.budget import Budget, LimitReached, of_message
+from dissectors.codec import CODEC_LABELS
 from dissectors.errors import DecodeError
 from dissectors.masks import UNDECODED
-from dissectors.records import Batch, Codec, Record, control_record, record_set
+from dissectors.records import Batch, Record, control_record, record_set
 
 Payload = Literal["full", "preview", "none"]
 
 PREVIEW_BYTES = 64
-
-_CODEC_NAMES = tuple(codec.name.lower() for codec in Codec)
 
 
 @dataclass(slots=True)
@@ -129,7 +128,7 @@ class RecordValues:
             "base_offset": base_offset,
             "last_offset": batch.last_offset,
             "magic": batch.magic,
-            "codec": _CODEC_NAMES[codec],
+            "codec": CODEC_LABELS[codec],
             "crc_valid": batch.crc_valid,
             "timestamp_type": timestamp_type,
             "base_timestamp": batch.base_timestamp,

@@ -31,7 +31,7 @@ from dissectors import wire
 
 if TYPE_CHECKING:
     from dissectors.domains import Domain
-    from dissectors.versioned import Versioned
+    from dissectors.message_version import MessageVersion
 
 Kind = Literal["request", "response", "header", "data"]
 
@@ -297,22 +297,22 @@ class Message:
         self.flexible = VersionRange(flexible)
         self.struct = Struct(*fields)
         self.older = older
-        self._made: dict[int, Versioned] = {}
+        self._made: dict[int, MessageVersion] = {}
 
     @property
     def fields(self) -> tuple[Field, ...]:
         """The top-level fields of all versions, in declaration order."""
         return self.struct.fields
 
-    def __getitem__(self, version: int) -> Versioned:
+    def __getitem__(self, version: int) -> MessageVersion:
         """Return the construct of one version; raise KeyError for a version never released."""
         made = self._made.get(version)
         if made is None:
             if version not in self.versions:
                 raise KeyError(f"{self.name} has versions {self.versions!r}, not {version}")
-            from dissectors.versioned import Versioned
+            from dissectors.message_version import MessageVersion
 
-            made = self._made[version] = Versioned(self, version)
+            made = self._made[version] = MessageVersion(self, version)
         return made
 
     def nearest(self, version: int) -> int:

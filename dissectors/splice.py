@@ -1,7 +1,7 @@
-"""Other values in the place of chosen fields of an encoded message, every other byte staying as it is.
+"""Replaces chosen fields of an encoded message and leaves every other byte as it is.
 
 What follows a value follows it: the length before a string, and the sizes of the tagged fields around it (KIP-482).
-Nothing else is written anew: unknown tags, lengths in more bytes than they need, what stands behind the message, all
+Nothing else is written again: unknown tags, lengths in more bytes than they need, what stands behind the message, all
 stay as the sender wrote them.
 """
 
@@ -12,23 +12,25 @@ from collections.abc import Iterable
 from typing import Any
 
 from dissectors import wire
-from dissectors.skim import Spot, TaggedField
+from dissectors.locator import FieldLocation, TaggedField
 
 
-def splice(data: bytes, edits: Iterable[tuple[Spot, Any]]) -> bytes:
+def splice(data: bytes, edits: Iterable[tuple[FieldLocation, Any]]) -> bytes:
     """Return a message with other values in some places.
 
-    :param data: the message in which a :class:`~dissectors.skim.Route` found the spots
+    :param data: the message in which a :class:`~dissectors.locator.FieldLocator` found the fields
     :param edits: places and what goes there, in any order, each place at most once
     :raises construct.ConstructError: if a value does not fit the type of its field
     """
     pieces: list[tuple[int, int, bytes]] = []
     grown: dict[TaggedField, int] = {}
-    for spot, value in edits:
-        new = encoded(spot.con, value)
-        pieces.append((spot.start, spot.end, new))
-        if spot.inside is not None:
-            grown[spot.inside] = grown.get(spot.inside, 0) + len(new) - (spot.end - spot.start)
+    for location, value in edits:
+        new = encoded(location.con, value)
+        pieces.append((location.start, location.end, new))
+        if location.inside is not None:
+            grown[location.inside] = (
+                grown.get(location.inside, 0) + len(new) - (location.end - location.start)
+            )
     while grown:
         # an inner field begins behind the outer one, and the outer one grows with it
         field = max(grown)
@@ -43,7 +45,7 @@ def splice(data: bytes, edits: Iterable[tuple[Spot, Any]]) -> bytes:
 
 
 def replaced(data: bytes, pieces: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """Return bytes with others in place of some ranges.
+    """Return bytes with others instead of some ranges.
 
     :param pieces: start, end and what goes there; the ranges do not overlap
     """
@@ -64,7 +66,7 @@ def encoded(con: wire.Leaf, value: Any) -> bytes:
     # what construct does by way of a stream, without it: this runs for every address that is forwarded
     data: bytes
     try:
-        if isinstance(con, wire.Fixed):
+        if isinstance(con, wire.FixedWidth):
             data = con.format.pack(value)
             return data
         if isinstance(con, wire.String) and value is not None:

@@ -69,11 +69,11 @@ class Node(msgspec.Struct, eq=False):
         return f"{path}.{wire.UNKNOWN_TAGS}[{child.name}]" if path else f"{wire.UNKNOWN_TAGS}[{child.name}]"
 
     def shift(self, by: int) -> None:
-        """Move all offsets, as when the bytes turn out to lie inside other bytes."""
+        """Move all offsets, as when the bytes turn out to lie inside other bytes; not those in a buffer."""
         self.start += by
         if self.end >= 0:
             self.end += by
-        for child in self.children or ():
+        for child in self.children or () if self.buffer is None else ():
             child.shift(by)
 
     def to_value(self) -> Any:
@@ -163,7 +163,7 @@ def _read_elements(
     children = node.children = []
     if budget is not None:
         _spend(budget, min(count * wire.objects_of(element), len(buf) - pos), pos)
-    if isinstance(element, wire.Fixed):
+    if isinstance(element, wire.FixedWidth):
         node.value = NUMBERS
         return _read_numbers(element, count, buf, pos, children)
     read = _read_struct if isinstance(element, wire.Struct) else _read
@@ -174,7 +174,7 @@ def _read_elements(
     return pos
 
 
-def _read_numbers(element: wire.Fixed, count: int, buf: bytes, pos: int, children: list[Node]) -> int:
+def _read_numbers(element: wire.FixedWidth, count: int, buf: bytes, pos: int, children: list[Node]) -> int:
     kind, size, unpack = element.kind, element.size, element.format.unpack_from
     whole = min(count, (len(buf) - pos) // size)
     for index in range(whole):

@@ -4,6 +4,12 @@ Each type knows its bytes for one version of one message: whether lengths are co
 whether null is allowed. Declarations (:mod:`dissectors.schema`) choose among them, :mod:`dissectors.codegen`
 turns a tree of them into one fast function, :mod:`dissectors.trace` walks the same tree field by field.
 
+What construct gives: the interface that its users know (``parse``, ``build``, ``sizeof`` and their streams), its errors
+with a path, and building, where all of its machinery is used as it is. What it does not: reading. Its interpreted
+parsers take 40 to 80 times as long as generated code (docs/performance.md) and name neither the byte nor the field that
+is wrong, so ``_parse`` calls the generated decoder. Nor declarations: its structs have one layout, not one for each
+version.
+
 Rules of this file:
 
 * Leaf types read by ``read(buf, pos)``: bytes and a position in, value and next position out. Containers are
@@ -22,7 +28,7 @@ from __future__ import annotations
 
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from construct import Construct, Container, SizeofError, StreamError, StringError
@@ -100,7 +106,7 @@ def parse_from_stream(read: Any, stream: BinaryIO) -> Any:
     return value
 
 
-class Fixed(Leaf):
+class FixedWidth(Leaf):
     """A big-endian number of fixed width, or a bool (any byte but zero is true)."""
 
     def __init__(self, kind: str, code: str) -> None:
@@ -128,14 +134,14 @@ class Fixed(Leaf):
         return self.size
 
 
-INT8 = Fixed("int8", "b")
-INT16 = Fixed("int16", "h")
-INT32 = Fixed("int32", "i")
-INT64 = Fixed("int64", "q")
-UINT16 = Fixed("uint16", "H")
-UINT32 = Fixed("uint32", "I")
-FLOAT64 = Fixed("float64", "d")
-BOOL = Fixed("bool", "?")
+INT8 = FixedWidth("int8", "b")
+INT16 = FixedWidth("int16", "h")
+INT32 = FixedWidth("int32", "i")
+INT64 = FixedWidth("int64", "q")
+UINT16 = FixedWidth("uint16", "H")
+UINT32 = FixedWidth("uint32", "I")
+FLOAT64 = FixedWidth("float64", "d")
+BOOL = FixedWidth("bool", "?")
 
 ZERO_UUID = "A" * 22
 
@@ -177,7 +183,7 @@ UUID = Uuid()
 
 
 # ---------------------------------------------------------------- length prefixes
-class Sized(WireType):
+class SizePrefixed(WireType):
     """What begins with a length: compact (uvarint of length + 1, 0 is null) or classic (-1 is null).
 
     A classic prefix has 2 bytes for strings and 4 for everything else. Readers take any negative length as
@@ -220,7 +226,7 @@ class Sized(WireType):
         stream_write(stream, data, len(data), path)
 
 
-class SizedLeaf(Sized, Leaf):
+class SizedLeaf(SizePrefixed, Leaf):
     """A length and that many bytes."""
 
     longest: ClassVar[int] = 0x7FFF_FFFF
@@ -295,7 +301,7 @@ class Composite(WireType):
         return parse_from_stream(decoder(self), stream)
 
 
-class Array(Sized, Composite):
+class Array(SizePrefixed, Composite):
     """A count and that many elements."""
 
     kind = "array"
@@ -354,14 +360,21 @@ class Struct(Composite):
 
     The value is one dict. A tagged field appears only if it is on the wire; tags that the declaration does not
     know are kept as ``{tag: bytes}`` under the key ``_tags`` (:data:`UNKNOWN_TAGS`).
+
+    :ivar all_members: the tagged ones, too
+    :ivar partial: not all of it is wanted (:mod:`dissectors.projection`), nor tags that the declaration does not know
     """
 
     kind = "struct"
 
-    def __init__(self, members: Sequence[Member], tagged: Mapping[int, Member] | None) -> None:
+    def __init__(
+        self, members: Sequence[Member], tagged: Mapping[int, Member] | None, *, partial: bool = False
+    ) -> None:
         super().__init__()
+        self.partial = partial
         self.members = tuple(members)
         self.tagged = None if tagged is None else dict(sorted(tagged.items()))
+        self.all_members = (*self.members, *(self.tagged or {}).values())
 
     def _build(self, obj: Mapping[str, Any], stream: BinaryIO, context: Container, path: str) -> Any:
         for member in self.members:
@@ -384,8 +397,8 @@ class Struct(Composite):
         stream_write(stream, out, len(out), path)
 
 
-class Skipped(WireType):
-    """A field that is passed over: it has its place among the bytes, and none in the value.
+class SkippedType(WireType):
+    """A field that is skipped: it has its place among the bytes, and none in the value.
 
     Stands for the unwanted members of a struct in a projection (:mod:`dissectors.projection`).
     """
@@ -398,9 +411,27 @@ class Skipped(WireType):
 UNKNOWN_TAGS = "_tags"
 
 
+def struct_inside(con: WireType) -> tuple[Struct, bool] | None:
+    """Return the struct that a value is or has, and whether the value is an array of it; None if there is none."""
+    if isinstance(con, NullableStruct):
+        con = con.struct
+    many = isinstance(con, Array)
+    inner = con.element if isinstance(con, Array) else con
+    return (inner, many) if isinstance(inner, Struct) else None
+
+
+def structs_of(struct: Struct, prefix: str = "") -> Iterator[tuple[str, Struct]]:
+    """Yield a struct and all that are inside it, each with what stands before the names of its fields in paths."""
+    yield prefix, struct
+    for member in struct.all_members:
+        inside = struct_inside(member.con)
+        if inside is not None:
+            yield from structs_of(inside[0], f"{prefix}{member.name}.")
+
+
 def width_of(con: WireType) -> int | None:
     """Return how many bytes every value of a type has; None if it depends on the value."""
-    if isinstance(con, Fixed | Uuid):
+    if isinstance(con, FixedWidth | Uuid):
         return con.size
     if isinstance(con, Struct) and con.tagged is None:
         widths = [width_of(member.con) for member in con.members]

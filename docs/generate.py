@@ -16,6 +16,8 @@ from captures.tables.schema import reference as tables_reference
 from dissectors.budget import reference as limits_reference
 from docs.tools import commands, json_schemas, man, messages, performance, security, versions_seen
 from docs.tools.markdown import linked
+from kproxy.proxy import modes
+from kproxy.proxy.rules import completion
 from kproxy.tui.manual import key_sections, markdown, settings_section
 
 DOCS = Path(__file__).parent
@@ -26,8 +28,8 @@ FILTERS = """# The filter language
 
 COLUMNS = """# The columns of exchanges
 
-`captures.exchanges.columns.ExchangeColumns`: what the messages of a capture say, as numpy arrays, one element for each
-exchange. Made by `python -m docs.generate`.
+`captures.exchanges.columns.ExchangeColumns`: fields of a capture's messages as numpy arrays, one element per exchange.
+Made by `python -m docs.generate`.
 
 ```python
 from captures.exchanges import open_capture
@@ -42,8 +44,8 @@ names = columns.texts("topics")           # what its values are codes of
 ```
 
 A ragged column has several values for each exchange: those of number `i` are `values[offsets[i]:offsets[i + 1]]`, which
-`pyarrow.LargeListArray.from_arrays(offsets, values)` takes without a copy. Where there is no value, a column of int64
-has the smallest int64, and one of codes -1. The columns of the exchange table are there by name too."""
+`pyarrow.LargeListArray.from_arrays(offsets, values)` takes without a copy. If there is no value, an int64 column has
+the smallest int64, and a column of codes has -1. The columns of the exchange table are available by name too."""
 
 FINDINGS = """# What `kproxy diagnose` finds
 
@@ -51,30 +53,30 @@ FINDINGS = """# What `kproxy diagnose` finds
 kproxy diagnose kafka.pcap                          # what is wrong, since when, what to do, and a command that shows it
 kproxy diagnose --least medium --markdown kafka.pcap    # for a ticket
 kproxy diagnose --fail-on high --json kafka.pcap    # for programs: docs/json-diagnose.md
-kproxy diagnose --set heartbeat_gaps.share=90 --skip small_batches kafka.pcap
-kproxy diagnose --follow /var/tmp/ring              # as it comes up, in what is still being written
+kproxy diagnose --threshold heartbeat_gaps.share=90 --skip small_batches kafka.pcap
+kproxy diagnose --follow /var/tmp/ring              # as problems appear, in files that are still being written
 sudo kproxy sniff -w - tcp port 9092 | kproxy diagnose --follow -
-sudo kproxy sniff -q --diagnose tcp port 9092       # the same in one
+sudo kproxy sniff -q --diagnose tcp port 9092       # the same in one command
 kproxy proxy -b kafka1:9092 -q --diagnose           # beside the proxy; in the UI it is a view (docs/ui.md)
 ```
 
 Each finding has a severity, one sentence, what it is about, since when and how often it was seen, what to do, the
 numbers of exchanges that show it (`kproxy read --exchange N`; with `--follow` those of `kproxy read --follow`), and a
-filter that shows them. Where it does not rest on a message that says so, it says how sure it is: `inferred`
-follows from what was seen, for `possible` something else would look the same.
+filter that shows them. Unless a message says so explicitly, the finding says how certain it is: `inferred` follows from
+the traffic; `possible` means that something else would look the same.
 
-Each finding is made by a rule. `--only RULE` and `--skip RULE` choose among them, `--set RULE.NAME=VALUE` sets a
+Each finding is made by a rule. `--only RULE` and `--skip RULE` choose among them, `--threshold RULE.NAME=VALUE` sets a
 threshold, and `--list` prints this list. Severities:
 
-- **high**: data is lost, doubled or not available, or somebody cannot work.
+- **high**: data is lost, duplicated or unavailable, or a client cannot work.
 - **medium**: something does not work as it should, and users may notice.
-- **low**: it costs something, or may do so later.
+- **low**: it costs resources, or may do so later.
 - **info**: good to know; nothing is wrong.
 
-The severity in the list is that of most findings of a rule; it may say otherwise where it knows more. Times are set as
-`500ms`, `5s` or `2min`, sizes as `64KiB` or in bytes, shares in percent. What a capture lacks, the rules that need it
-name at the end of a diagnosis. The shape of `--json` is in [json-diagnose.md](json-diagnose.md). Made by
-`python -m docs.generate`."""
+The severity in the list is that of most findings of a rule; individual findings may differ. Times are set as `500ms`,
+`5s` or `2min`, sizes as `64KiB` or in bytes, shares in percent. At the end of a diagnosis, rules that could not judge
+say what the capture lacks. The shape of `--json` is in [json-diagnose.md](json-diagnose.md). Made by `python -m
+docs.generate`."""
 
 TABLES = """# Tables
 
@@ -84,10 +86,10 @@ duckdb -c "SELECT api, count(*) FROM read_parquet('tables/exchanges/**/*.parquet
 ```
 
 A folder of tables is written by `kproxy tables`, by one process or by Spark on many machines; the rows are the same.
-Columns are named as the keys of [`read --json`](json.md), [`groups --json`](json-groups.md),
-[`diagnose --json`](json-diagnose.md), [`stats --json`](json-stats.md) and [`api-versions --json`](api-versions.md)
-where they are the same thing. The schema is stable: columns are added at the end of a table, never renamed or removed,
-within a version of the schema. Made by `python -m docs.generate`.
+Columns are named like the keys of [`read --json`](json.md), [`groups --json`](json-groups.md), [`diagnose
+--json`](json-diagnose.md), [`stats --json`](json-stats.md) and [`api-versions --json`](api-versions.md) if they mean
+the same. The schema is stable: columns are added at the end of a table, never renamed or removed, within a version of
+the schema. Made by `python -m docs.generate`.
 
 ## The folder
 
@@ -97,20 +99,19 @@ within a version of the schema. Made by `python -m docs.generate`.
 | `_kproxy/run-00000.json` | the manifest of run 0 |
 | `.staging-ID/` | what a run is writing; its files are moved to their places when it is done |
 
-`date` and `hour` are columns for whatever reads folders with `name=value` in their paths: Spark by
-itself, DuckDB with `hive_partitioning = true`, pyarrow with `partitioning="hive"`. A table without a single row has one
-empty file. What begins with `_` or `.` is passed over.
+`date` and `hour` are columns for programs that read folders with `name=value` in their paths: Spark by default, DuckDB
+with `hive_partitioning = true`, pyarrow with `partitioning="hive"`. A table without rows has one empty file. Names that
+begin with `_` or `.` are skipped.
 
-A run that fails leaves nothing that is read. One that is killed leaves its hidden folder, or files without a manifest
-if it is killed while these are moved: the next run removes them, so that only one run may write to a folder at a time.
-`--append` adds a run, and leaves out files that a run before has read: they are known by their size and their
-first 64 KiB, wherever they are now; what comes from standard input is never known again. A file that has changed since
-is told, and not read again. `--overwrite` removes all tables and manifests once the run is done, and puts its own in
-their place.
+A run that fails leaves no data that is read. A run that is killed leaves its hidden folder, or files without a manifest
+if it is killed while moving them. The next run removes these, so only one run may write to a folder at a time.
+`--append` adds a run and skips files that an earlier run has read: it recognises them by their size and first 64 KiB,
+even if they have moved; standard input is never recognised. A file that has changed since is reported and not read
+again. `--overwrite` replaces all tables and manifests when the run is done.
 
 A manifest has `run`, `schema` (version of the schema), `kproxy` (version of the program), `written` (RFC 3339, UTC),
 `inputs` (`path`, `size`, `mtime_ns`, and `head`, the SHA-256 of the first 64 KiB), `tables` (by name: `rows`, and
-`files` with `path`, `rows`, `bytes`), and `summary`: what was read, lost and left out, and why.
+`files` with `path`, `rows`, `bytes`), and `summary`: what the run read, lost and left out, and why.
 
 ## What holds for all tables
 
@@ -191,6 +192,8 @@ def pages() -> dict[str, str]:
             "ui.md",
             {"settings": markdown([settings_section()]), "keys": markdown(key_sections([], {}))},
         ),
+        "proxy.md": with_tables("proxy.md", {"modes": modes.reference()}),
+        "faults.md": with_tables("faults.md", completion.reference()),
         "versions-seen.md": versions_seen.page(versions_seen.load()),
         json_schemas.PAGE: with_tables(json_schemas.PAGE, {"schemas": json_schemas.overview()}),
         **json_schemas.pages(),

@@ -29,9 +29,9 @@ from textual.pilot import Pilot
 
 from captures.exchanges import open_capture
 from captures.filters import compile_filter
+from kproxy.session import Session
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.commands import BY_NAME
-from kproxy.tui.session import Session
 from kproxy.tui.settings import Settings
 from kproxy.tui.themes import DARK, heed_color
 

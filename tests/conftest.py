@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dissectors import budget
+from tests import selection
 from tests.spark import mark_tests, scheduler, spark
 
 __all__ = ["spark"]
@@ -41,7 +42,17 @@ def recorded_garbage() -> Path:
     return DATA / "06_tansu_garbage.pcap"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    selection.configure(config)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if selection.is_left_out(collection_path, config) else None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    selection.mark_slow(items)
     if hasattr(config, "workerinput"):
         mark_tests(items)
 

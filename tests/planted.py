@@ -23,8 +23,9 @@ from dissectors.headers import (
     request_header_version,
     response_header_version,
 )
-from dissectors.records import Record, build_batch
-from dissectors.versioned import Versioned
+from dissectors.message_version import MessageVersion
+from dissectors.records import Record
+from tests.batches import build_batch
 from tests.captures.packets.kit import Conversation, pcap
 from tests.captures.packets.kit import Record as Packet
 
@@ -64,7 +65,7 @@ class Planting:
                 return self.struct(con)
             case wire.Array():
                 return self._array(con)
-            case wire.Fixed():
+            case wire.FixedWidth():
                 return False if con.code == "?" else 1
             case wire.Uuid():
                 return wire.uuid_text(bytes(range(16)))
@@ -87,7 +88,7 @@ class Planting:
         return SECRET.encode() if secret or content == "envelope_response" else HOSTILE.encode()
 
     def _array(self, con: wire.Array) -> Any:
-        if isinstance(con.element, wire.Fixed):
+        if isinstance(con.element, wire.FixedWidth):
             return (1,)
         if not isinstance(con.element, wire.Struct):
             return [self.value(con.element)]
@@ -104,7 +105,7 @@ class Planting:
 
     def struct(self, con: wire.Struct, *, name: str = HOSTILE) -> dict[str, Any]:
         made = {}
-        for member in (*con.members, *(con.tagged or {}).values()):
+        for member in con.all_members:
             type_ = member.field.type
             secret = type_.is_secret or type_.content == "config_value"
             made[member.name] = self.value(member.con, type_.content, secret=secret)
@@ -145,7 +146,7 @@ def frames(key: int, version: int, **fields: Any) -> Iterator[tuple[bytes, bytes
     assert known is not None
     both = []
     for message, response in ((known.request, False), (known.response, True)):
-        body: Versioned = message[min(version, message.versions.last)]
+        body: MessageVersion = message[min(version, message.versions.last)]
         planting = Planting(secretive=api_may_hold_secrets(key, response=response))
         value = planting.struct(body.struct)
         value |= {name: item for name, item in fields.items() if name in value}

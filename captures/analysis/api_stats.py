@@ -1,26 +1,23 @@
-"""Per API and version: how often, how much, how fast, and how many went wrong.
-
-Two ways in, which count the same: :meth:`ApiStats.add` takes exchanges with their bodies; :meth:`ApiStats.add_columns`
-takes rows of an exchange table at once and leaves the bodies alone, which are what tells errors and waits.
-"""
+"""Per API and version: how often, how much, how fast, and how many went wrong."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from captures.analysis.exchange_groups import ExchangeGroup, api_grouping, apis_of, exchange_groups
 from captures.analysis.percentiles import Percentiles, Times
-from captures.analysis.throttling import Throttles
-from captures.exchanges import Exchange, ExchangeTable, Flag
+from captures.analysis.throttling import Throttles, paused
+from captures.arrays import Int64s
+from captures.exchanges import Exchange
+from captures.exchanges.columns import NO_VALUE, ExchangeColumns
 from captures.meaning.waits import LEAST_WAIT_NS
-from dissectors.apis import api_name
 
-SASL_TOKEN = "SaslToken"  # noqa: S105  # a name
-UNKNOWN = "unknown"
+_TOGETHER = 1024
+"""Exchanges whose times are taken in at once."""
 PAUSED = "connection paused by a quota (KIP-219)"
 
 
@@ -40,6 +37,8 @@ class ApiRow:
     :ivar errors: exchanges with an error that is no part of a normal conversation
     :ivar expected_errors: exchanges with none but errors that are
     :ivar problems: exchanges of which something could not be decoded (:func:`undecoded`)
+    :ivar intervened: exchanges in which kproxy's proxy intervened: errors of its making are none of ``errors``, and
+        what it held back is no part of the times
     :ivar latency: last byte of the request to first byte of the response, of all that were answered
     :ivar broker_time: the same without what was waited by design. Exchanges that did nothing but wait are left out:
         their messages do not tell how long the broker worked
@@ -58,17 +57,11 @@ class ApiRow:
     errors: int
     expected_errors: int
     problems: int
+    intervened: int
     latency: Percentiles | None
     broker_time: Percentiles | None
     waited: Percentiles | None
     wait_reasons: dict[str, int]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/json-stats.md``."""
-        shape = {name: getattr(self, name) for name in self.__slots__}
-        for name in ("latency", "broker_time", "waited"):
-            shape[name] = shape[name].to_json() if shape[name] else None
-        return shape
 
 
 @dataclass(slots=True)
@@ -82,22 +75,11 @@ class _Sums:
     errors: int = 0
     expected_errors: int = 0
     problems: int = 0
+    intervened: int = 0
     latency: Times = field(default_factory=Times)
     broker_time: Times = field(default_factory=Times)
     waited: Times = field(default_factory=Times)
     wait_reasons: Counter[str] = field(default_factory=Counter)
-
-
-def undecoded(exchange: Exchange) -> bool:
-    """Tell whether a frame that is there was not decoded, or not all of it because of a limit.
-
-    A response that the end cut off counts as unanswered instead, and one without its request as an orphan.
-    """
-    if Flag.ORPHAN in exchange.flag:
-        return False
-    if Flag.UNANSWERED in exchange.flag:
-        return any(side == "request" for side, _ in exchange.problems)
-    return bool(exchange.problems or exchange.limits)
 
 
 class ApiStats:
@@ -106,77 +88,85 @@ class ApiStats:
     def __init__(self) -> None:
         self._sums: dict[ApiVersion, _Sums] = {}
         self._throttles = Throttles()
+        self._waiting: dict[ApiVersion, list[tuple[int, int, int, str]]] = {}
+        """Times that :meth:`_time` has not taken in: an array for each exchange costs six times as much as the rest."""
+        self._room = _TOGETHER
 
     def add(self, exchange: Exchange) -> None:
         """Count one exchange; they have to come in the order of their numbers."""
-        sums = self._of(exchange.api, exchange.api_key, exchange.version)
-        flag = exchange.flag
-        sums.exchanges += 1
-        sums.unanswered += Flag.UNANSWERED in flag
-        sums.no_response_expected += Flag.NO_RESPONSE_EXPECTED in flag
-        sums.request_bytes += exchange.request_size
-        sums.response_bytes += exchange.response_size
-        sums.problems += undecoded(exchange)
-        if len(exchange.errors) > len(exchange.expected):
-            sums.errors += 1
-        elif exchange.errors:
-            sums.expected_errors += 1
-        if exchange.latency is None:
-            return
-        sums.latency.add(exchange.latency)
-        wait, reason = exchange.wait, exchange.wait_reason
+        self.count(ExchangeGroup.of(exchange))
         paused = self._throttles.of(exchange).paused
-        if paused >= max(wait, LEAST_WAIT_NS):
-            wait, reason = paused, PAUSED
-        if wait:
-            sums.waited.add(wait)
-            sums.wait_reasons[reason] += 1
-        if wait < exchange.latency or not wait:
-            sums.broker_time.add(exchange.latency - wait)
+        if exchange.latency is not None:
+            known = ApiVersion(exchange.api, exchange.version)
+            times = exchange.latency, exchange.wait, paused, exchange.wait_reason
+            self._waiting.setdefault(known, []).append(times)
+            self._room -= 1
+            if not self._room:
+                self._take_times()
 
-    def add_columns(self, table: ExchangeTable, rows: NDArray[np.int64]) -> None:
-        """Count rows of a table, by its columns only: no errors, no problems, and no wait is told from work.
+    def _take_times(self) -> None:
+        """Take in the times of the exchanges that came one by one."""
+        for known, times in self._waiting.items():
+            *figures, reasons = zip(*times, strict=True)
+            latency, wait, pause = np.array(figures, np.int64)
+            self._time(known.api, known.version, latency, wait, pause, list(reasons))
+        self._waiting, self._room = {}, _TOGETHER
 
-        :param rows: indexes
+    def add_columns(self, columns: ExchangeColumns, *, bodies: bool = True) -> None:
+        """Count exchanges.
+
+        :param columns: those of a whole capture, or some of it, in the order of their numbers
+        :param bodies: whether to look at messages; without them there are no errors and no problems, and no wait is
+            told from work
         """
-        column = {
-            name: table.column(name)[rows]
-            for name in (
-                "api_key",
-                "version",
-                "flags",
-                "request_size",
-                "response_size",
-                "request_last",
-                "response_first",
-            )
-        }
-        latency = column["response_first"] - column["request_last"]
-        answered = (column["request_size"] > 0) & (column["response_size"] > 0)
-        token = (column["flags"] & Flag.SASL_TOKEN) != 0
-        # key and version are 16 bits each, signed; tokens have neither
-        kind = (
-            column["api_key"].astype(np.int64) << 17
-            | (column["version"].astype(np.int64) & 0xFFFF) << 1
-            | token
-        )
-        for value in np.unique(kind).tolist():
-            chosen = kind == value
-            at = int(np.argmax(chosen))
-            key, version = int(column["api_key"][at]), int(column["version"][at])
-            known = key >= 0
-            name = SASL_TOKEN if token[at] else api_name(key) if known else UNKNOWN
-            sums = self._of(name, key if known else None, version if known else None)
-            flags = column["flags"][chosen]
-            sums.exchanges += int(chosen.sum())
-            sums.unanswered += int(np.count_nonzero(flags & Flag.UNANSWERED))
-            sums.no_response_expected += int(np.count_nonzero(flags & Flag.NO_RESPONSE_EXPECTED))
-            sums.request_bytes += int(column["request_size"][chosen].sum(dtype=np.int64))
-            sums.response_bytes += int(column["response_size"][chosen].sum(dtype=np.int64))
-            sums.latency.extend(latency[chosen & answered])
+        for group in exchange_groups(columns, bodies=bodies):
+            self.count(group)
+        latency = columns.flat("latency")
+        grouping = api_grouping(columns)
+        pauses = paused(columns) if bodies else np.zeros(0, np.int64)
+        for rows, (api, _, version) in zip(grouping, apis_of(columns, grouping.first), strict=True):
+            answered = rows[latency[rows] != NO_VALUE]
+            if not bodies:
+                self._of(api, None, version).latency.extend(latency[answered])
+                continue
+            codes, texts = columns.flat("wait_reason")[answered], columns.texts("wait_reason")
+            reasons = [texts[code] or "" if code >= 0 else "" for code in codes.tolist()]
+            wait, pause = columns.flat("wait")[answered], pauses[answered]
+            self._time(api, version, latency[answered], wait, pause, reasons)
+
+    def count(self, group: ExchangeGroup) -> None:
+        """Count exchanges, but for their times."""
+        sums = self._of(group.api, group.api_key, group.version)
+        sums.exchanges += group.exchanges
+        sums.unanswered += group.unanswered
+        sums.no_response_expected += group.no_response_expected
+        sums.request_bytes += group.request_bytes
+        sums.response_bytes += group.response_bytes
+        sums.errors += group.errors
+        sums.expected_errors += group.expected_errors
+        sums.problems += group.undecoded
+        sums.intervened += group.intervened
+
+    def _time(
+        self, api: str, version: int | None, latency: Int64s, wait: Int64s, pause: Int64s, reasons: list[str]
+    ) -> None:
+        """Take in the times of exchanges that were answered.
+
+        :param pause: ns in which the connection was paused
+        """
+        sums = self._of(api, None, version)
+        sums.latency.extend(latency)
+        halted = pause >= np.maximum(wait, LEAST_WAIT_NS)
+        wait = np.where(halted, pause, wait)
+        waited = np.flatnonzero(wait)
+        sums.waited.extend(wait[waited])
+        sums.wait_reasons.update(PAUSED if halted[row] else reasons[row] for row in waited.tolist())
+        worked = (wait < latency) | (wait == 0)
+        sums.broker_time.extend((latency - wait)[worked])
 
     def result(self) -> list[ApiRow]:
         """Return the figures, the most frequent API and version first."""
+        self._take_times()
         rows = [
             ApiRow(
                 api=known.api,
@@ -190,6 +180,7 @@ class ApiStats:
                 errors=sums.errors,
                 expected_errors=sums.expected_errors,
                 problems=sums.problems,
+                intervened=sums.intervened,
                 latency=sums.latency.percentiles(),
                 broker_time=sums.broker_time.percentiles(),
                 waited=sums.waited.percentiles(),
@@ -198,10 +189,6 @@ class ApiStats:
             for known, sums in self._sums.items()
         ]
         return sorted(rows, key=lambda row: (-row.exchanges, row.api, row.version or 0))
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return the rows as plain values."""
-        return [row.to_json() for row in self.result()]
 
     def _of(self, api: str, key: int | None, version: int | None) -> _Sums:
         known = ApiVersion(api, version)

@@ -79,7 +79,12 @@ def ended_by_brokers(capture: Capture) -> Iterator[tuple[int, int]]:
 
 
 def ended_by_broker(capture: Capture, connection: int) -> int | None:
-    """Return when the broker ended a connection, in ns since the epoch; None if it is open or the client was first."""
+    """Return when the broker ended a connection, in ns since the epoch.
+
+    None if it is open, or the client was first, or kproxy ended it for a rule or a user.
+    """
+    if connection in capture.notes.ended_connections:
+        return None
     ends = [
         (time, by_broker)
         for time, by_broker in (_end(capture, connection, 0), _end(capture, connection, 1))

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from captures.analysis.client_ranges import client_range
 from captures.analysis.clients.libraries import JAVA
 from captures.analysis.compat_model import Target, Verdict
-from captures.analysis.negotiation import API_VERSIONS, BETWEEN_BROKERS, Negotiation
-from captures.analysis.releases import TELEMETRY, Line, lines_matching, name_of
-from captures.analysis.version_matrix import BrokerOffer, ClientVersions, Range, shown
+from captures.analysis.negotiation import BETWEEN_BROKERS, Negotiation
+from captures.analysis.releases import Line, lines_matching, name_of
+from captures.analysis.version_matrix import BrokerOffer, ClientVersions, shown
 from captures.exchanges import Capture, Exchange
 from captures.faults import RaisedFaults
+from captures.json_objects import Range
+from dissectors.api_keys import TELEMETRY, ApiKey
 from dissectors.apis import NAMES, api_name
 
 
@@ -32,6 +33,8 @@ class ApiFit:
     :ivar used_here: whether recorded clients use it with this broker
     """
 
+    JSON = "api api_key=key speaks offers verdict would_use=version used_here sentence"
+
     key: int
     speaks: Range
     offers: Range | None
@@ -40,19 +43,10 @@ class ApiFit:
     used_here: bool
     sentence: str
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/compat.md``."""
-        offers = None if self.offers is None else {"min": self.offers[0], "max": self.offers[1]}
-        return {
-            "api": api_name(self.key),
-            "api_key": self.key,
-            "speaks": {"min": self.speaks[0], "max": self.speaks[1]},
-            "offers": offers,
-            "verdict": self.verdict,
-            "would_use": self.version,
-            "used_here": self.used_here,
-            "sentence": self.sentence,
-        }
+    @property
+    def api(self) -> str:
+        """Name of the API."""
+        return api_name(self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +57,16 @@ class BrokerFit:
     :ivar told: number of the exchange in which it told what it offers; None if it did not
     :ivar releases: whose brokers announce just that
     :ivar apis: the gravest first, then by API key; empty if the broker told nothing
+    :ivar name: of its address, None if it has none
     """
+
+    JSON = "broker told releases verdict apis name"
 
     broker: str
     told: int | None
     releases: list[str]
     apis: list[ApiFit]
+    name: str | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -77,18 +75,8 @@ class BrokerFit:
             return Verdict.UNKNOWN
         order = list(Verdict)
         needed = [each for each in self.apis if each.key not in TELEMETRY]
-        used = [each for each in needed if each.used_here and each.key != API_VERSIONS]
+        used = [each for each in needed if each.used_here and each.key != ApiKey.API_VERSIONS]
         return min((each.verdict for each in used or needed), key=order.index, default=Verdict.SERVED)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/compat.md``."""
-        return {
-            "broker": self.broker,
-            "told": self.told,
-            "releases": self.releases,
-            "verdict": self.verdict,
-            "apis": [each.to_json() for each in self.apis],
-        }
 
 
 class ClientCompatibility:

@@ -11,11 +11,12 @@ from functools import cache
 
 from captures.analysis.clients.libraries import JAVA, OTHERS, Library, java_releases
 from captures.analysis.releases import BrokerRelease, Line, line_of
-from captures.analysis.version_matrix import Range, shown
+from captures.analysis.version_matrix import shown
+from captures.json_objects import Range
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class SpokenVersions:
     """What a client speaks of an API.
 
     :ivar library: name and release, in words
@@ -58,12 +59,12 @@ def client_range(line: Line, key: int) -> Range | None:
     return None
 
 
-def spoken(library: Library, key: int) -> Spoken | None:
+def spoken(library: Library, key: int) -> SpokenVersions | None:
     """Return what a library speaks of an API, None if that is not known."""
     return _of_java(library, key) if library.name == JAVA else _of_other(library, key)
 
 
-def _of_java(library: Library, key: int) -> Spoken | None:
+def _of_java(library: Library, key: int) -> SpokenVersions | None:
     ranges = []
     for release in _ends(library):
         try:
@@ -77,10 +78,10 @@ def _of_java(library: Library, key: int) -> Spoken | None:
     also = frozenset(
         version for each in java_releases()[-1:] for same, version in each.may_use if same == key
     )
-    return Spoken(_named(library), min(first[0], last[0]), (first[1], last[1]), library.told, also)
+    return SpokenVersions(_named(library), min(first[0], last[0]), (first[1], last[1]), library.told, also)
 
 
-def _of_other(library: Library, key: int) -> Spoken | None:
+def _of_other(library: Library, key: int) -> SpokenVersions | None:
     """Of other libraries, bug fix releases are taken to be alike: 2.16.1 as 2.16."""
     release = library.release
     fits = [
@@ -95,7 +96,7 @@ def _of_other(library: Library, key: int) -> Spoken | None:
     if not fits:
         return None
     bounds = min(each.least[key] for each in fits), max(each.most[key] for each in fits)
-    return Spoken(_named(library), None, bounds, library.told)
+    return SpokenVersions(_named(library), None, bounds, library.told)
 
 
 def _ends(library: Library) -> list[str]:

@@ -7,11 +7,12 @@ A client is what sends one client ID; clients without an ID are told apart by th
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
-from captures.analysis.introductions import ConnectionKey, Introductions, connection_key
-from captures.exchanges import Exchange, Flag, rfc3339
+from captures.analysis.client_identity import ConnectionKey, Introductions
+from captures.analysis.exchange_groups import ExchangeGroup
+from captures.exchanges import Exchange
+from captures.json_objects import Time
 
 
 @dataclass(slots=True)
@@ -32,6 +33,11 @@ class ClientRow:
     :ivar last: of its last
     """
 
+    JSON = (
+        "client_id name software principals hosts brokers connections exchanges errors unanswered "
+        "request_bytes response_bytes apis versions first last"
+    )
+
     client_id: str | None
     name: str
     software: list[str] = field(default_factory=list)
@@ -47,19 +53,8 @@ class ClientRow:
     apis: dict[str, int] = field(default_factory=dict)
     versions: dict[str, dict[int, int]] = field(default_factory=dict)
     unnamed: list[int] = field(default_factory=list)
-    first: int = 0
-    last: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/json-stats.md``."""
-        versions = {
-            api: {str(version): count for version, count in used.items()}
-            for api, used in self.versions.items()
-        }
-        times = {"first": rfc3339(self.first), "last": rfc3339(self.last)}
-        shape = asdict(self) | times | {"versions": versions}
-        del shape["unnamed"]
-        return shape
+    first: Time = 0
+    last: Time = 0
 
 
 @dataclass(slots=True)
@@ -86,20 +81,28 @@ class ClientStats:
 
     def add(self, exchange: Exchange) -> None:
         """Count one exchange."""
+        self.introduce(exchange)
+        self.count(ExchangeGroup.of(exchange))
+
+    def introduce(self, exchange: Exchange) -> None:
+        """Learn from one exchange who the client is."""
         self._introductions.add(exchange)
-        by_id = self._sums.setdefault(connection_key(exchange), {})
-        sums = by_id.get(exchange.client_id)
+
+    def count(self, group: ExchangeGroup) -> None:
+        """Count exchanges."""
+        by_id = self._sums.setdefault(group.connection, {})
+        sums = by_id.get(group.client_id)
         if sums is None:
-            sums = by_id[exchange.client_id] = _Sums(first=exchange.time)
-        sums.exchanges += 1
-        sums.errors += len(exchange.errors) > len(exchange.expected)
-        sums.unanswered += Flag.UNANSWERED in exchange.flag
-        sums.request_bytes += exchange.request_size
-        sums.response_bytes += exchange.response_size
-        sums.apis[exchange.api] += 1
-        if exchange.version is not None:
-            sums.versions[exchange.api, exchange.version] += 1
-        sums.last = max(sums.last, exchange.time)
+            sums = by_id[group.client_id] = _Sums(first=group.first)
+        sums.exchanges += group.exchanges
+        sums.errors += group.errors
+        sums.unanswered += group.unanswered
+        sums.request_bytes += group.request_bytes
+        sums.response_bytes += group.response_bytes
+        sums.apis[group.api] += group.exchanges
+        if group.version is not None:
+            sums.versions[group.api, group.version] += group.exchanges
+        sums.last = max(sums.last, group.last)
 
     def result(self) -> list[ClientRow]:
         """Return the clients, the one with the most exchanges first."""
@@ -139,10 +142,6 @@ class ClientStats:
             row.apis = dict(sorted(row.apis.items(), key=lambda item: (-item[1], item[0])))
             row.versions = {api: dict(sorted(used.items())) for api, used in sorted(row.versions.items())}
         return sorted(rows.values(), key=lambda row: (-row.exchanges, row.name))
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return the rows as plain values."""
-        return [row.to_json() for row in self.result()]
 
 
 def _add(row: ClientRow, sums: _Sums) -> None:

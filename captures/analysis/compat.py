@@ -15,23 +15,22 @@ from __future__ import annotations
 
 from functools import partial
 
-from captures.analysis.client_ranges import Spoken, spoken
+from captures.analysis.client_ranges import SpokenVersions, spoken
 from captures.analysis.clients import fingerprints
 from captures.analysis.clients.fingerprints import Fingerprints
 from captures.analysis.clients.libraries import Library, told_library
 from captures.analysis.compat_model import ApiVerdict, ClientVerdict, Report, Target, Verdict
-from captures.analysis.groups.vocabulary import Certainty
-from captures.analysis.negotiation import API_VERSIONS, Negotiation
+from captures.analysis.groups.model import Certainty
+from captures.analysis.negotiation import Negotiation
 from captures.analysis.releases import lines_serving, name_of
 from captures.analysis.version_matrix import ClientVersions, Limit, shown
 from captures.exchanges import Capture, Exchange
 from captures.faults import RaisedFaults
+from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
 
 NEEDS = fingerprints.NEEDS | {"replica", "software", "response.api_keys", "response.error_code"}
 """What has to be read of exchanges (:mod:`captures.exchanges.projected`)."""
-
-_FETCH, _JOIN_GROUP = 1, 11
 
 
 class Compatibility:
@@ -86,16 +85,16 @@ def _of_not_fetching(target: Target, client: ClientVersions, library: Library | 
 
     A client that asks does not send what the broker does not serve, so a consumer that cannot fetch just does not.
     """
-    joined = [use.first for use in client.uses if use.key == _JOIN_GROUP]
-    served = target.apis.get(_FETCH)
-    known = None if library is None else spoken(library, _FETCH)
-    fetches = any(use.key == _FETCH for use in client.uses)
+    joined = [use.first for use in client.uses if use.key == ApiKey.JOIN_GROUP]
+    served = target.apis.get(ApiKey.FETCH)
+    known = None if library is None else spoken(library, ApiKey.FETCH)
+    fetches = any(use.key == ApiKey.FETCH for use in client.uses)
     if not joined or fetches or known is None or served is None or known.most[1] >= served.versions[0]:
         return []
     speaks = f"{known.library} speaks Fetch {known.words}, and {target.name} serves v{shown(served.versions)}"
     return [
         ApiVerdict(
-            key=_FETCH,
+            key=ApiKey.FETCH,
             used={},
             serves=served.versions,
             verdict=Verdict.REFUSED,
@@ -134,7 +133,7 @@ class _Judge:
 
     def verdict(self) -> ApiVerdict:
         """Return what would come of it."""
-        if self._key == API_VERSIONS:
+        if self._key == ApiKey.API_VERSIONS:
             return self._of_asking()
         if self._client.asks and not self._target.negotiates:
             return self._said(
@@ -280,7 +279,7 @@ class _Judge:
             "not offer more",
         )
 
-    def _of_known(self, known: Spoken, edge: int) -> ApiVerdict:
+    def _of_known(self, known: SpokenVersions, edge: int) -> ApiVerdict:
         """Judge a client that is known to speak nothing that the broker serves.
 
         :param edge: the version of it that is next
@@ -291,7 +290,7 @@ class _Judge:
             f"{known.library} speaks {self._api} {known.words}, and {self._serves(edge)}",
         )
 
-    def _of_enough(self, most: int, known: Spoken | None) -> ApiVerdict:
+    def _of_enough(self, most: int, known: SpokenVersions | None) -> ApiVerdict:
         """Judge a client that can go on with the version that it used, or takes a higher one that it knows."""
         if self._own_limit or self._top == most:
             return self._said(
@@ -310,7 +309,7 @@ class _Judge:
             or_higher=True,
         )
 
-    def _of_newer(self, most: int, known: Spoken | None) -> ApiVerdict:
+    def _of_newer(self, most: int, known: SpokenVersions | None) -> ApiVerdict:
         speaks = most in self._used or (known is not None and known.told and known.least is not None)
         return self._said(
             Verdict.OLDER,

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import NamedTuple
 
-from captures.analysis.groups.vocabulary import Certainty
-from captures.analysis.negotiation import API_VERSIONS
+from captures.analysis.groups.model import Certainty
 from captures.analysis.offered_versions import kafka_4_least
-from captures.analysis.releases import TELEMETRY, BrokerRelease, Served
-from captures.analysis.version_matrix import Range
+from captures.analysis.releases import BrokerRelease, ServedVersions
+from captures.json_objects import Range
+from dissectors.api_keys import TELEMETRY, ApiKey
 from dissectors.apis import api_name
-
-_PRODUCE, _FETCH = 0, 1
 
 
 class Verdict(StrEnum):
@@ -35,6 +33,17 @@ class Verdict(StrEnum):
     """It is served with the version that the client used, or a newer one."""
 
 
+class ServedApi(NamedTuple):
+    """An API that a broker serves, in the versions from `min` to `max`."""
+
+    api: str
+    api_key: int
+    min: int
+    max: int
+    announced_min: int
+    only_if_configured: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The broker that is asked about.
@@ -45,10 +54,20 @@ class Target:
     :ivar release: None if it is known by its ranges only
     """
 
+    JSON = "name answers_api_versions=negotiates apis=served"
+
     name: str
-    apis: Mapping[int, Served]
+    apis: Mapping[int, ServedVersions]
     negotiates: bool = True
     release: BrokerRelease | None = None
+
+    @property
+    def served(self) -> list[ServedApi]:
+        """What it serves, by API key."""
+        return [
+            ServedApi(api_name(key), key, *each.versions, each.announced[0], each.optional)
+            for key, each in sorted(self.apis.items())
+        ]
 
     @classmethod
     def of_release(cls, release: BrokerRelease) -> Target:
@@ -66,13 +85,13 @@ class Target:
         for key in sorted(common):
             announced = max(each[key][0] for each in offers), min(each[key][1] for each in offers)
             least = announced[0]
-            if key == _PRODUCE and any(
-                each.get(_FETCH, (0, 0))[0] >= kafka_4_least("Fetch") for each in offers
+            if key == ApiKey.PRODUCE and any(
+                each.get(ApiKey.FETCH, (0, 0))[0] >= kafka_4_least("Fetch") for each in offers
             ):
                 least = max(least, kafka_4_least("Produce"))
             if least <= announced[1]:
-                found[key] = Served(announced, (least, announced[1]))
-        return cls(name, found, API_VERSIONS in found)
+                found[key] = ServedVersions(announced, (least, announced[1]))
+        return cls(name, found, ApiKey.API_VERSIONS in found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +105,8 @@ class ApiVerdict:
     :ivar first: number of the first exchange
     :ivar sentence: why
     """
+
+    JSON = "api api_key=key used serves verdict certainty would_use or_higher first sentence"
 
     key: int
     used: dict[int, int]
@@ -102,22 +123,6 @@ class ApiVerdict:
         """Name of the API."""
         return api_name(self.key)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/compat.md``."""
-        serves = None if self.serves is None else {"min": self.serves[0], "max": self.serves[1]}
-        return {
-            "api": self.api,
-            "api_key": self.key,
-            "used": {str(version): count for version, count in self.used.items()},
-            "serves": serves,
-            "verdict": self.verdict,
-            "certainty": self.certainty,
-            "would_use": self.would_use,
-            "or_higher": self.or_higher,
-            "first": self.first,
-            "sentence": self.sentence,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class ClientVerdict:
@@ -129,6 +134,8 @@ class ClientVerdict:
     :ivar asks: whether it asks for versions; None if the beginning of none of its connections was captured
     :ivar apis: the gravest first, then by API key
     """
+
+    JSON = "client=name software guess hosts asks_for_versions=asks verdict apis"
 
     name: str
     software: list[str]
@@ -143,18 +150,6 @@ class ClientVerdict:
         order = list(Verdict)
         needed = [each.verdict for each in self.apis if each.key not in TELEMETRY]
         return min(needed, key=order.index, default=Verdict.SERVED)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/compat.md``."""
-        return {
-            "client": self.name,
-            "software": self.software,
-            "guess": self.guess,
-            "hosts": self.hosts,
-            "asks_for_versions": self.asks,
-            "verdict": self.verdict,
-            "apis": [each.to_json() for each in self.apis],
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
-from captures.analysis.introductions import ConnectionKey, Introduction, Introductions
-from captures.exchanges import Capture, Exchange, Flag, rfc3339
+from captures.analysis.client_identity import ConnectionKey, Introduction, Introductions
+from captures.analysis.exchange_groups import ExchangeGroup
+from captures.exchanges import Capture, Exchange
+from captures.json_objects import OrNull, Sides, Time
+from dissectors.api_keys import ApiKey
+from dissectors.sides import ENDS
 
 OPEN = "open"
 LONG_UNANSWERED = 1_000_000_000
@@ -44,9 +47,19 @@ class ConnectionRow:
     :ivar cut: bytes cut by the snapshot length, from client and broker
     :ivar zero_windows: packets in which client and broker announced that they can take no more
     :ivar ended: ``closed by client``, ``closed by broker``, ``reset by client``, ``reset by broker`` (whose FIN or RST
-        came first), or ``open``
+        came first), ``closed by kproxy``, ``reset by kproxy`` (for a rule or a user), or ``open``
     :ivar then_reset_by: who reset it after it was closed: ``client``, ``broker`` or None
     """
+
+    JSON = (
+        "connection client broker client_name broker_name client_ids first last whole foreign exchanges "
+        "errors versions fallback unanswered orphans request_bytes response_bytes packets retransmitted "
+        "reordered lost cut zero_windows ended then_reset_by software=introduction.software "
+        "mechanism=introduction.mechanism principal=introduction.principal "
+        "authenticated=introduction.authenticated refusal=introduction.refusal "
+        "authentications=introduction.authentications handshake_ns=handshake "
+        "unanswered_for_ns=unanswered_for"
+    )
 
     connection: int
     client: str
@@ -54,11 +67,11 @@ class ConnectionRow:
     client_name: str | None
     broker_name: str | None
     client_ids: list[str]
-    first: int
-    last: int
+    first: Time
+    last: Time
     handshake: int | None
     whole: bool
-    foreign: str
+    foreign: OrNull[str]
     introduction: Introduction
     exchanges: int
     errors: int
@@ -69,12 +82,12 @@ class ConnectionRow:
     orphans: int
     request_bytes: int
     response_bytes: int
-    packets: tuple[int, int]
-    retransmitted: tuple[int, int]
-    reordered: tuple[int, int]
-    lost: tuple[int, int]
-    cut: tuple[int, int]
-    zero_windows: tuple[int, int]
+    packets: Sides
+    retransmitted: Sides
+    reordered: Sides
+    lost: Sides
+    cut: Sides
+    zero_windows: Sides
     ended: str
     then_reset_by: str | None
 
@@ -86,20 +99,6 @@ class ConnectionRow:
         hung = (self.unanswered_for or 0) > LONG_UNANSWERED
         return bool(self.foreign or refused or hung or lossy or self.ended.startswith("reset"))
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/json-stats.md``."""
-        shape: dict[str, Any] = asdict(self)
-        shape |= shape.pop("introduction")
-        for name in ("packets", "retransmitted", "reordered", "lost", "cut", "zero_windows"):
-            client, broker = shape[name]
-            shape[name] = {"client": client, "broker": broker}
-        shape["first"], shape["last"] = rfc3339(self.first), rfc3339(self.last)
-        shape["handshake_ns"] = shape.pop("handshake")
-        shape["unanswered_for_ns"] = shape.pop("unanswered_for")
-        shape["fallback"] = {str(asked): answered for asked, answered in self.fallback.items()}
-        shape["foreign"] = self.foreign or None
-        return shape
-
 
 @dataclass(slots=True)
 class _Sums:
@@ -110,7 +109,17 @@ class _Sums:
     versions: dict[str, set[int]] = field(default_factory=dict)
     fallback: dict[int, int] = field(default_factory=dict)
     unanswered: Counter[str] = field(default_factory=Counter)
-    unanswered_since: int | None = None
+    unanswered_first: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """API -> number and time of the first exchange."""
+
+    def unanswered_since(self) -> int | None:
+        """Return the time of the first unanswered exchange, None if there is none."""
+        return min(self.unanswered_first.values())[1] if self.unanswered_first else None
+
+    def unanswered_apis(self) -> dict[str, int]:
+        """Return how many are unanswered by API: the most first, of as many those that came first."""
+        by = self.unanswered_first
+        return dict(sorted(self.unanswered.items(), key=lambda item: (-item[1], by[item[0]])))
 
 
 class ConnectionStats:
@@ -126,28 +135,40 @@ class ConnectionStats:
 
     def add(self, exchange: Exchange) -> None:
         """Count one exchange."""
+        self.introduce(exchange)
+        self.count(ExchangeGroup.of(exchange))
+
+    def introduce(self, exchange: Exchange) -> None:
+        """Learn from one exchange who speaks on its connection, and in which version of ApiVersions."""
         self._introductions.add(exchange)
-        sums = self._sums.get(exchange.connection)
-        if sums is None:
-            sums = self._sums[exchange.connection] = _Sums()
-        sums.exchanges += 1
-        sums.errors += len(exchange.errors) > len(exchange.expected)
-        sums.orphans += Flag.ORPHAN in exchange.flag
-        if exchange.client_id:
-            sums.client_ids[exchange.client_id] = None
-        if exchange.version is not None:
-            sums.versions.setdefault(exchange.api, set()).add(exchange.version)
-        if Flag.UNANSWERED in exchange.flag:
-            sums.unanswered[exchange.api] += 1
-            if sums.unanswered_since is None:
-                sums.unanswered_since = exchange.time
         response = exchange.response
         if (
-            exchange.api == "ApiVersions"
+            exchange.api_key == ApiKey.API_VERSIONS
             and response is not None
             and response.version not in (None, response.asked)
         ):
-            sums.fallback[response.asked] = response.version or 0
+            self._of(exchange.connection).fallback[response.asked] = response.version or 0
+
+    def count(self, group: ExchangeGroup) -> None:
+        """Count exchanges."""
+        sums = self._of(group.connection.connection)
+        sums.exchanges += group.exchanges
+        sums.errors += group.errors
+        sums.orphans += group.orphans
+        if group.client_id:
+            sums.client_ids[group.client_id] = None
+        if group.version is not None:
+            sums.versions.setdefault(group.api, set()).add(group.version)
+        if group.unanswered_first is not None:
+            sums.unanswered[group.api] += group.unanswered
+            first = sums.unanswered_first.get(group.api, group.unanswered_first)
+            sums.unanswered_first[group.api] = min(first, group.unanswered_first)
+
+    def _of(self, connection: int) -> _Sums:
+        sums = self._sums.get(connection)
+        if sums is None:
+            sums = self._sums[connection] = _Sums()
+        return sums
 
     def result(self, *, begin: int | None = None, end: int | None = None) -> list[ConnectionRow]:
         """Return the connections: those in trouble first, then by exchanges, then by first packet.
@@ -164,10 +185,6 @@ class ConnectionStats:
         ]
         return sorted(rows, key=lambda row: (not row.troubled, -row.exchanges, row.connection))
 
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return the rows as plain values."""
-        return [row.to_json() for row in self.result()]
-
     def row(self, connection: int) -> ConnectionRow:
         """Return one connection."""
         capture = self._capture
@@ -181,9 +198,11 @@ class ConnectionStats:
             return getattr(sides[0], name), getattr(sides[1], name)
 
         ended, reset = _ending(both("fin_time"), both("reset_time"))
+        if ended != OPEN and connection in capture.notes.ended_connections:
+            ended, reset = f"{ended.partition(' by ')[0]} by kproxy", None
         sent, received = both("end")
         over = known.last_time if ended != OPEN else int(capture.connections.last_time.max())
-        since = sums.unanswered_since
+        since = sums.unanswered_since()
         return ConnectionRow(
             connection=connection,
             client=client,
@@ -201,7 +220,7 @@ class ConnectionStats:
             errors=sums.errors,
             versions={api: sorted(used) for api, used in sorted(sums.versions.items())},
             fallback=sums.fallback,
-            unanswered=dict(sums.unanswered.most_common()),
+            unanswered=sums.unanswered_apis(),
             unanswered_for=None if since is None else over - since,
             orphans=sums.orphans,
             request_bytes=sent,
@@ -217,13 +236,10 @@ class ConnectionStats:
         )
 
 
-_SIDES = ("client", "broker")
-
-
 def _ending(fins: tuple[int, int], resets: tuple[int, int]) -> tuple[str, str | None]:
     """Return how a connection ended, and who reset it after that; times of client and broker, -1 for never."""
-    closed = [(time, side) for time, side in zip(fins, _SIDES, strict=True) if time != _NEVER]
-    reset = [(time, side) for time, side in zip(resets, _SIDES, strict=True) if time != _NEVER]
+    closed = [(time, side) for time, side in zip(fins, ENDS, strict=True) if time != _NEVER]
+    reset = [(time, side) for time, side in zip(resets, ENDS, strict=True) if time != _NEVER]
     if closed and (not reset or min(closed)[0] <= min(reset)[0]):
         return f"closed by {min(closed)[1]}", min(reset)[1] if reset else None
     if reset:

@@ -16,15 +16,13 @@ from captures.analysis.connection_stats import ConnectionRow
 from captures.exchanges import Capture, Exchange, Flag
 from captures.exchanges.samples import Sample
 from captures.meaning import errors_text, words
+from captures.time_format import span
+from dissectors.api_keys import CONNECTING, ApiKey
 
 IDLE = 10_000_000_000
 """ns; three times a member's usual distance of heartbeats (heartbeat.interval.ms)."""
 MOST = 20
 """Moments of a kind that a story tells; the rest is counted."""
-
-_MS = 1_000_000
-_SASL_HANDSHAKE, _API_VERSIONS, _SASL_AUTHENTICATE = 17, 18, 36
-_INTRODUCTION = frozenset({_SASL_HANDSHAKE, _API_VERSIONS, _SASL_AUTHENTICATE})
 
 
 class Moment(NamedTuple):
@@ -80,7 +78,7 @@ class ConnectionStories:
         if story.busy_until and silence >= IDLE:
             idle = _Idle(silence, story.busy_until, exchange.number)
             (heapq.heappush if len(story.idle) < MOST else heapq.heappushpop)(story.idle, idle)
-        story.busy_until = max(story.busy_until, exchange.time + (exchange.latency or 0))
+        story.busy_until = max(story.busy_until, exchange.end)
         story.apis[exchange.api] += 1
         self._begin(story, exchange)
         self._trouble(story, exchange)
@@ -93,8 +91,7 @@ class ConnectionStories:
         story = self._stories.get(row.connection) or _Story()
         moments = [*self._tcp(row), *story.moments]
         moments += [
-            Moment(idle.begin, f"silence for {_seconds(idle.length)}", number=idle.number)
-            for idle in story.idle
+            Moment(idle.begin, f"silence for {span(idle.length)}", number=idle.number) for idle in story.idle
         ]
         moments += _sampled(self._capture.samples.of(row.connection))
         moments.sort(key=lambda moment: moment.time)
@@ -115,7 +112,7 @@ class ConnectionStories:
     @staticmethod
     def _begin(story: _Story, exchange: Exchange) -> None:
         """Note how the conversation begins."""
-        if exchange.api_key in _INTRODUCTION or Flag.SASL_TOKEN in exchange.flag:
+        if exchange.api_key in CONNECTING or Flag.SASL_TOKEN in exchange.flag:
             said = _introduced(story, exchange)
             if said and not any(moment.text == said for moment in story.moments):
                 story.moments.append(Moment(exchange.time, said, number=exchange.number))
@@ -133,7 +130,7 @@ class ConnectionStories:
                 expected = {error.path for error in exchange.expected}
                 found = [error for error in exchange.errors if error.path not in expected]
                 text = f"{exchange.api}: {errors_text(found, lambda _: None)}"
-                time = exchange.time + (exchange.latency or 0)
+                time = exchange.end
                 story.moments.append(Moment(time, text, trouble=True, number=exchange.number))
         elif Flag.UNANSWERED in exchange.flag:
             story.unanswered += 1
@@ -148,7 +145,7 @@ class ConnectionStories:
         elif row.handshake is None:
             yield Moment(row.first, "opened by the client")
         else:
-            yield Moment(row.first, f"opened by the client, accepted after {row.handshake / _MS:.1f} ms")
+            yield Moment(row.first, f"opened by the client, accepted after {span(row.handshake)}")
         if row.foreign:
             yield Moment(row.first, f"not Kafka in the clear: {row.foreign}", trouble=True)
         known = self._capture.connections[row.connection]
@@ -163,10 +160,10 @@ class ConnectionStories:
 def _introduced(story: _Story, exchange: Exchange) -> str:
     """Return what an exchange adds to the introduction of a client; empty if nothing."""
     request = (exchange.request.value if exchange.request else None) or {}
-    if exchange.api_key == _API_VERSIONS:
+    if exchange.api_key == ApiKey.API_VERSIONS:
         name, version = request.get("client_software_name"), request.get("client_software_version")
         return f"introduces itself as {name or '?'} {version or ''}".rstrip() if name or version else ""
-    if exchange.api_key == _SASL_HANDSHAKE:
+    if exchange.api_key == ApiKey.SASL_HANDSHAKE:
         again = "authenticates again" if story.authenticated else "authenticates"
         story.authenticated = True
         return f"{again} by {request.get('mechanism') or 'SASL'}"
@@ -191,7 +188,3 @@ def _sampled(samples: Sequence[Sample]) -> list[Moment]:
             out.append(Moment(sample.time, f"the {side} takes no more data (window closed)", trouble=True))
         closed[side] = full
     return out[:MOST]
-
-
-def _seconds(nanoseconds: int) -> str:
-    return words.duration(round(nanoseconds / 1e8) * 100)

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from captures.analysis.repetitions import repetitions
 from captures.exchanges import Capture, Exchange, Flag
-from captures.meaning import Names, request_gist, response_gist
+from captures.meaning import Names, request_summary, response_summary
 
 _LONGEST_LOOP = 4
 _LEAST_TURNS = 2
@@ -72,8 +73,8 @@ class Step:
     :ivar number: of the exchange, 0 if it is none
     :ivar time: ns since the epoch, when it began
     :ivar api: empty if it is no exchange
-    :ivar request: API, version and gist, or what happened to the connection; empty for an orphan
-    :ivar response: gist
+    :ivar request: API, version and summary, or what happened to the connection; empty for an orphan
+    :ivar response: summary
     :ivar latency: ns, None without one
     :ivar waited: whether part of it is designed waiting
     :ivar by_broker: of an end of a connection, whether the broker was first
@@ -157,18 +158,18 @@ class Fold:
 
 
 # ---------------------------------------------------------------- steps
-def gist(exchange: Exchange, names: Names) -> tuple[str, str]:
+def summary(exchange: Exchange, names: Names) -> tuple[str, str]:
     """Return request and response in a few words, for an exchange that was read without these."""
     key, request, response = exchange.api_key, exchange.request, exchange.response
     if key is None:
         return "", ""
     asked = request.value if request is not None else None
-    said = "" if request is None or asked is None else request_gist(key, request.asked, asked, names)
+    said = "" if request is None or asked is None else request_summary(key, request.asked, asked, names)
     if response is None or response.value is None:
         return said, ""
     version = response.asked if response.version is None else response.version
     latency = -1 if exchange.latency is None else exchange.latency
-    return said, response_gist(key, version, asked, response.value, names, latency)
+    return said, response_summary(key, version, asked, response.value, names, latency)
 
 
 def participants(exchange: Exchange) -> tuple[Participant, Participant]:
@@ -178,10 +179,12 @@ def participants(exchange: Exchange) -> tuple[Participant, Participant]:
     return Participant(True, exchange.client_id or host, host), Participant(False, broker, broker)
 
 
-def exchange_step(exchange: Exchange, ends: tuple[Participant, Participant], gists: tuple[str, str]) -> Step:
+def exchange_step(
+    exchange: Exchange, ends: tuple[Participant, Participant], summaries: tuple[str, str]
+) -> Step:
     """Return the step that an exchange is."""
     version = "" if exchange.version is None else f" v{exchange.version}"
-    request, response = " ".join(filter(None, [f"{exchange.api}{version}", gists[0]])), gists[1]
+    request, response = " ".join(filter(None, [f"{exchange.api}{version}", summaries[0]])), summaries[1]
     outcome = _outcome(exchange)
     if outcome is Outcome.UNANSWERED:
         response = "no answer"
@@ -273,22 +276,7 @@ def folded(steps: Iterable[Step]) -> list[Fold]:
     ordered = sorted(steps, key=lambda step: step.time)
     # a number is equal to no key of another step
     keys = [at if step.key is None else step.key for at, step in enumerate(ordered)]
-    folds: list[Fold] = []
-    at = 0
-    while at < len(ordered):
-        length, turns = _repetition(keys, at)
-        folds.append(Fold(ordered[at : at + length * turns], length))
-        at += length * turns
-    return folds
-
-
-def _repetition(keys: list[int | tuple[object, ...]], at: int) -> tuple[int, int]:
-    """Return the length of the pattern that begins here, and how often it comes."""
-    for length in range(1, _LONGEST_LOOP + 1):
-        pattern = keys[at : at + length]
-        turns = 1
-        while keys[at + turns * length : at + (turns + 1) * length] == pattern:
-            turns += 1
-        if turns >= _LEAST_TURNS:
-            return length, turns
-    return 1, 1
+    return [
+        Fold(ordered[at : at + length * turns], length)
+        for at, length, turns in repetitions(keys, _LONGEST_LOOP, _LEAST_TURNS)
+    ]

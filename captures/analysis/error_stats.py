@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from captures.analysis.introductions import client_name
-from captures.exchanges import Exchange, rfc3339
+from captures.analysis.client_identity import client_name
+from captures.exchanges import Exchange
+from captures.json_objects import Time
 from captures.meaning import EXPECTED
 from dissectors.error_codes import error_name
 
@@ -15,7 +15,8 @@ from dissectors.error_codes import error_name
 class ErrorRow:
     """One error of one API.
 
-    :ivar expected: it was part of a normal conversation each time; the same error apart from that has its own row
+    :ivar expected: it was part of a normal conversation each time, or of kproxy's making; the same error apart from
+        that has its own row
     :ivar reason: why it is expected, in words; empty if it is not
     :ivar count: how often; one response may have it for many partitions
     :ivar exchanges: in how many responses
@@ -38,30 +39,29 @@ class ErrorRow:
     clients: dict[str, int]
     message: str | None
     last: int
-    first_time: int
-    last_time: int
+    first_time: Time
+    last_time: Time
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/json-stats.md``."""
-        times = {"first_time": rfc3339(self.first_time), "last_time": rfc3339(self.last_time)}
-        return asdict(self) | times
+
+_OF_KPROXY = "of kproxy's making"
 
 
 class ErrorStats:
-    """Counts errors by API, code, and whether they are expected."""
+    """Counts errors by API, code, and whether they are expected or of kproxy's making."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, int, bool], ErrorRow] = {}
+        self._rows: dict[tuple[str, int, bool, bool], ErrorRow] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Count the errors of one exchange."""
         if not exchange.errors:
             return
         expected = {error.path for error in exchange.expected}
-        met: set[tuple[str, int, bool]] = set()
+        of_kproxy = exchange.interventions.made_errors
+        met: set[tuple[str, int, bool, bool]] = set()
         for error in exchange.errors:
             routine = error.path in expected
-            key = exchange.api, error.code, routine
+            key = exchange.api, error.code, routine, of_kproxy
             row = self._rows.get(key)
             if row is None:
                 case = EXPECTED.get((exchange.api_key or 0, error.code)) if routine else None
@@ -70,7 +70,7 @@ class ErrorStats:
                     code=error.code,
                     name=error_name(error.code),
                     expected=routine,
-                    reason=case.reason if case else "",
+                    reason=_OF_KPROXY if of_kproxy else case.reason if case else "",
                     first=exchange.number,
                     count=0,
                     exchanges=0,
@@ -93,7 +93,3 @@ class ErrorStats:
     def result(self) -> list[ErrorRow]:
         """Return the errors: those that are not expected first, then by frequency."""
         return sorted(self._rows.values(), key=lambda row: (row.expected, -row.exchanges, row.first))
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return the rows as plain values."""
-        return [row.to_json() for row in self.result()]

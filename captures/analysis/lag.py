@@ -17,22 +17,23 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from captures.analysis.fetching import FETCH, MOST_SESSIONS, FetchSession, FetchSessions
-from captures.analysis.introductions import client_name
+from captures.analysis.client_identity import client_name
+from captures.analysis.fetch_sessions import MOST_SESSIONS, FetchSession, FetchSessions
 from captures.analysis.positions import LEARNED_FROM, Position, Positions
 from captures.exchanges import Exchange, rfc3339
-from captures.filters.groups import MEMBERSHIP, GroupInference
+from captures.filters.groups import GroupInference
+from captures.json_objects import OrNull, Time
 from captures.meaning import Names
-from captures.meaning.places import Place
+from captures.meaning.places import TopicPartition
+from dissectors.api_keys import MEMBER_APIS, ApiKey
 
 MOST_SLICES = 120
 LEAST_SLICE = 100_000_000
 """ns, the width of a slice at first; it doubles."""
 
-_PRODUCE, _LIST_OFFSETS = 0, 2
-_TELL_ENDS = frozenset({_PRODUCE, FETCH, _LIST_OFFSETS})
+_TELL_ENDS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS})
 
 Group = str
 
@@ -46,7 +47,9 @@ class LagOverTime:
     :ivar highest: of each slice the highest lag in it; None as long as it is not known
     """
 
-    begin: int
+    JSON = "begin slice_ns=width highest"
+
+    begin: Time
     width: int
     highest: list[int | None]
 
@@ -75,43 +78,25 @@ class LagRow:
     :ivar highest_at: when
     """
 
+    JSON = (
+        "group topic partition committed committed_time=committed_at position client end end_time=end_at "
+        "lag position_lag=behind highest_lag=highest highest_time=highest_at over_time"
+    )
+
     group: Group
     topic: str
     partition: int
     committed: int | None
-    committed_at: int | None
+    committed_at: Time | None
     position: int | None
-    client: str
+    client: OrNull[str]
     end: int | None
-    end_at: int | None
+    end_at: Time | None
     lag: int | None
     behind: int | None
     highest: int | None
-    highest_at: int | None
+    highest_at: Time | None
     over_time: LagOverTime
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/lag.md``."""
-        return {
-            "group": self.group,
-            "topic": self.topic,
-            "partition": self.partition,
-            "committed": self.committed,
-            "committed_time": _moment(self.committed_at),
-            "position": self.position,
-            "client": self.client or None,
-            "end": self.end,
-            "end_time": _moment(self.end_at),
-            "lag": self.lag,
-            "position_lag": self.behind,
-            "highest_lag": self.highest,
-            "highest_time": _moment(self.highest_at),
-            "over_time": {
-                "begin": rfc3339(self.over_time.begin),
-                "slice_ns": self.over_time.width,
-                "highest": self.over_time.highest,
-            },
-        }
 
 
 def _moment(time: int | None) -> str | None:
@@ -155,7 +140,7 @@ class _Series:
         return LagOverTime(begin // width * width, width, highest)
 
 
-class _Fetching(NamedTuple):
+class _FetchPosition(NamedTuple):
     """Where a group fetches a partition."""
 
     offset: int
@@ -163,11 +148,11 @@ class _Fetching(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Kept:
+class _PartitionLag:
     """What is kept of one group in one partition."""
 
     series: _Series = field(default_factory=_Series)
-    fetching: _Fetching | None = None
+    fetching: _FetchPosition | None = None
     committed: int | None = None
     committed_at: int | None = None
 
@@ -187,8 +172,8 @@ class LagStats:
         self._sessions = FetchSessions(names)
         self._inference = GroupInference(names)
         self._waiting: list[tuple[int, int, Exchange]] = []
-        self._kept: dict[Place, dict[Group, _Kept]] = {}
-        self._ends: dict[Place, tuple[int, int]] = {}
+        self._kept: dict[TopicPartition, dict[Group, _PartitionLag]] = {}
+        self._ends: dict[TopicPartition, tuple[int, int]] = {}
         self._answered: dict[int, tuple[FetchSession, int]] = {}
         self._width = LEAST_SLICE
         self._begin: int | None = None
@@ -198,13 +183,13 @@ class LagStats:
         """Learn from one exchange."""
         key = exchange.api_key
         self._latest = max(self._latest, exchange.time)
-        if key in MEMBERSHIP:
+        if key in MEMBER_APIS:
             self._inference.observe(exchange)
         self._take_in(exchange.time)
-        if key == FETCH:
+        if key == ApiKey.FETCH:
             self._fetched(exchange)
         if key in LEARNED_FROM:
-            end = exchange.time + max(exchange.latency or 0, 0)
+            end = exchange.end
             heapq.heappush(self._waiting, (end, exchange.number, exchange))
 
     def result(self) -> list[LagRow]:
@@ -213,14 +198,13 @@ class LagStats:
         if self._begin is not None:
             self._cover(self._latest)
         self._confirm_ends()
-        named: dict[tuple[Group, Place], LagRow] = {}
+        named: dict[tuple[Group, TopicPartition], LagRow] = {}
         positions = self._positions.result()
         # what came by ID before the name was told is older than what came by name
         for place, by_group in sorted(self._kept.items(), key=lambda item: bool(self._names(item[0][0]))):
-            topic = self._names(place[0]) or place[0]
+            shown = place._replace(topic=self._names(place.topic) or place.topic)
             for group, kept in by_group.items():
-                row = self._row(group, (topic, place[1]), place, kept, positions)
-                named.setdefault((group, (topic, place[1])), row)
+                named.setdefault((group, shown), self._row(group, shown, place, kept, positions))
         return [named[key] for key in sorted(named)]
 
     def _confirm_ends(self) -> None:
@@ -242,7 +226,7 @@ class LagStats:
             for place in self._positions.add(exchange):
                 self._learn(place, time, tells_ends=exchange.api_key in _TELL_ENDS)
 
-    def _learn(self, place: Place, time: int, *, tells_ends: bool) -> None:
+    def _learn(self, place: TopicPartition, time: int, *, tells_ends: bool) -> None:
         known = self._positions.of(place)
         if known is None:
             return
@@ -251,7 +235,7 @@ class LagStats:
         if known.committed:
             by_group = self._kept.setdefault(place, {})
             for group, offset in known.committed.items():
-                kept = by_group.setdefault(group, _Kept())
+                kept = by_group.setdefault(group, _PartitionLag())
                 if kept.committed != offset:
                     kept.committed, kept.committed_at = offset, time
         for kept in self._kept.get(place, {}).values():
@@ -273,13 +257,13 @@ class LagStats:
         for place, offset in seen.asked:
             if offset < 0:
                 continue
-            kept = self._kept.setdefault(place, {}).setdefault(group, _Kept())
-            kept.fetching = _Fetching(offset, client)
+            kept = self._kept.setdefault(place, {}).setdefault(group, _PartitionLag())
+            kept.fetching = _FetchPosition(offset, client)
             known = self._positions.of(place)
             if known is not None:
                 self._measure(kept, known, exchange.time)
 
-    def _measure(self, kept: _Kept, known: Position, time: int) -> None:
+    def _measure(self, kept: _PartitionLag, known: Position, time: int) -> None:
         lag = _lag(kept, known)
         if lag is None:
             return
@@ -305,7 +289,12 @@ class LagStats:
 
     # ------------------------------------------------------------ what came of it
     def _row(
-        self, group: Group, shown: Place, place: Place, kept: _Kept, positions: dict[Place, Position]
+        self,
+        group: Group,
+        shown: TopicPartition,
+        place: TopicPartition,
+        kept: _PartitionLag,
+        positions: dict[TopicPartition, Position],
     ) -> LagRow:
         known = positions.get(shown, Position())
         fetching = kept.fetching
@@ -329,7 +318,7 @@ class LagStats:
         )
 
 
-def _lag(kept: _Kept, known: Position) -> int | None:
+def _lag(kept: _PartitionLag, known: Position) -> int | None:
     if kept.committed is not None:
         return known.lag(kept.committed)
     return None if kept.fetching is None else known.lag(kept.fetching.offset)

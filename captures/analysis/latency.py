@@ -17,10 +17,12 @@ from enum import Enum
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from captures.analysis.percentiles import RANKS, nearest_rank
+from captures.arrays import Int64s
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
+from dissectors.units import SECOND
 
 LEAST = 1_000
 """ns; what is shorter is in one bucket."""
@@ -41,11 +43,10 @@ BUCKETS = len(SCALE) + 1
 _SCALE_OF = [bisect_right(SCALE, lower) for lower in (0, *_FINE)]
 _MIDDLE = np.array([LEAST // 2, *((low + high) // 2 for low, high in pairwise(_FINE)), MOST], np.int64)
 
-_SECOND = 1_000_000_000
-_MINUTE, _HOUR, _DAY = 60 * _SECOND, 3_600 * _SECOND, 86_400 * _SECOND
+_MINUTE, _HOUR, _DAY = 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND
 _WIDTHS = (
     *(10**power * lead for power in (6, 7, 8) for lead in (1, 2)),
-    *(lead * _SECOND for lead in (1, 2, 10, 30)),
+    *(lead * SECOND for lead in (1, 2, 10, 30)),
     *(lead * _MINUTE for lead in (1, 2, 10, 30)),
     *(lead * _HOUR for lead in (1, 2, 6, 12)),
     *(_DAY << doubled for doubled in range(16)),
@@ -54,14 +55,14 @@ _WIDTHS = (
 
 _ROUND = (
     *(10**power * lead for power in (6, 7, 8) for lead in (1, 2, 5)),
-    *(lead * _SECOND for lead in (1, 2, 5, 10, 15, 20, 30)),
+    *(lead * SECOND for lead in (1, 2, 5, 10, 15, 20, 30)),
     *(lead * _MINUTE for lead in (1, 2, 5, 10, 15, 20, 30)),
     *(lead * _HOUR for lead in (1, 2, 3, 4, 6, 8, 12)),
     *(_DAY << doubled for doubled in range(17)),
 )
 """What they may be merged to."""
 
-Counts = NDArray[np.int64]
+Counts = Int64s
 
 
 class Dimension(Enum):
@@ -134,12 +135,12 @@ class OverTime:
         return (self.begin + self.width * (len(self) - 1)) // width - self.begin // width + 1
 
 
-def percentile(counts: Counts, rank: float) -> int | None:
+def percentile(counts: Counts, percent: int) -> int | None:
     """Return the bucket of :data:`SCALE` in which a percentile lies by nearest rank, None if nothing was counted."""
     total = int(counts.sum())
     if not total:
         return None
-    return int(np.searchsorted(np.cumsum(counts), max(np.ceil(total * rank / 100), 1)))
+    return int(np.searchsorted(np.cumsum(counts), nearest_rank(total, percent)))
 
 
 class _Histogram:
@@ -162,7 +163,7 @@ class _Histogram:
         fine = np.array(self._counts, np.int64)
         total = int(fine.sum())
         summed = np.cumsum(fine)
-        ranks = (max(-(-total * rank // 100), 1) for rank in (50, 95, 99))
+        ranks = (nearest_rank(total, percent) for percent in RANKS)
         found = (int(_MIDDLE[min(int(np.searchsorted(summed, rank)), len(fine) - 1)]) for rank in ranks)
         p50, p95, p99 = (min(max(value, self._min), self._max) for value in found)
         counts = np.bincount(_SCALE_OF, fine, BUCKETS).astype(np.int64)

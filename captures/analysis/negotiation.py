@@ -11,14 +11,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from captures.analysis.introductions import Introductions, client_name, connection_key
+from captures.analysis.client_identity import Introductions, client_name, connection_key
 from captures.analysis.offered_versions import kafka_4_least, too_old
 from captures.analysis.version_matrix import (
     BrokerOffer,
     ClientVersions,
     Limit,
     Matrix,
-    Range,
     Use,
     VersionWarning,
     WarningKind,
@@ -26,10 +25,12 @@ from captures.analysis.version_matrix import (
 )
 from captures.exchanges import Capture, Exchange, Flag
 from captures.faults import RaisedFaults
+from captures.json_objects import Range
 from captures.meaning.exchange import Body, number, replica_of, rows, text
+from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
 from dissectors.apis import api_name
+from dissectors.error_codes import ErrorCode
 
-API_VERSIONS = 18
 BETWEEN_BROKERS = frozenset(
     {
         "LeaderAndIsr",
@@ -57,13 +58,10 @@ BETWEEN_BROKERS = frozenset(
     }
 )
 """APIs that only brokers and controllers ask, and only of each other."""
-_BY_REPLICAS = frozenset({1, 2, 23})
-"""Fetch, ListOffsets and OffsetForLeaderEpoch tell who is a replica."""
-_UNSUPPORTED = 35
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Sighting:
     """How often, and where first."""
 
     count: int = 0
@@ -101,7 +99,7 @@ class _Client:
         self.at.setdefault((*place, version), exchange.number)
         self.hosts[exchange.client.rpartition(":")[0]] = None
         self.is_broker = self.is_broker or _is_broker(exchange)
-        if key == API_VERSIONS and not self.asks:
+        if key == ApiKey.API_VERSIONS and not self.asks:
             self.asks = True
             self.connections.clear()
         if not self.asks:
@@ -120,28 +118,28 @@ class Negotiation:
         self._introductions = Introductions()
         self._offers: dict[str, BrokerOffer] = {}
         self._clients: dict[str, _Client] = {}
-        self._fallbacks: dict[tuple[str, str, int, int], _Seen] = {}
-        self._changes: dict[str, _Seen] = {}
+        self._fallbacks: dict[tuple[str, str, int, int], _Sighting] = {}
+        self._changes: dict[str, _Sighting] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
         self._offers.setdefault(exchange.broker, BrokerOffer(exchange.broker))
         self._introductions.add(exchange)
         key, version = exchange.api_key, exchange.version
-        if key == API_VERSIONS:
+        if key == ApiKey.API_VERSIONS:
             self._offer(exchange)
         if key is None or version is None or Flag.ORPHAN in exchange.flag:
             return
         client = self._clients.setdefault(client_name(exchange), _Client())
         client.add(exchange, key, version)
-        if key == API_VERSIONS:
+        if key == ApiKey.API_VERSIONS:
             told = self._introductions.of(connection_key(exchange)).software
             if told:
                 client.software[told] += 1
-            if exchange.errors and exchange.errors[0].code == _UNSUPPORTED:
+            if exchange.errors and exchange.errors[0].code == ErrorCode.UNSUPPORTED_VERSION:
                 answered = 0 if exchange.response is None else exchange.response.version or 0
                 fallback = client_name(exchange), exchange.broker, version, answered
-                self._fallbacks.setdefault(fallback, _Seen()).add(exchange)
+                self._fallbacks.setdefault(fallback, _Sighting()).add(exchange)
 
     def _offer(self, exchange: Exchange) -> None:
         response = exchange.response.value if exchange.response else None
@@ -156,7 +154,7 @@ class Negotiation:
             return
         offer = self._offers[exchange.broker]
         if offer.apis and offer.apis != apis:
-            self._changes.setdefault(exchange.broker, _Seen()).add(exchange)
+            self._changes.setdefault(exchange.broker, _Sighting()).add(exchange)
         if offer.apis != apis:
             offer.told, offer.time, offer.apis = exchange.number, exchange.time, apis
         # older versions of the answer tell of no features
@@ -240,7 +238,7 @@ class Negotiation:
                 kind=WarningKind.FALLBACK,
                 client=client,
                 broker=broker,
-                api=api_name(API_VERSIONS),
+                api=api_name(ApiKey.API_VERSIONS),
                 version=asked,
                 count=seen.count,
                 first=seen.first,
@@ -269,7 +267,7 @@ def _is_broker(exchange: Exchange) -> bool:
     if exchange.api in BETWEEN_BROKERS:
         return True
     request = (exchange.request.value if exchange.request else None) or {}
-    return exchange.api_key in _BY_REPLICAS and replica_of(request) >= 0
+    return exchange.api_key in ASKED_BY_REPLICAS and replica_of(request) >= 0
 
 
 def _of_use(client: str, use: Use, version: int, count: int, first: int) -> list[VersionWarning]:
@@ -283,7 +281,7 @@ def _of_use(client: str, use: Use, version: int, count: int, first: int) -> list
     }
     found = []
     # a version of ApiVersions that the broker does not know is a question, and has an answer of its own
-    asked = use.key == API_VERSIONS
+    asked = use.key == ApiKey.API_VERSIONS
     if use.offered is not None and not use.offered[0] <= version <= use.offered[1] and not asked:
         sentence = f"the broker offers {use.api} {shown(use.offered)} only"
         found.append(VersionWarning(kind=WarningKind.OUTSIDE_OFFERED, sentence=sentence, **said))
@@ -295,4 +293,5 @@ def _of_use(client: str, use: Use, version: int, count: int, first: int) -> list
 
 
 def _levels(response: Body, name: str, least: str, most: str) -> dict[str, Range]:
-    return {text(row, "name"): (number(row, least), number(row, most)) for row in rows(response, name)}
+    found = {text(row, "name"): (number(row, least), number(row, most)) for row in rows(response, name)}
+    return dict(sorted(found.items()))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from captures.exchanges import Exchange
 from captures.meaning.exchange import number, rows
+from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
-
-_API_VERSIONS = 18
 
 _KAFKA_4_LEAST = {
     "Produce": 3,
@@ -57,7 +56,7 @@ class OfferedVersions:
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
         response = exchange.response.value if exchange.response else None
-        if exchange.api_key == _API_VERSIONS and response and not response.get("error_code"):
+        if exchange.api_key == ApiKey.API_VERSIONS and response and not response.get("error_code"):
             self._offered[exchange.broker] = {
                 api_name(number(row, "api_key")): (number(row, "min_version"), number(row, "max_version"))
                 for row in rows(response, "api_keys")

@@ -6,17 +6,28 @@ Percentiles are by nearest rank: each is a time that was measured, and p99 of fe
 from __future__ import annotations
 
 from array import array
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from captures.arrays import Int64s
 
 RANKS = (50, 95, 99)
+
+
+def nearest_rank(count: int, percent: int) -> int:
+    """Return which of so many sorted values, counted from 1, is a percentile: the least that so many percent reach.
+
+    In whole numbers, because of rounding. What numpy calls ``inverted_cdf``: type 1 of Hyndman and Fan (1996).
+    """
+    return max(-(-count * percent // 100), 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
     """A distribution of times, in ns."""
+
+    JSON = "count total_ns=total p50_ns=p50 p95_ns=p95 p99_ns=p99 max_ns=max"
 
     count: int
     total: int
@@ -24,10 +35,6 @@ class Percentiles:
     p95: int
     p99: int
     max: int
-
-    def to_json(self) -> dict[str, int]:
-        """Return the figures; those that are times have ``_ns`` in their name."""
-        return {name if name == "count" else f"{name}_ns": value for name, value in asdict(self).items()}
 
 
 class Times:
@@ -45,7 +52,7 @@ class Times:
         """Add one time."""
         self._values.append(nanoseconds)
 
-    def extend(self, nanoseconds: NDArray[np.int64]) -> None:
+    def extend(self, nanoseconds: Int64s) -> None:
         """Add a column of times."""
         self._values.frombytes(np.ascontiguousarray(nanoseconds, np.int64).tobytes())
 
@@ -59,11 +66,12 @@ class Times:
             return None
         # a copy: an array whose buffer is in use cannot grow
         values = np.array(self._values, np.int64)
-        p50, p95, p99 = map(int, np.percentile(values, RANKS, method="inverted_cdf").tolist())
+        places = [nearest_rank(len(values), percent) - 1 for percent in RANKS]
+        p50, p95, p99 = np.partition(values, places)[places].tolist()
         return Percentiles(len(values), int(values.sum()), p50, p95, p99, int(values.max()))
 
 
-def weighted(times: NDArray[np.int64], counts: NDArray[np.int64]) -> Percentiles | None:
+def weighted(times: Int64s, counts: Int64s) -> Percentiles | None:
     """Return the distribution of times of which each counts several times; None if there is nothing."""
     kept = counts > 0
     times, counts = times[kept], counts[kept]
@@ -72,6 +80,7 @@ def weighted(times: NDArray[np.int64], counts: NDArray[np.int64]) -> Percentiles
     order = np.argsort(times, kind="stable")
     times, reached = times[order], np.cumsum(counts[order])
     total = int(reached[-1])
-    # the least time that so many percent do not exceed, as inverted_cdf has it
-    p50, p95, p99 = (int(times[np.searchsorted(reached, -(-rank * total // 100))]) for rank in RANKS)
+    p50, p95, p99 = times[
+        np.searchsorted(reached, [nearest_rank(total, percent) for percent in RANKS])
+    ].tolist()
     return Percentiles(total, int((times * counts[order]).sum()), p50, p95, p99, int(times[-1]))

@@ -8,18 +8,17 @@ leaders that Metadata tells. Offsets of a transaction (TxnOffsetCommit) count on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from captures.analysis.introductions import client_name
+from captures.analysis.client_identity import client_name
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, replica_of, rows, text
 from captures.meaning.payload import headers
-from captures.meaning.places import Place, rows_by_place
+from captures.meaning.places import TopicPartition, rows_by_place
+from dissectors.api_keys import ApiKey
 
-_PRODUCE, _FETCH, _LIST_OFFSETS, _METADATA, _OFFSET_COMMIT, _OFFSET_FETCH = 0, 1, 2, 3, 8, 9
-_INIT_PRODUCER_ID, _END_TXN, _TXN_OFFSET_COMMIT, _DESCRIBE_TOPIC_PARTITIONS = 22, 26, 28, 75
 _LATEST = -1
 _ALL = -1
 _COUNTED_FROM_0 = 2
@@ -68,14 +67,14 @@ class Positions:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._positions: dict[Place, Position] = {}
-        self._touched: dict[Place, None] = {}
-        self._undecided: dict[str, dict[tuple[str, Place], int]] = {}
+        self._positions: dict[TopicPartition, Position] = {}
+        self._touched: dict[TopicPartition, None] = {}
+        self._undecided: dict[str, dict[tuple[str, TopicPartition], int]] = {}
         """Transactional ID -> group and partition -> offset."""
         self.nodes: dict[int, str] = {}
         """Node ID -> ``host:port``, as Metadata tells."""
 
-    def add(self, exchange: Exchange) -> list[Place]:
+    def add(self, exchange: Exchange) -> list[TopicPartition]:
         """Learn from one exchange; return the partitions that it told of, as :meth:`of` takes them."""
         self._touched = {}
         learn = _LEARN.get(-1 if exchange.api_key is None else exchange.api_key)
@@ -85,25 +84,25 @@ class Positions:
             learn(self, client_name(exchange), request, response)
         return list(self._touched)
 
-    def of(self, place: Place) -> Position | None:
+    def of(self, place: TopicPartition) -> Position | None:
         """Return what is known of a partition by now; None if nothing is."""
         return self._positions.get(place)
 
-    def result(self) -> dict[Place, Position]:
+    def result(self) -> dict[TopicPartition, Position]:
         """Return what is known, by topic (its name, where some message told it) and partition."""
-        out: dict[Place, Position] = {}
+        out: dict[TopicPartition, Position] = {}
         early = []
-        for (key, partition), known in self._positions.items():
-            name = self._names(key)
+        for place, known in self._positions.items():
+            name = self._names(place.topic)
             if name is None:
-                out[key, partition] = replace(known)
+                out[place] = replace(known)
             else:  # what came by ID before the name was told is older than what came by name
-                early.append(((name, partition), known))
+                early.append((place._replace(topic=name), known))
         for place, known in early:
             out.setdefault(place, Position()).include(known)
         return out
 
-    def _of(self, place: Place) -> Position:
+    def _of(self, place: TopicPartition) -> Position:
         self._touched[place] = None
         known = self._positions.get(place)
         if known is None:
@@ -112,7 +111,7 @@ class Positions:
 
     def _places(
         self, body: Body, topics: str, partitions: str = "partitions"
-    ) -> Iterator[tuple[Place, Body]]:
+    ) -> Iterator[tuple[TopicPartition, Body]]:
         return rows_by_place(body, topics, self._names, partitions)
 
     def _produce(self, _: str, request: Body, response: Body) -> None:
@@ -190,17 +189,17 @@ class Positions:
                 self._of(place).leader = row["leader_id"]
 
 
-_LEARN = {
-    _PRODUCE: Positions._produce,
-    _FETCH: Positions._fetch,
-    _LIST_OFFSETS: Positions._list_offsets,
-    _METADATA: Positions._metadata,
-    _DESCRIBE_TOPIC_PARTITIONS: Positions._metadata,
-    _OFFSET_COMMIT: Positions._commit,
-    _OFFSET_FETCH: Positions._offset_fetch,
-    _TXN_OFFSET_COMMIT: Positions._txn_commit,
-    _END_TXN: Positions._end_txn,
-    _INIT_PRODUCER_ID: Positions._init_producer_id,
+_LEARN: dict[int, Callable[..., None]] = {
+    ApiKey.PRODUCE: Positions._produce,
+    ApiKey.FETCH: Positions._fetch,
+    ApiKey.LIST_OFFSETS: Positions._list_offsets,
+    ApiKey.METADATA: Positions._metadata,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Positions._metadata,
+    ApiKey.OFFSET_COMMIT: Positions._commit,
+    ApiKey.OFFSET_FETCH: Positions._offset_fetch,
+    ApiKey.TXN_OFFSET_COMMIT: Positions._txn_commit,
+    ApiKey.END_TXN: Positions._end_txn,
+    ApiKey.INIT_PRODUCER_ID: Positions._init_producer_id,
 }
 LEARNED_FROM = frozenset(_LEARN)
 """APIs that tell something of positions."""

@@ -14,141 +14,148 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from captures.analysis.offered_versions import kafka_4_least
-from captures.analysis.version_matrix import Range
+from captures.json_objects import Range
+from dissectors.api_keys import CONTROLLER_ONLY, TELEMETRY, ZOOKEEPER_ONLY, ApiKey
 from dissectors.apis import api_name
 
 Line = tuple[int, ...]
 """A release line: (0, 10, 2), (3, 9)."""
 
-_FIRST_SERVED = {
-    0: "0.8.0 0.9.0 0.10.0 0.11.0 1.0 1.0 2.0 2.1 2.4 2.8 3.7 3.8 4.0 4.1",
-    1: "0.8.0 0.9.0 0.10.0 0.10.1 0.11.0 0.11.0 1.0 1.1 2.0 2.1 2.1 2.3 2.7 3.1 3.5 3.5 3.7 3.9 4.1",
-    2: "0.8.0 0.10.1 0.11.0 2.0 2.1 2.2 2.8 3.0 3.5 3.9 4.0 4.2",
-    3: "0.8.0 0.10.0 0.10.1 0.11.0 0.11.0 1.0 2.0 2.1 2.3 2.4 2.8 2.8 3.1 4.0",
-    4: "0.8.0 1.0 2.2 2.4 2.4 2.8 3.2 3.4",
-    5: "0.8.0 2.2 2.4 2.6 3.4",
-    6: "0.8.0 0.9.0 0.10.0 0.10.2 1.0 2.2 2.4 2.8 3.4",
-    7: "0.8.0 0.9.0 2.2 2.4",
-    8: "0.8.1 0.8.2 0.9.0 0.11.0 2.0 2.1 2.1 2.3 2.4 3.6 4.1",
-    9: "0.8.1 0.8.2 0.10.2 0.11.0 2.0 2.1 2.4 2.5 3.0 3.7 4.1",
-    10: "0.8.2 0.11.0 2.0 2.4 3.0 3.8 3.9",
-    11: "0.9.0 0.10.1 0.11.0 2.0 2.2 2.3 2.4 2.5 3.2 3.2",
-    12: "0.9.0 0.11.0 2.0 2.3 2.4",
-    13: "0.9.0 0.11.0 2.0 2.4 2.4 3.2",
-    14: "0.9.0 0.11.0 2.0 2.3 2.4 2.5",
-    15: "0.9.0 0.11.0 2.0 2.3 2.4 2.4 4.0",
-    16: "0.9.0 0.11.0 2.0 2.4 2.6 3.8",
-    17: "0.10.0 1.0",
-    18: "0.10.0 0.11.0 2.0 2.4 3.9 4.4",
-    19: "0.10.1 0.10.2 0.11.0 2.0 2.4 2.4 2.7 2.8",
-    20: "0.10.1 0.11.0 2.0 2.1 2.4 2.7 2.8",
-    21: "0.11.0 2.0 2.6",
-    22: "0.11.0 2.0 2.4 2.5 2.7 3.8 4.1",
-    23: "0.11.0 2.0 2.1 2.3 2.8",
-    24: "0.11.0 2.0 2.7 2.8 3.5 3.8",
-    25: "0.11.0 2.0 2.7 2.8 3.8",
-    26: "0.11.0 2.0 2.7 2.8 3.8 4.0",
-    27: "0.11.0 2.8 4.2",
-    28: "0.11.0 2.0 2.1 2.5 3.8 4.0 4.4",
-    29: "0.11.0 2.0 2.5 3.3",
-    30: "0.11.0 2.0 2.5 3.3",
-    31: "0.11.0 2.0 2.5 3.3",
-    32: "0.11.0 1.1 2.0 2.6 2.8",
-    33: "0.11.0 2.0 2.8",
-    34: "1.0 2.0 2.8",
-    35: "1.0 2.0 2.6 3.2 3.3 4.3",
-    36: "1.0 2.2 2.5",
-    37: "1.0 2.0 2.5 2.7",
-    38: "1.1 2.0 2.4 3.3",
-    39: "1.1 2.0 2.5",
-    40: "1.1 2.0 2.5",
-    41: "1.1 2.0 2.5 3.3",
-    42: "1.1 2.0 2.4 4.4",
-    43: "2.2 2.4 2.4",
-    44: "2.3 2.4",
-    45: "2.4 4.1",
-    46: "2.4",
-    47: "2.4",
-    48: "2.6 2.8",
-    49: "2.6 2.8",
-    50: "2.7",
-    51: "2.7",
-    52: "2.7 3.9 4.0",
-    53: "2.7 3.9",
-    54: "2.7 3.9",
-    55: "2.7 3.3 3.9",
-    56: "2.7 3.2 3.3 3.5",
-    57: "2.7 3.3 4.0",
-    58: "2.8",
-    59: "2.8 3.9",
-    60: "2.8 3.7 4.0",
-    61: "2.8",
-    62: "2.8 3.4 3.7 3.7 3.9",
-    63: "2.8 3.7 4.3",
-    64: "2.8",
-    65: "3.0",
-    66: "3.0 3.8 4.1",
-    67: "3.0",
-    68: "3.5 4.0",
-    69: "3.7 4.0",
-    70: "3.7",
-    71: "3.7",
-    72: "3.7",
-    73: "3.7",
-    74: "3.7 4.1",
-    75: "3.8",
-    76: "3.9 4.1",
-    77: "3.9 4.1",
-    78: "3.9 4.1 4.2",
-    79: "3.9 4.1 4.2",
-    80: "3.9 4.2",
-    81: "3.9",
-    82: "3.9",
-    83: "3.9",
-    84: "3.9",
-    85: "3.9 4.2",
-    86: "3.9",
-    87: "3.9 4.2",
-    88: "4.1 4.4",
-    89: "4.1 4.4",
-    90: "4.1 4.2",
-    91: "4.1",
-    92: "4.1",
-    93: "4.4",
-    94: "4.4",
+_FIRST_SERVED: dict[int, str] = {
+    ApiKey.PRODUCE: "0.8.0 0.9.0 0.10.0 0.11.0 1.0 1.0 2.0 2.1 2.4 2.8 3.7 3.8 4.0 4.1",
+    ApiKey.FETCH: "0.8.0 0.9.0 0.10.0 0.10.1 0.11.0 0.11.0 1.0 1.1 2.0 2.1 2.1 2.3 2.7 3.1 3.5 3.5 3.7 3.9 4.1",
+    ApiKey.LIST_OFFSETS: "0.8.0 0.10.1 0.11.0 2.0 2.1 2.2 2.8 3.0 3.5 3.9 4.0 4.2",
+    ApiKey.METADATA: "0.8.0 0.10.0 0.10.1 0.11.0 0.11.0 1.0 2.0 2.1 2.3 2.4 2.8 2.8 3.1 4.0",
+    ApiKey.LEADER_AND_ISR: "0.8.0 1.0 2.2 2.4 2.4 2.8 3.2 3.4",
+    ApiKey.STOP_REPLICA: "0.8.0 2.2 2.4 2.6 3.4",
+    ApiKey.UPDATE_METADATA: "0.8.0 0.9.0 0.10.0 0.10.2 1.0 2.2 2.4 2.8 3.4",
+    ApiKey.CONTROLLED_SHUTDOWN: "0.8.0 0.9.0 2.2 2.4",
+    ApiKey.OFFSET_COMMIT: "0.8.1 0.8.2 0.9.0 0.11.0 2.0 2.1 2.1 2.3 2.4 3.6 4.1",
+    ApiKey.OFFSET_FETCH: "0.8.1 0.8.2 0.10.2 0.11.0 2.0 2.1 2.4 2.5 3.0 3.7 4.1",
+    ApiKey.FIND_COORDINATOR: "0.8.2 0.11.0 2.0 2.4 3.0 3.8 3.9",
+    ApiKey.JOIN_GROUP: "0.9.0 0.10.1 0.11.0 2.0 2.2 2.3 2.4 2.5 3.2 3.2",
+    ApiKey.HEARTBEAT: "0.9.0 0.11.0 2.0 2.3 2.4",
+    ApiKey.LEAVE_GROUP: "0.9.0 0.11.0 2.0 2.4 2.4 3.2",
+    ApiKey.SYNC_GROUP: "0.9.0 0.11.0 2.0 2.3 2.4 2.5",
+    ApiKey.DESCRIBE_GROUPS: "0.9.0 0.11.0 2.0 2.3 2.4 2.4 4.0",
+    ApiKey.LIST_GROUPS: "0.9.0 0.11.0 2.0 2.4 2.6 3.8",
+    ApiKey.SASL_HANDSHAKE: "0.10.0 1.0",
+    ApiKey.API_VERSIONS: "0.10.0 0.11.0 2.0 2.4 3.9 4.4",
+    ApiKey.CREATE_TOPICS: "0.10.1 0.10.2 0.11.0 2.0 2.4 2.4 2.7 2.8",
+    ApiKey.DELETE_TOPICS: "0.10.1 0.11.0 2.0 2.1 2.4 2.7 2.8",
+    ApiKey.DELETE_RECORDS: "0.11.0 2.0 2.6",
+    ApiKey.INIT_PRODUCER_ID: "0.11.0 2.0 2.4 2.5 2.7 3.8 4.1",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "0.11.0 2.0 2.1 2.3 2.8",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "0.11.0 2.0 2.7 2.8 3.5 3.8",
+    ApiKey.ADD_OFFSETS_TO_TXN: "0.11.0 2.0 2.7 2.8 3.8",
+    ApiKey.END_TXN: "0.11.0 2.0 2.7 2.8 3.8 4.0",
+    ApiKey.WRITE_TXN_MARKERS: "0.11.0 2.8 4.2",
+    ApiKey.TXN_OFFSET_COMMIT: "0.11.0 2.0 2.1 2.5 3.8 4.0 4.4",
+    ApiKey.DESCRIBE_ACLS: "0.11.0 2.0 2.5 3.3",
+    ApiKey.CREATE_ACLS: "0.11.0 2.0 2.5 3.3",
+    ApiKey.DELETE_ACLS: "0.11.0 2.0 2.5 3.3",
+    ApiKey.DESCRIBE_CONFIGS: "0.11.0 1.1 2.0 2.6 2.8",
+    ApiKey.ALTER_CONFIGS: "0.11.0 2.0 2.8",
+    ApiKey.ALTER_REPLICA_LOG_DIRS: "1.0 2.0 2.8",
+    ApiKey.DESCRIBE_LOG_DIRS: "1.0 2.0 2.6 3.2 3.3 4.3",
+    ApiKey.SASL_AUTHENTICATE: "1.0 2.2 2.5",
+    ApiKey.CREATE_PARTITIONS: "1.0 2.0 2.5 2.7",
+    ApiKey.CREATE_DELEGATION_TOKEN: "1.1 2.0 2.4 3.3",
+    ApiKey.RENEW_DELEGATION_TOKEN: "1.1 2.0 2.5",
+    ApiKey.EXPIRE_DELEGATION_TOKEN: "1.1 2.0 2.5",
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: "1.1 2.0 2.5 3.3",
+    ApiKey.DELETE_GROUPS: "1.1 2.0 2.4 4.4",
+    ApiKey.ELECT_LEADERS: "2.2 2.4 2.4",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "2.3 2.4",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "2.4 4.1",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "2.4",
+    ApiKey.OFFSET_DELETE: "2.4",
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: "2.6 2.8",
+    ApiKey.ALTER_CLIENT_QUOTAS: "2.6 2.8",
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "2.7",
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "2.7",
+    ApiKey.VOTE: "2.7 3.9 4.0",
+    ApiKey.BEGIN_QUORUM_EPOCH: "2.7 3.9",
+    ApiKey.END_QUORUM_EPOCH: "2.7 3.9",
+    ApiKey.DESCRIBE_QUORUM: "2.7 3.3 3.9",
+    ApiKey.ALTER_PARTITION: "2.7 3.2 3.3 3.5",
+    ApiKey.UPDATE_FEATURES: "2.7 3.3 4.0",
+    ApiKey.ENVELOPE: "2.8",
+    ApiKey.FETCH_SNAPSHOT: "2.8 3.9",
+    ApiKey.DESCRIBE_CLUSTER: "2.8 3.7 4.0",
+    ApiKey.DESCRIBE_PRODUCERS: "2.8",
+    ApiKey.BROKER_REGISTRATION: "2.8 3.4 3.7 3.7 3.9",
+    ApiKey.BROKER_HEARTBEAT: "2.8 3.7 4.3",
+    ApiKey.UNREGISTER_BROKER: "2.8",
+    ApiKey.DESCRIBE_TRANSACTIONS: "3.0",
+    ApiKey.LIST_TRANSACTIONS: "3.0 3.8 4.1",
+    ApiKey.ALLOCATE_PRODUCER_IDS: "3.0",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "3.5 4.0",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "3.7 4.0",
+    ApiKey.CONTROLLER_REGISTRATION: "3.7",
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "3.7",
+    ApiKey.PUSH_TELEMETRY: "3.7",
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: "3.7",
+    ApiKey.LIST_CONFIG_RESOURCES: "3.7 4.1",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "3.8",
+    ApiKey.SHARE_GROUP_HEARTBEAT: "3.9 4.1",
+    ApiKey.SHARE_GROUP_DESCRIBE: "3.9 4.1",
+    ApiKey.SHARE_FETCH: "3.9 4.1 4.2",
+    ApiKey.SHARE_ACKNOWLEDGE: "3.9 4.1 4.2",
+    ApiKey.ADD_RAFT_VOTER: "3.9 4.2",
+    ApiKey.REMOVE_RAFT_VOTER: "3.9",
+    ApiKey.UPDATE_RAFT_VOTER: "3.9",
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: "3.9",
+    ApiKey.READ_SHARE_GROUP_STATE: "3.9",
+    ApiKey.WRITE_SHARE_GROUP_STATE: "3.9 4.2",
+    ApiKey.DELETE_SHARE_GROUP_STATE: "3.9",
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: "3.9 4.2",
+    ApiKey.STREAMS_GROUP_HEARTBEAT: "4.1 4.4",
+    ApiKey.STREAMS_GROUP_DESCRIBE: "4.1 4.4",
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "4.1 4.2",
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: "4.1",
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: "4.1",
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: "4.4",
+    ApiKey.UNREGISTER_CONTROLLER: "4.4",
 }
 """API key -> the release line that served each version first, from version 0 on."""
 
+_EARLY_ACCESS = frozenset(
+    {ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE}
+)
+"""Share groups (KIP-932): version 0 was early access, and 4.1 serves versions from 1 on."""
+_SHARE_STATE = (
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE,
+    ApiKey.WRITE_SHARE_GROUP_STATE,
+    ApiKey.DELETE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+)
 _UNSTABLE: dict[tuple[int, int], tuple[str, str | None]] = {
-    (8, 9): ("3.6", "3.6"),
-    (8, 10): ("4.1", "4.1"),
-    (9, 10): ("4.1", "4.1"),
-    (22, 6): ("4.1", None),
-    (24, 4): ("3.5", "3.5"),
-    (68, 0): ("3.5", "3.6"),
-    (69, 0): ("3.7", "3.7"),
-    **{(key, 0): ("3.9", "4.0") for key in (76, 77, 78, 79, 83, 84, 85, 86, 87)},
-    (88, 0): ("4.1", "4.1"),
-    (89, 0): ("4.1", "4.1"),
+    (ApiKey.OFFSET_COMMIT, 9): ("3.6", "3.6"),
+    (ApiKey.OFFSET_COMMIT, 10): ("4.1", "4.1"),
+    (ApiKey.OFFSET_FETCH, 10): ("4.1", "4.1"),
+    (ApiKey.INIT_PRODUCER_ID, 6): ("4.1", None),
+    (ApiKey.ADD_PARTITIONS_TO_TXN, 4): ("3.5", "3.5"),
+    (ApiKey.CONSUMER_GROUP_HEARTBEAT, 0): ("3.5", "3.6"),
+    (ApiKey.CONSUMER_GROUP_DESCRIBE, 0): ("3.7", "3.7"),
+    **{(key, 0): ("3.9", "4.0") for key in (*_EARLY_ACCESS, *_SHARE_STATE)},
+    (ApiKey.STREAMS_GROUP_HEARTBEAT, 0): ("4.1", "4.1"),
+    (ApiKey.STREAMS_GROUP_DESCRIBE, 0): ("4.1", "4.1"),
 }
 """API key, version -> first and last line in which it is unstable: brokers serve it only where
 ``unstable.api.versions.enable`` says so. None: in all lines from the first on."""
 
-_GONE = {4: "4.0", 5: "4.0", 6: "4.0", 7: "4.0"}
-"""API key -> the line that does not serve it any more: what controllers told brokers before KRaft."""
+_GONE = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN)
+"""What controllers told brokers before KRaft: 4.0 does not serve it any more."""
 _EARLY_ACCESS_ENDED = "4.1"
-_EARLY_ACCESS = frozenset({76, 77, 78, 79})
-"""Share groups (KIP-932): version 0 was early access, and 4.1 serves versions from 1 on."""
-_ALTER_PARTITION = 56
 
-_ZOOKEEPER_ONLY = frozenset({4, 5, 6, 7, 56, 58, 67})
-_KRAFT_ONLY = frozenset({55, 64, 71, 72, 74, 75, *range(76, 82), *range(83, 95)})
-_CONTROLLER_ONLY = frozenset({52, 53, 54, 59, 62, 63, 70, 73, 82})
-"""On listeners of controllers only; brokers do not offer them to anybody."""
-TELEMETRY = frozenset({71, 72})
-"""Offered only where the broker has a reporter for metrics of clients (KIP-714)."""
+_KRAFT_ONLY = (
+    {ApiKey.DESCRIBE_QUORUM, ApiKey.UNREGISTER_BROKER}
+    | TELEMETRY
+    | {key for key in ApiKey if key >= ApiKey.LIST_CONFIG_RESOURCES} - CONTROLLER_ONLY
+)
 
-_PRODUCE, _CONTROLLED_SHUTDOWN, _ENVELOPE = 0, 7, 58
 _FIRST_KRAFT: Line = (2, 8)
 _KRAFT_FOR_PRODUCTION: Line = (3, 3)
 _KAFKA_4: Line = (4, 0)
@@ -186,7 +193,7 @@ LINES: tuple[Line, ...] = tuple(sorted({line for lines in _SERVED.values() for l
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedVersions:
     """Which versions of one API a broker serves.
 
     :ivar announced: in ApiVersions
@@ -242,14 +249,14 @@ class BrokerRelease:
         return self.line >= FIRST_NEGOTIATING
 
     @cached_property
-    def apis(self) -> dict[int, Served]:
+    def apis(self) -> dict[int, ServedVersions]:
         """API key -> what is served to clients and other brokers, on listeners of brokers."""
         found = {}
         for key in _SERVED:
             versions = self._versions(key)
             if versions is not None:
-                least = 0 if key == _PRODUCE else versions[0]
-                found[key] = Served((least, versions[1]), versions, key in TELEMETRY)
+                least = 0 if key == ApiKey.PRODUCE else versions[0]
+                found[key] = ServedVersions((least, versions[1]), versions, key in TELEMETRY)
         return found
 
     def _versions(self, key: int) -> Range | None:
@@ -264,18 +271,18 @@ class BrokerRelease:
         return (served[0], served[-1]) if served else None
 
     def _has(self, key: int) -> bool:
-        if key in _CONTROLLER_ONLY or key in (_KRAFT_ONLY if self.zookeeper else _ZOOKEEPER_ONLY):
+        if key in CONTROLLER_ONLY or key in (_KRAFT_ONLY if self.zookeeper else ZOOKEEPER_ONLY):
             return False
-        if key == _ENVELOPE:  # a broker forwards to a controller of KRaft, while it migrates (KIP-866)
+        if key == ApiKey.ENVELOPE:  # a broker forwards to a controller of KRaft, while it migrates (KIP-866)
             return self.line >= (3, 4)
-        return key not in _GONE or self.line < _line(_GONE[key])
+        return key not in _GONE or self.line < _KAFKA_4
 
     def _is_unstable(self, key: int, version: int) -> bool:
         first, last = _UNSTABLE.get((key, version), ("99", None))
         return _line(first) <= self.line and (last is None or self.line <= _line(last))
 
     def _least(self, key: int) -> int:
-        if key == _CONTROLLED_SHUTDOWN and FIRST_NEGOTIATING <= self.line < (1, 0):
+        if key == ApiKey.CONTROLLED_SHUTDOWN and FIRST_NEGOTIATING <= self.line < (1, 0):
             return 1  # version 0 has a header of its own, and was not told of
         if key in _EARLY_ACCESS and self.line >= _line(_EARLY_ACCESS_ENDED):
             return 1

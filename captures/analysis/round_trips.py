@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import numpy as np
-from numpy.typing import NDArray
 
+from captures.arrays import Int64s
 from captures.exchanges import Capture
-from captures.export.passes import UNKNOWN, Passes, Placed
+from captures.export.passes import UNKNOWN, Passes, PlacedPackets
+from dissectors.units import US
 
 ENOUGH = 64
 """Acknowledgments of a connection that are looked at."""
 
-_US = 1_000
 _SIDE = "broker"
 
 
@@ -45,7 +45,7 @@ class RoundTrips:
             each.values.rtt_us for each in self._capture.samples.of(connection) if each.values.side == _SIDE
         ]
         told = sorted(each for each in told if each > 0)
-        return told[len(told) // 2] * _US if told else self._acknowledged.get(connection)
+        return told[len(told) // 2] * US if told else self._acknowledged.get(connection)
 
     def look_at_acknowledgments(self, connections: Collection[int]) -> None:
         """Look at the packets of those of some connections about which nothing else is known.
@@ -55,7 +55,9 @@ class RoundTrips:
         wanted = {connection for connection in connections if self.of(connection) is None}
         if not wanted or self._capture.source.live:
             return
-        waiting = {connection: _Waiting(self._capture.client_stream(connection)) for connection in wanted}
+        waiting = {
+            connection: _UnacknowledgedBytes(self._capture.client_stream(connection)) for connection in wanted
+        }
         for placed in Passes(self._capture):
             stream = placed.stream
             for connection in np.intersect1d(stream >> 1, np.array(sorted(waiting))).tolist():
@@ -69,7 +71,7 @@ class RoundTrips:
                 return
 
 
-class _Waiting:
+class _UnacknowledgedBytes:
     """Bytes of requests that are not acknowledged yet.
 
     :ivar least: ns, the quickest acknowledgment; None if there was none
@@ -83,7 +85,7 @@ class _Waiting:
         self.least: int | None = None
         self.count = 0
 
-    def look(self, placed: Placed, rows: NDArray[np.int64]) -> None:
+    def look(self, placed: PlacedPackets, rows: Int64s) -> None:
         """Look at some packets of the connection, in their order."""
         block = placed.packets
         for row in rows.tolist():

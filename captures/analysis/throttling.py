@@ -7,13 +7,18 @@ into such a pause waits for its end: that is no work of the broker, and nothing 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from captures.analysis.introductions import ConnectionKey, client_name, connection_key
-from captures.exchanges import Exchange, rfc3339
+import numpy as np
 
-_MS = 1_000_000
+from captures.analysis.client_identity import ConnectionKey, client_name, connection_key
+from captures.analysis.exchange_groups import api_grouping, apis_of, client_names
+from captures.arrays import Int64s
+from captures.exchanges import Exchange
+from captures.exchanges.columns import NO_VALUE, ExchangeColumns
+from captures.json_objects import Time
+from dissectors.units import MS
 
 
 @dataclass(slots=True)
@@ -33,6 +38,11 @@ class ThrottleRow:
     :ivar first_number: number of the first throttled exchange
     """
 
+    JSON = (
+        "client api responses throttled held paused total_ms max_ms first last first_number brokers "
+        "paused_total_ns=paused_total"
+    )
+
     client: str
     api: str
     responses: int = 0
@@ -42,18 +52,10 @@ class ThrottleRow:
     paused_total: int = 0
     total_ms: int = 0
     max_ms: int = 0
-    first: int | None = None
-    last: int | None = None
+    first: Time | None = None
+    last: Time | None = None
     first_number: int | None = None
     brokers: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/json-stats.md``."""
-        shape: dict[str, Any] = asdict(self)
-        shape["paused_total_ns"] = shape.pop("paused_total")
-        for name in ("first", "last"):
-            shape[name] = None if shape[name] is None else rfc3339(shape[name])
-        return shape
 
 
 class Throttle(NamedTuple):
@@ -77,19 +79,57 @@ class Throttles:
 
     def of(self, exchange: Exchange) -> Throttle:
         """Return what quotas did to the next exchange."""
-        response, latency = exchange.response, exchange.latency
-        told = ((response.value or {}).get("throttle_time_ms") or 0) * _MS if response is not None else 0
-        if latency is None or (not told and not self._until):
-            return Throttle(max(told, 0))
-        key = connection_key(exchange)
+        response = exchange.response
+        told = (response.value or {}).get("throttle_time_ms") or 0 if response is not None else 0
+        if exchange.latency is None or (not told and not self._until):
+            return Throttle(max(told * MS, 0))
+        return self.next(connection_key(exchange), exchange.time, exchange.latency, told)
+
+    def next(self, key: ConnectionKey, time: int, latency: int, told_ms: int) -> Throttle:
+        """Return what quotas did to the next exchange of a connection, which was answered.
+
+        :param told_ms: throttle time in the response
+        """
+        told = told_ms * MS
         until = self._until.get(key, 0)
-        paused = min(max(until - exchange.time, 0), latency)
+        paused = min(max(until - time, 0), latency)
         if told <= 0:
             return Throttle(0, False, paused)
         held = latency - paused >= told
         if not held:
-            self._until[key] = max(until, exchange.time + latency + told)
+            self._until[key] = max(until, time + latency + told)
         return Throttle(told, held, paused)
+
+
+def throttles(columns: ExchangeColumns) -> dict[int, Throttle]:
+    """Return what quotas did to exchanges, by row, of those to which they did something.
+
+    :param columns: exchanges in the order of their numbers
+    """
+    told, latency = columns.flat("throttle_time_ms"), columns.flat("latency")
+    connection, time = columns.flat("connection"), columns.flat("time")
+    # only a throttled connection is paused
+    rows = np.flatnonzero(np.isin(connection, connection[told > 0]))
+    clients, brokers = columns.texts("client"), columns.texts("broker")
+    following, found = Throttles(), {}
+    for row in rows.tolist():
+        number, told_ms = int(connection[row]), max(int(told[row]), 0)
+        if latency[row] == NO_VALUE:
+            done = Throttle(told_ms * MS)
+        else:
+            key = ConnectionKey(number, clients[number] or "", brokers[number] or "")
+            done = following.next(key, int(time[row]), int(latency[row]), told_ms)
+        if done.told or done.paused:
+            found[row] = done
+    return found
+
+
+def paused(columns: ExchangeColumns) -> Int64s:
+    """Return for each exchange the ns of its latency in which its connection was paused because of a quota."""
+    found = np.zeros(len(columns), np.int64)
+    for row, throttle in throttles(columns).items():
+        found[row] = throttle.paused
+    return found
 
 
 class ThrottleStats:
@@ -104,33 +144,59 @@ class ThrottleStats:
         response = exchange.response
         if response is None or not response.value:
             return
-        key = client_name(exchange), exchange.api
-        row = self._rows.get(key)
-        if row is None:
-            row = self._rows[key] = ThrottleRow(*key)
+        row = self._of(client_name(exchange), exchange.api)
         row.responses += 1
-        throttle = self._throttles.of(exchange)
+        self._count(row, exchange.number, exchange.time, exchange.broker, self._throttles.of(exchange))
+
+    def add_columns(self, columns: ExchangeColumns, numbers: Int64s) -> None:
+        """Count exchanges.
+
+        :param columns: exchanges in the order of their numbers
+        :param numbers: these
+        """
+        done = throttles(columns)
+        if not done:
+            return
+        codes, names = client_names(columns)
+        told, times, brokers = (
+            columns.flat("response_told") > 0,
+            columns.flat("time"),
+            columns.texts("broker"),
+        )
+        grouping, connection = api_grouping(columns, codes), columns.flat("connection")
+        for rows, (api, *_) in zip(grouping, apis_of(columns, grouping.first), strict=True):
+            answered = rows[told[rows]]
+            row = self._of(names[codes[rows[0]]], api)
+            row.responses += len(answered)
+            for each in (each for each in answered.tolist() if each in done):
+                broker = brokers[int(connection[each])] or ""
+                self._count(row, int(numbers[each]), int(times[each]), broker, done[each])
+
+    def _of(self, client: str, api: str) -> ThrottleRow:
+        row = self._rows.get((client, api))
+        if row is None:
+            row = self._rows[client, api] = ThrottleRow(client, api)
+        return row
+
+    def _count(self, row: ThrottleRow, number: int, time: int, broker: str, throttle: Throttle) -> None:
+        """Count what quotas did to an exchange."""
         if throttle.paused:
             row.paused += 1
             row.paused_total += throttle.paused
         if not throttle.told:
             return
         if not row.throttled:
-            row.first, row.first_number = exchange.time, exchange.number
-        told = throttle.told // _MS
+            row.first, row.first_number = time, number
+        told = throttle.told // MS
         row.throttled += 1
         row.held += throttle.held
         row.total_ms += told
         row.max_ms = max(row.max_ms, told)
-        row.last = max(row.last or 0, exchange.time)
-        if exchange.broker not in row.brokers:
-            row.brokers.append(exchange.broker)
+        row.last = max(row.last or 0, time)
+        if broker not in row.brokers:
+            row.brokers.append(broker)
 
     def result(self) -> list[ThrottleRow]:
         """Return who was throttled or paused, the longest in total first."""
         rows = [row for row in self._rows.values() if row.throttled or row.paused]
         return sorted(rows, key=lambda row: (-row.total_ms, row.client, row.api))
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return the rows as plain values."""
-        return [row.to_json() for row in self.result()]

@@ -11,7 +11,8 @@ The latency of an exchange is taken apart, and what is left is the broker's own 
 - the network between capture and broker (:mod:`captures.analysis.round_trips`).
 
 Beside the latency stands what came after: the throttle time that a response tells its client to wait, and the client's
-own time until its next request on that connection, where it had no other under way.
+own time until its next request on that connection, where it had no other under way. What a rule or a user of kproxy's
+proxy held back is no part of the latency, and has a share of its own.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from captures.analysis.percentiles import Percentiles, Times
 from captures.analysis.round_trips import RoundTrips
 from captures.analysis.throttling import Throttles
+from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, replica_of, rows, text
 from captures.meaning.payload import headers
-from captures.meaning.places import Place, index, topic
+from captures.meaning.places import TopicPartition, index, topic
+from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
 
-_PRODUCE, _FETCH = 0, 1
 _ALL = -1
 
 _MOST_FETCHES = 64
@@ -55,7 +56,10 @@ class ShareRow:
     :ivar network: the round trip of the connection, where it is known
     :ivar throttled: what responses told clients to wait
     :ivar client: from a response to the next request of the connection
+    :ivar kproxy: what requests and responses stayed in kproxy for rules and holds, which is no part of the latency
     """
+
+    JSON = "api wait_reasons latency broker waited followers paused network throttled client kproxy"
 
     api: str
     latency: Percentiles | None
@@ -67,17 +71,10 @@ class ShareRow:
     network: Percentiles | None
     throttled: Percentiles | None
     client: Percentiles | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/json-stats.md``."""
-        shape: dict[str, Any] = {"api": self.api, "wait_reasons": dict(self.wait_reasons)}
-        for name in SHARES:
-            share: Percentiles | None = getattr(self, name)
-            shape[name] = None if share is None else share.to_json()
-        return shape
+    kproxy: Percentiles | None
 
 
-SHARES = ("latency", "broker", "waited", "followers", "paused", "network", "throttled", "client")
+SHARES = ("latency", "broker", "waited", "followers", "paused", "network", "throttled", "client", "kproxy")
 """The distributions of a row."""
 
 
@@ -88,20 +85,21 @@ _MEASURED = ("connection", "latency", "wait", "paused", "followers")
 class _Sums:
     """What is kept of one API."""
 
-    __slots__ = ("client", "columns", "throttled", "wait_reasons")
+    __slots__ = ("client", "columns", "kproxy", "throttled", "wait_reasons")
 
     def __init__(self) -> None:
         self.columns = {name: array("q") for name in _MEASURED}
         self.wait_reasons: Counter[str] = Counter()
         self.throttled = Times()
         self.client = Times()
+        self.kproxy = Times()
 
     def measure(self, *values: int) -> None:
         """Keep what is known of an exchange, in the order of :data:`_MEASURED`."""
         for column, value in zip(self.columns.values(), values, strict=True):
             column.append(value)
 
-    def column(self, name: str) -> NDArray[np.int64]:
+    def column(self, name: str) -> Int64s:
         """Return a copy of a column: an array whose buffer is in use cannot grow."""
         return np.array(self.columns[name], np.int64)
 
@@ -119,7 +117,7 @@ class _Connection:
 
 
 @dataclass(slots=True)
-class _Produced:
+class _ReplicatedProduce:
     """A Produce that waited for followers.
 
     :ivar place: where it stands in the columns of its API
@@ -129,7 +127,7 @@ class _Produced:
     place: int
     begin: int
     end: int
-    ends: dict[Place, int]
+    ends: dict[TopicPartition, int]
 
 
 class TimeShares:
@@ -145,9 +143,9 @@ class TimeShares:
         self._sums: dict[str, _Sums] = {}
         self._throttles = Throttles()
         self._connections: dict[int, _Connection] = {}
-        self._followers: dict[Place, deque[tuple[int, int]]] = {}
+        self._followers: dict[TopicPartition, deque[tuple[int, int]]] = {}
         """Partition -> when followers asked for which offset."""
-        self._waiting: deque[_Produced] = deque()
+        self._waiting: deque[_ReplicatedProduce] = deque()
 
     def add(self, exchange: Exchange) -> None:
         """Take one exchange in."""
@@ -158,6 +156,8 @@ class TimeShares:
         throttle = self._throttles.of(exchange)
         if throttle.told and not throttle.held:
             sums.throttled.add(throttle.told)
+        if exchange.kproxy_time:
+            sums.kproxy.add(exchange.kproxy_time)
         self._note_client(exchange)
         if exchange.latency is None:
             return
@@ -165,9 +165,9 @@ class TimeShares:
         sums.measure(exchange.connection, latency, exchange.wait, throttle.paused, 0)
         if exchange.wait:
             sums.wait_reasons[exchange.wait_reason] += exchange.wait
-        if exchange.api_key == _FETCH:
+        if exchange.api_key == ApiKey.FETCH:
             self._note_follower(exchange)
-        elif exchange.api_key == _PRODUCE:
+        elif exchange.api_key == ApiKey.PRODUCE:
             self._note_produced(exchange, len(sums.columns["latency"]) - 1, latency)
 
     def result(self) -> list[ShareRow]:
@@ -178,10 +178,6 @@ class TimeShares:
         self._round_trips.look_at_acknowledgments(connections.tolist())
         found = [self._row(api, sums) for api, sums in self._sums.items()]
         return sorted(found, key=lambda row: (-row.latency.total if row.latency else 0, row.api))
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return the rows as plain values."""
-        return [row.to_json() for row in self.result()]
 
     def _row(self, api: str, sums: _Sums) -> ShareRow:
         latency, wait, paused, followers = (sums.column(name) for name in _MEASURED[1:])
@@ -200,9 +196,10 @@ class TimeShares:
             network=_distribution(np.minimum(network, latency)[known]),
             throttled=sums.throttled.percentiles(),
             client=sums.client.percentiles(),
+            kproxy=sums.kproxy.percentiles(),
         )
 
-    def _network(self, connections: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _network(self, connections: Int64s) -> Int64s:
         """Return the round trip time of each connection, -1 where it is not known."""
         ids, places = np.unique(connections, return_inverse=True)
         times = [self._round_trips.of(connection) for connection in ids.tolist()]
@@ -213,21 +210,23 @@ class TimeShares:
         known = self._connections.setdefault(exchange.connection, _Connection())
         if known.api and exchange.time >= known.over:
             self._sums[known.api].client.add(exchange.time - known.over)
-        if exchange.latency is None:
+        end = exchange.answered_at
+        if end is None:
             known.api = ""  # what goes unanswered has no end that could be measured from
             return
-        end = exchange.time + max(exchange.latency, 0)
         if end >= known.over:
             known.over, known.api = end, exchange.api
 
     # ------------------------------------------------------------ followers
-    def _places(self, body: Body, topics: str, partitions: str) -> Iterator[tuple[Place, Body, Body]]:
+    def _places(
+        self, body: Body, topics: str, partitions: str
+    ) -> Iterator[tuple[TopicPartition, Body, Body]]:
         for holder in rows(body, topics):
             name = topic(holder, lambda uuid: self._names(uuid) or uuid)
             for row in rows(holder, partitions):
                 partition = index(row)
                 if partition is not None:
-                    yield (name, partition), holder, row
+                    yield TopicPartition(name, partition), holder, row
 
     def _note_follower(self, exchange: Exchange) -> None:
         request = (exchange.request.value if exchange.request else None) or {}
@@ -237,7 +236,7 @@ class TimeShares:
             asked = self._followers.get(place)
             if asked is None:
                 # the name of a topic may be told after brokers have begun to fetch it by its ID
-                before = self._followers.pop((text(holder, "topic_id"), place[1]), ())
+                before = self._followers.pop(place._replace(topic=text(holder, "topic_id")), ())
                 asked = self._followers[place] = deque(before, maxlen=_MOST_FETCHES)
             asked.append((exchange.time, number(row, "fetch_offset")))
 
@@ -256,7 +255,7 @@ class TimeShares:
             if base >= 0 and not row.get("error_code") and place in self._followers:
                 ends[place] = base + counts.get(place, 0)
         if ends:
-            self._waiting.append(_Produced(at, exchange.time, exchange.time + latency, ends))
+            self._waiting.append(_ReplicatedProduce(at, exchange.time, exchange.time + latency, ends))
 
     def _settle(self, now: int | None) -> None:
         """See how long Produce requests waited for followers, once everything up to their end is known."""
@@ -269,11 +268,11 @@ class TimeShares:
                 if offset >= end and produced.begin <= time <= produced.end
             ]
             if arrived:
-                columns = self._sums[api_name(_PRODUCE)].columns
+                columns = self._sums[api_name(ApiKey.PRODUCE)].columns
                 columns["followers"][produced.place] = max(arrived) - produced.begin
 
 
-def _distribution(values: NDArray[np.int64]) -> Percentiles | None:
+def _distribution(values: Int64s) -> Percentiles | None:
     times = Times()
     times.extend(values)
     return times.percentiles()

@@ -6,8 +6,8 @@ from collections import Counter
 
 from captures.exchanges import Exchange
 from captures.meaning import Names, topics_in
-from captures.meaning.plans import Side
 from dissectors.frames import Body
+from dissectors.sides import Side
 
 _Place = tuple[str, int | None]
 

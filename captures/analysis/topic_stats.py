@@ -8,20 +8,21 @@ in them and are counted apart. Snapshots (FetchSnapshot) are no topic traffic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from captures.analysis.introductions import client_name
-from captures.exchanges import Exchange
-from captures.meaning import Names
-from captures.meaning.exchange import Body, inner, number, rows
-from captures.meaning.payload import payload
-from captures.meaning.places import index, partitions, topic
+import numpy as np
 
-PRODUCE = 0
-FETCH = 1
-SHARE_FETCH = 78
+from captures.analysis.client_identity import client_name
+from captures.analysis.exchange_groups import Grouping, client_names
+from captures.exchanges import Exchange
+from captures.exchanges.columns import ExchangeColumns
+from captures.meaning import Names
+from captures.meaning.exchange import Body, inner, number
+from captures.meaning.flows import CARRIERS, asked_for, carried, named
+from captures.meaning.payload import payload
+from captures.meaning.places import index
+from dissectors.api_keys import ApiKey
 
 
 @dataclass(slots=True)
@@ -128,15 +129,14 @@ class TopicRow:
     :ivar partitions: by number
     """
 
+    JSON = (
+        "topic produced=total.produced fetched=total.fetched replicated=total.replicated "
+        "errors=total.errors partitions"
+    )
+
     topic: str
     total: PartitionRow
     partitions: list[PartitionRow]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/json-stats.md``."""
-        total = asdict(self.total)
-        del total["partition"]
-        return {"topic": self.topic, **total, "partitions": [asdict(row) for row in self.partitions]}
 
 
 class TopicStats:
@@ -152,12 +152,38 @@ class TopicStats:
     def add(self, exchange: Exchange) -> None:
         """Count one exchange."""
         key = exchange.api_key
-        request = (exchange.request.value if exchange.request else None) or {}
-        response = (exchange.response.value if exchange.response else None) or {}
-        if key == PRODUCE:
-            self._produced(client_name(exchange), rows(request, "topic_data"))
-        elif key in (FETCH, SHARE_FETCH):
-            self._fetched(client_name(exchange), request, response)
+        if key in CARRIERS:
+            request = (exchange.request.value if exchange.request else None) or {}
+            response = (exchange.response.value if exchange.response else None) or {}
+            client, direction = client_name(exchange), _direction(key, _replica(request))
+            for name, partition in asked_for(key, request):
+                if name is not None and partition is not None:
+                    self._flow(name, partition, direction).add(client, None)
+            for name, partition, data in carried(key, request, response):
+                if name is not None and partition is not None:
+                    self._flow(name, partition, direction).add(client, data)
+        self.add_errors(exchange)
+
+    def add_columns(self, columns: ExchangeColumns) -> None:
+        """Count the record data of exchanges; errors are added by themselves (:meth:`add_errors`)."""
+        topics = columns.ragged("flow_topics")
+        figures = [columns.ragged(f"flow_{name}").values for name in _FIGURES]
+        partitions, clients = columns.ragged("flow_partitions").values, client_names(columns)
+        keys, replicas = columns.flat("api_key")[topics.rows], columns.flat("replica_id")[topics.rows]
+        direction = np.where(keys == ApiKey.PRODUCE, 0, np.where(replicas >= 0, 2, 1))
+        grouping = Grouping(topics.values, partitions, direction, clients[0][topics.rows])
+        texts = columns.texts("flow_topics")
+        sums = zip(grouping.first.tolist(), *(grouping.sums(values) for values in figures), strict=True)
+        for first, *found in sums:
+            flow = self._flow(
+                texts[topics.values[first]] or "", int(partitions[first]), int(direction[first])
+            )
+            client = clients[1][clients[0][topics.rows[first]]]
+            size, batches, records, uncounted, markers = found
+            flow.include(Flow(size, batches, records, uncounted, markers, {client: size}))
+
+    def add_errors(self, exchange: Exchange) -> None:
+        """Count the errors of one exchange."""
         if len(exchange.errors) > len(exchange.expected):
             self._errors(exchange)
 
@@ -185,41 +211,14 @@ class TopicStats:
             topics, key=lambda topic: (-topic.total.bytes, -sum(topic.total.errors.values()), topic.topic)
         )
 
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return the rows as plain values."""
-        return [row.to_json() for row in self.result()]
-
     def _row(self, key: str, partition: int | None) -> PartitionRow:
         row = self._rows.get((key, partition))
         if row is None:
             row = self._rows[key, partition] = PartitionRow(partition)
         return row
 
-    def _produced(self, client: str, topics: Iterable[Body]) -> None:
-        for holder in topics:
-            key = _key(holder)
-            for partition in rows(holder, "partition_data"):
-                where = index(partition)
-                if key is not None and where is not None:
-                    self._row(key, where).produced.add(client, partition.get("records"))
-
-    def _fetched(self, client: str, request: Body, response: Body) -> None:
-        follower = number(request, "replica_id", number(inner(request, "replica_state"), "replica_id")) >= 0
-        for holder in rows(request, "topics"):
-            key = _key(holder)
-            for where in partitions(holder):
-                if key is not None:
-                    self._flow(key, where, follower=follower).add(client, None)
-        for holder in rows(response, "responses"):
-            key = _key(holder)
-            for partition in rows(holder, "partitions"):
-                answered = index(partition)
-                if key is not None and answered is not None:
-                    self._flow(key, answered, follower=follower).add(client, partition.get("records"))
-
-    def _flow(self, key: str, partition: int, *, follower: bool) -> Flow:
-        row = self._row(key, partition)
-        return row.replicated if follower else row.fetched
+    def _flow(self, key: str, partition: int, direction: int) -> Flow:
+        return self._row(key, partition).flows[direction]
 
     def _errors(self, exchange: Exchange) -> None:
         expected = {error.path for error in exchange.expected}
@@ -232,10 +231,18 @@ class TopicStats:
                 errors[error.name] = errors.get(error.name, 0) + 1
 
 
-def _key(holder: Body) -> str | None:
-    """Return the name of a topic's struct, or its ID; None if neither was read."""
-    found = topic(holder, lambda uuid: uuid)
-    return None if found == "?" else found
+_FIGURES = ("bytes", "batches", "records", "uncounted", "markers")
+
+
+def _direction(key: int, replica: int) -> int:
+    """Return which of :attr:`PartitionRow.flows` the records of an exchange belong to."""
+    if key == ApiKey.PRODUCE:
+        return 0
+    return 2 if replica >= 0 else 1
+
+
+def _replica(request: Body) -> int:
+    return number(request, "replica_id", number(inner(request, "replica_state"), "replica_id"))
 
 
 def place_of(holders: tuple[Body, ...]) -> tuple[str | None, int | None]:
@@ -247,9 +254,9 @@ def place_of(holders: tuple[Body, ...]) -> tuple[str | None, int | None]:
     for holder in reversed(holders[1:]):
         if partition is None:
             partition = index(holder)
-        named = holder.get("topic") or holder.get("topic_name") or holder.get("topic_id")
-        if named or partition is not None or isinstance(holder.get("partitions"), list):
-            key = _key(holder)
+        told = holder.get("topic") or holder.get("topic_name") or holder.get("topic_id")
+        if told or partition is not None or isinstance(holder.get("partitions"), list):
+            key = named(holder)
             if key is not None:
                 return key, partition
     return None, partition

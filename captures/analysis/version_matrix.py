@@ -5,15 +5,22 @@ They are made by :mod:`captures.analysis.negotiation`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import NamedTuple
 
-from captures.exchanges import rfc3339
+from captures.json_objects import OrNull, Range, Time
 from dissectors.apis import api_name
 
-Range = tuple[int, int]
-"""Least and highest version."""
+
+class OfferedApi(NamedTuple):
+    """The versions of an API that a broker offers."""
+
+    api: str
+    api_key: int
+    min: int
+    max: int
 
 
 class WarningKind(StrEnum):
@@ -44,27 +51,16 @@ class VersionWarning:
     :ivar sentence: what it means, in words that go with every client and broker of whom it is said
     """
 
+    JSON = "kind client broker api version count first sentence"
+
     kind: WarningKind
     broker: str
     count: int
     first: int
     sentence: str
-    client: str = ""
-    api: str = ""
+    client: OrNull[str] = ""
+    api: OrNull[str] = ""
     version: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/api-versions.md``."""
-        return {
-            "kind": self.kind,
-            "client": self.client or None,
-            "broker": self.broker,
-            "api": self.api or None,
-            "version": self.version,
-            "count": self.count,
-            "first": self.first,
-            "sentence": self.sentence,
-        }
 
 
 @dataclass(slots=True)
@@ -75,28 +71,23 @@ class BrokerOffer:
     :ivar apis: API key -> versions
     :ivar supported: feature -> levels that the broker supports (KIP-584)
     :ivar finalized: feature -> levels in force in the cluster
+    :ivar name: of its address, None if it has none
     """
+
+    JSON = "broker told time apis=offered supported_features=supported finalized_features=finalized name"
 
     broker: str
     told: int | None = None
-    time: int | None = None
+    time: Time | None = None
     apis: dict[int, Range] = field(default_factory=dict)
     supported: dict[str, Range] = field(default_factory=dict)
     finalized: dict[str, Range] = field(default_factory=dict)
+    name: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/api-versions.md``."""
-        return {
-            "broker": self.broker,
-            "told": self.told,
-            "time": None if self.time is None else rfc3339(self.time),
-            "apis": [
-                {"api": api_name(key), "api_key": key, "min": least, "max": most}
-                for key, (least, most) in sorted(self.apis.items())
-            ],
-            "supported_features": _features(self.supported),
-            "finalized_features": _features(self.finalized),
-        }
+    @property
+    def offered(self) -> list[OfferedApi]:
+        """The APIs by their keys."""
+        return [OfferedApi(api_name(key), key, *versions) for key, versions in sorted(self.apis.items())]
 
 
 class Limit(StrEnum):
@@ -118,6 +109,8 @@ class Use:
     :ivar limit: None if it is not known
     :ivar first: number of the first exchange
     """
+
+    JSON = "broker api api_key=key used used_elsewhere=elsewhere offered could_use=could limit first"
 
     broker: str
     key: int
@@ -142,20 +135,6 @@ class Use:
         )
         return None if known is None or known < self.offered[0] else (known, self.offered[1])
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/api-versions.md``."""
-        return {
-            "broker": self.broker,
-            "api": self.api,
-            "api_key": self.key,
-            "used": {str(version): count for version, count in self.used.items()},
-            "used_elsewhere": self.elsewhere,
-            "offered": _range(self.offered),
-            "could_use": _range(self.could),
-            "limit": self.limit,
-            "first": self.first,
-        }
-
 
 @dataclass(slots=True)
 class ClientVersions:
@@ -169,23 +148,14 @@ class ClientVersions:
     :ivar uses: by broker and API
     """
 
+    JSON = "client=name software hosts asks_for_versions=asks is_broker versions=uses"
+
     name: str
     software: list[str] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
     asks: bool | None = None
     is_broker: bool = False
     uses: list[Use] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/api-versions.md``."""
-        return {
-            "client": self.name,
-            "software": self.software,
-            "hosts": self.hosts,
-            "asks_for_versions": self.asks,
-            "is_broker": self.is_broker,
-            "versions": [use.to_json() for use in self.uses],
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +166,15 @@ class Matrix:
     clients: list[ClientVersions]
     warnings: list[VersionWarning]
 
-    def of(self, client: str | None, broker: str | None) -> Matrix:
-        """Return what is about one client, or one broker; None for all.
+    def of(self, wanted: Collection[str] | None, broker: str | None) -> Matrix:
+        """Return what is about some clients, or one broker; None for all.
 
         :param broker: ``host:port``
         """
         clients = [
             replace(each, uses=uses)
             for each in self.clients
-            if client in (None, each.name)
+            if (wanted is None or each.name in wanted)
             and (uses := [use for use in each.uses if broker in (None, use.broker)])
         ]
         met = {use.broker for each in clients for use in each.uses}
@@ -212,23 +182,15 @@ class Matrix:
             [
                 each
                 for each in self.brokers
-                if each.broker in met or (client is None and each.broker == broker)
+                if each.broker in met or (wanted is None and each.broker == broker)
             ],
             clients,
             [
                 each
                 for each in self.warnings
-                if (client is None or client == each.client) and broker in (None, each.broker)
+                if (wanted is None or each.client in wanted) and broker in (None, each.broker)
             ],
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/api-versions.md``."""
-        return {
-            "brokers": [each.to_json() for each in self.brokers],
-            "clients": [each.to_json() for each in self.clients],
-            "warnings": [each.to_json() for each in self.warnings],
-        }
 
 
 def shown(versions: Range | None) -> str:
@@ -237,11 +199,3 @@ def shown(versions: Range | None) -> str:
         return ""
     least, most = versions
     return str(least) if least == most else f"{least}-{most}"
-
-
-def _features(found: dict[str, Range]) -> dict[str, dict[str, int] | None]:
-    return {name: _range(levels) for name, levels in sorted(found.items())}
-
-
-def _range(found: Range | None) -> dict[str, int] | None:
-    return None if found is None else {"min": found[0], "max": found[1]}

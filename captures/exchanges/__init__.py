@@ -1,8 +1,9 @@
 """Exchanges: framing and pairing in bulk, the exchange table, and exchanges with everything decoded."""
 
 from captures.exchanges.capture import Capture, FrameBytes, Progress, open_capture
-from captures.exchanges.exchange import Exchange, ExchangeReader, rfc3339
+from captures.exchanges.exchange import Exchange, ExchangeReader
 from captures.exchanges.table import ExchangeTable, Flag
+from captures.json_objects import rfc3339
 
 __all__ = [
     "Capture",

@@ -22,18 +22,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.exchanges.framing import SIZE_BYTES, Before, Bools, Carry, Frames, Framing, Int64s, Standing
+from captures.arrays import Bools, Int32s, Int64s
+from captures.exchanges.frame_cutter import SIZE_BYTES, Before, Carry, FrameCutter, Frames, StreamPosition
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import Memory, SegmentBlock
+from dissectors.api_keys import ApiKey
 from dissectors.conversation.client import MAX_CLIENT_IDS
 from dissectors.conversation.pairing import MAX_SILENT
 from dissectors.conversation.plausible import is_text, produce_acks
-from dissectors.headers import CONTROLLED_SHUTDOWN
 
 MIN_REQUEST = 8
 MIN_RESPONSE = 4
-SASL_HANDSHAKE = 17
-PRODUCE = 0
 
 _REQUEST_HEAD = np.dtype(
     [("size", ">i4"), ("key", ">i2"), ("version", ">i2"), ("correlation_id", ">i4"), ("client_id", ">i2")]
@@ -75,14 +74,14 @@ class _Heads:
 
     key: NDArray[np.int16]
     version: NDArray[np.int16]
-    correlation_id: NDArray[np.int32]
+    correlation_id: Int32s
     client_id: Int64s
     expects: Bools
     odd: Bools
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _PendingRequests:
     """Requests that expect a response, all connections, sorted by connection, in order within each."""
 
     connection: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
@@ -107,8 +106,8 @@ class BulkPairing:
         self._first_client_id = np.zeros(0, np.int64)
         self._more_client_ids: dict[int, list[int]] = {}
         """Those behind the first one, of the few connections that have several."""
-        self._framing = Framing(self._least, max_frame)
-        self._waiting = _Waiting()
+        self._framing = FrameCutter(self._least, max_frame)
+        self._waiting = _PendingRequests()
         self._silent: dict[int, list[int]] = {}
 
     def admit(self, connection: int) -> None:
@@ -131,7 +130,7 @@ class BulkPairing:
         connection = np.append(self._waiting.connection, np.array(of, np.int64))
         order = np.argsort(connection, kind="stable")
         row = np.append(self._waiting.row, np.array(waiting, np.int64))
-        self._waiting = _Waiting(connection[order], row[order])
+        self._waiting = _PendingRequests(connection[order], row[order])
 
     def _go_on_with(self, handover: Handover, client_direction: int) -> None:
         self._know(handover.connection, client_direction)
@@ -196,7 +195,7 @@ class BulkPairing:
         """Follow the rows of the table to their new indexes, -1 for those that were dropped."""
         row = rows[self._waiting.row]
         kept = row >= 0
-        self._waiting = _Waiting(self._waiting.connection[kept], row[kept])
+        self._waiting = _PendingRequests(self._waiting.connection[kept], row[kept])
         self._latest = np.where(self._latest >= 0, rows[self._latest], -1)
         silent = {
             connection: [row for row in rows[mine].tolist() if row >= 0]
@@ -233,11 +232,11 @@ class BulkPairing:
         odd = (version < 0) | (version > self._highest[known])
         odd |= (length < -1) | (length + 10 > requests.size - 4) | (length + 14 > requests.have)
         # raw tokens will follow the one, and the other has no client ID
-        odd |= (version == 0) & ((key == SASL_HANDSHAKE) | (key == CONTROLLED_SHUTDOWN))
+        odd |= (version == 0) & ((key == ApiKey.SASL_HANDSHAKE) | (key == ApiKey.CONTROLLED_SHUTDOWN))
         for row in np.flatnonzero((requests.position == 0) & (length > 0) & ~odd).tolist():
             odd[row] = not is_text(memory.read(int(requests.head[row]) + 14, int(length[row])))
         expects = np.ones(len(head), np.bool_)
-        produce = np.flatnonzero((key == PRODUCE) & ~odd)
+        produce = np.flatnonzero((key == ApiKey.PRODUCE) & ~odd)
         acks = _produce_acks(memory, requests, produce, length[produce], version[produce])
         expects[produce] = acks != 0
         odd[produce] |= acks == _UNKNOWN
@@ -303,7 +302,7 @@ class BulkPairing:
                 self._more_client_ids.setdefault(mine, []).append(new)
 
     # ------------------------------------------------------------ pairs
-    def _expected(self, requests: Frames, parsed: _Heads) -> tuple[Int64s, NDArray[np.int32], Int64s]:
+    def _expected(self, requests: Frames, parsed: _Heads) -> tuple[Int64s, Int32s, Int64s]:
         """Requests that expect a response, from earlier blocks and this one, by connection and in order.
 
         :returns: connection, correlation ID, and index into this block's requests or ``-1 - row`` of the table
@@ -380,7 +379,7 @@ class BulkPairing:
         )
         left = np.ones(len(rows), np.bool_)
         left[place] = False
-        self._waiting = _Waiting(connection[left], rows[left])
+        self._waiting = _PendingRequests(connection[left], rows[left])
 
     def _hand_over(self, broken: set[int], before: Before | None = None) -> list[Handover]:
         handovers = []
@@ -392,10 +391,10 @@ class BulkPairing:
             handovers.append(self._stand(connection, at_ends, self._silent.pop(connection, [])))
         if broken:
             kept = ~np.isin(self._waiting.connection, np.fromiter(broken, np.int64))
-            self._waiting = _Waiting(self._waiting.connection[kept], self._waiting.row[kept])
+            self._waiting = _PendingRequests(self._waiting.connection[kept], self._waiting.row[kept])
         return handovers
 
-    def _stand(self, connection: int, at_ends: list[Standing], silent: list[int]) -> Handover:
+    def _stand(self, connection: int, at_ends: list[StreamPosition], silent: list[int]) -> Handover:
         positions = [end if carry is None else carry.position for carry, end in at_ends]
         return Handover(
             connection,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from captures.arrays import Int64s
 from captures.exchanges.bulk import BulkPairing, Handover
 from captures.exchanges.conflicts import Conflicts
 from captures.exchanges.decrypt import Decryption
-from captures.exchanges.framing import Int64s
 from captures.exchanges.instep import InStep
 from captures.exchanges.notes import Notes
 from captures.exchanges.pieces import Rest
@@ -38,6 +38,7 @@ from captures.packets.reader import BLOCK_SIZE
 from captures.packets.spool import DEFAULT_SPOOL
 from captures.packets.tls import KeyLog
 from dissectors.apis import version_limits
+from dissectors.sides import Side
 
 # socket.request.max.bytes is 100 MiB unless configured; responses have no limit of their own. What TLS begins with
 # would be a size from 320 MiB on: anything so large is left to the thorough way
@@ -105,10 +106,10 @@ class Capture:
     :ivar decryption: the TLS connections
     :ivar notes: marks and comments of exchanges
     :ivar differing: bytes that came again with other content, whose exchanges are not complete yet
-    :ivar samples: what the kernel told of the connections, where a proxy has recorded them
-    :ivar names: names of addresses; whoever shows the capture fills them
+    :ivar samples: the kernel's TCP statistics of the connections, if a proxy has recorded them
+    :ivar names: names of addresses, filled in by the code that shows the capture
     :ivar latest: time of the latest packet in ns since the epoch, 0 before the first
-    :ivar faults: of this program, which something in the capture brought out; whoever looks at it notes them here
+    :ivar faults: errors of this program that something in the capture triggered, noted here where they occur
     :ivar turns: held while anything here changes in :meth:`updates`; other threads that look at the capture meanwhile
         take it too
     """
@@ -144,6 +145,7 @@ class Capture:
         self.skipped: list[Skip] = []
         self.foreign: dict[int, str] = {}
         self.notes = Notes(self.table, self.client_stream)
+        self.table.intervened = lambda: self.notes.intervened()
         self.differing = Conflicts(self.table, self.client_stream)
         self.samples = Samples(self.connections)
         self.names = Names()
@@ -206,7 +208,7 @@ class Capture:
         :raises Exception: as :meth:`~captures.faults.Faults.note` does
         """
         number = 0
-        # of traffic that goes on, whoever numbers it has numbers of his own; and it takes a look at the whole table
+        # of traffic that continues, whoever numbers it has numbers of his own; and it takes a look at the whole table
         if not self.source.live and self.faults.count < TOLD:
             number = int(np.flatnonzero(self.table.order() == row)[0]) + 1
         self.faults.note(error, doing, number)
@@ -338,12 +340,13 @@ class Capture:
 
     def _admit(self, block: SegmentBlock, connection: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
         """Let connections take the fast way that begin in this block with both handshakes and a request."""
-        connections = self.connections
-        for new in np.unique(connection).tolist():
-            if new in self.singles or self.ordinary[new]:
+        connections, met = self.connections, np.unique(connection)
+        met = met[~self.ordinary[met]]
+        whole = connections.client_known[met] & connections.streams.syn_seen.reshape(-1, 2)[met].all(axis=1)
+        for new, is_whole in zip(met.tolist(), whole.tolist(), strict=True):
+            if new in self.singles:
                 continue
-            seen = connections.streams.syn_seen[2 * new : 2 * new + 2]
-            if bool(connections.client_known[new]) and bool(seen.all()):
+            if is_whole:
                 self.ordinary[new] = True
                 self.bulk.admit(new)
             else:
@@ -402,7 +405,7 @@ class Capture:
                 self._swapped.add(connection)
 
     def _finish_single(self, single: SingleConnection) -> None:
-        if single.connection not in self._left:
+        if single.is_open and single.connection not in self._left:
             try:
                 single.finish(self._ended_by(single.connection))
             except Exception as error:
@@ -438,9 +441,7 @@ class Capture:
         texts = [self._packets.addresses.text(end) for end in ends]
         return (texts[1], texts[0]) if self.client_stream(connection) & 1 else (texts[0], texts[1])
 
-    def frame(
-        self, connection: int, side: Literal["request", "response"], position: int, size: int
-    ) -> FrameBytes | None:
+    def frame(self, connection: int, side: Side, position: int, size: int) -> FrameBytes | None:
         """Return the bytes of a frame, or None if there is no such frame (``size`` 0)."""
         if not size:
             return None

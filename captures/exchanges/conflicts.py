@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from captures.arrays import Int64s
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import Conflict
 
@@ -39,7 +39,7 @@ class Conflicts:
         for start, end in places:
             self._open.setdefault(stream, []).append(Conflict(stream, start, end))
 
-    def mark(self, more: Iterable[Conflict], went_on: NDArray[np.int64]) -> None:
+    def mark(self, more: Iterable[Conflict], went_on: Int64s) -> None:
         """Mark the exchanges of these conflicts, and of earlier ones whose frames were not complete.
 
         :param went_on: streams that may have new frames, with repeats
@@ -60,7 +60,7 @@ class Conflicts:
         side = "request" if stream == self._client_stream(stream >> 1) else "response"
         size = self._table.column(f"{side}_size")
         rows = np.flatnonzero((self._table.column("connection") == stream >> 1) & (size > 0))
-        begin: NDArray[np.int64] = self._table.column(f"{side}_position")[rows]
+        begin: Int64s = self._table.column(f"{side}_position")[rows]
         order = np.argsort(begin)
         rows, begin = rows[order], begin[order]
         end = begin + size[rows]

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from captures.exchanges.framing import Bools, Int64s
+from captures.arrays import Bools, Int64s
 from captures.exchanges.instep import gaps_before
 from captures.exchanges.pieces import Piece, Rest
 from captures.packets import Connections, GapCause, SegmentBlock, SegmentIndex, Source
-from captures.packets.tls import KeyLog, Missing, Plain, TlsConnection, is_client_hello, looks_like_tls
+from captures.packets.tls import KeyLog, MissingData, Plain, TlsConnection, is_client_hello, looks_like_tls
 from dissectors.budget import limit, shown
 from dissectors.conversation import Side
 
@@ -92,7 +92,7 @@ class Decryption:
         return self.plaintext if connection in self.tls else self._ciphertext
 
     def feed(self, block: SegmentBlock) -> SegmentBlock:
-        """Return the block with plaintext in place of ciphertext."""
+        """Return the block with plaintext instead of ciphertext."""
         met = np.unique(np.concatenate((block.stream, block.gaps.stream)) >> 1)
         self._look_at(block, met)
         if not self.tls:
@@ -213,10 +213,10 @@ class Decryption:
     def _take(self, connection: int, events: list[Any]) -> None:
         swapped = self._client_direction[connection]
         for event in events:
-            if not isinstance(event, Plain | Missing):
+            if not isinstance(event, Plain | MissingData):
                 continue
             stream = 2 * connection + (swapped ^ (event.side is Side.BROKER))
-            if isinstance(event, Missing):
+            if isinstance(event, MissingData):
                 self._gaps.append((stream, event.position, 0, int(GapCause.UNKNOWN), -1))
             elif event.data:
                 time, packet = self._arrivals[connection, event.side].of(event.end)

@@ -5,39 +5,48 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from captures.exchanges.ahead import MOST_ROWS, Lookahead
+from captures.arrays import Int64s
 from captures.exchanges.capture import SIZE_BYTES, Capture, FrameBytes
 from captures.exchanges.notes import NO_NOTE, Note
-from captures.exchanges.table import Flag
+from captures.exchanges.prefetch import MOST_ROWS, Lookahead
+from captures.exchanges.table import Flag, cluster_time
 from captures.faults import described
-from captures.interventions import UNTOUCHED, Interventions
+from captures.interventions import UNTOUCHED, Interventions, ShownInterventions
+from captures.json_objects import Time
 from captures.meaning import (
     ErrorFound,
     designed_wait_ns,
     errors_in,
     expected_errors,
-    request_gist,
-    response_gist,
+    request_summary,
+    response_summary,
 )
 from captures.names.names import with_port
-from dissectors.annotate import Annotations, Annotator, Side
+from dissectors.annotate import Annotations, Annotator
 from dissectors.apis import api_name
 from dissectors.embedded import identity
 from dissectors.frames import Body, Problem, decode_request, decode_response
-from dissectors.knowledge import TELLING, Knowledge
 from dissectors.record_values import Payload
+from dissectors.session_context import OBSERVED_APIS, SessionContext
+from dissectors.sides import SIDES, Side
 
-NANOSECONDS = 1_000_000_000
 UNKNOWN_API = -1
 DECODING, LEARNING = "decoding", "learning what it tells of others"
 """What is being done, for faults."""
+
+
+class SideProblem(NamedTuple):
+    """A problem, and the message that has it."""
+
+    side: Side
+    offset: int
+    path: str
+    reason: str
 
 
 @dataclass(slots=True)
@@ -51,19 +60,30 @@ class Exchange:
     :ivar number: 1-based, by the first byte of the request in the capture
     :ivar row: index in the exchange table
     :ivar time: ns since the epoch, of the packet with the first byte of the request (of the response, if orphaned)
-    :ivar latency: ns from the last byte of the request to the first of the response, or None
+    :ivar latency: ns from the last byte of the request to the first of the broker's response, without the time that the
+        request stayed in kproxy; None if the broker gave none
     :ivar tokens: raw SASL tokens of client and broker, where the exchange is of these; they hold secrets
     :ivar shown_tokens: the same, masked, if the reader was asked to annotate
     :ivar wait: ns of the latency that the protocol itself provides for, such as a Fetch waiting for records
     :ivar wait_reason: why, in words; empty if ``wait`` is 0
-    :ivar gist: request and response in a few words
+    :ivar summary: request and response in a few words
     :ivar errors: every error in the response
-    :ivar expected: those of them that belong to a normal conversation
+    :ivar expected: those of them that belong to a normal conversation, or that are of kproxy's making
     :ivar note: mark and comment
     :ivar interventions: what kproxy did to it on its way; ``request`` and ``response`` are what was sent to kproxy
+    :ivar kproxy_time: ns that request and response stayed in kproxy for a rule or a user; of what kproxy answered
+        itself, all of the time until it did
     :ivar client_names: of the address ``client`` or its host, the one to be shown first
     :ivar broker_names: of ``broker``
     """
+
+    JSON = (
+        "number time latency_ns=latency designed_wait_ns=wait kproxy_time_ns=kproxy_time connection client "
+        "broker client_name broker_name client_id api api_key version correlation_id request_size response_size "
+        "request=shown_request response=shown_response decoded=annotations.decoded "
+        "masked=annotations.masked flags marked=note.marked comment=note.comment kproxy "
+        "problems=all_problems"
+    )
 
     number: int
     row: int
@@ -74,7 +94,7 @@ class Exchange:
     api_key: int | None
     version: int | None
     correlation_id: int | None
-    time: int
+    time: Time
     latency: int | None
     request_size: int
     response_size: int
@@ -85,13 +105,14 @@ class Exchange:
     shown_tokens: list[dict[str, bytes | None] | None] = field(default_factory=lambda: [None, None])
     wait: int = 0
     wait_reason: str = ""
-    gist: tuple[str, str] = ("", "")
+    summary: tuple[str, str] = ("", "")
     errors: list[ErrorFound] = field(default_factory=list)
     expected: list[ErrorFound] = field(default_factory=list)
     annotations: Annotations = field(default_factory=Annotations)
     problems: list[tuple[Side, Problem]] = field(default_factory=list)
     note: Note = NO_NOTE
     interventions: Interventions = UNTOUCHED
+    kproxy_time: int = 0
     client_names: tuple[str, ...] = ()
     broker_names: tuple[str, ...] = ()
 
@@ -104,13 +125,28 @@ class Exchange:
 
     @property
     def shown_client(self) -> str:
-        """The client's address with a name in the place of the host, if it has one."""
+        """The client's address with a name instead of the host, if it has one."""
         return with_port(self.client_names[0], self.client) if self.client_names else self.client
 
     @property
     def shown_broker(self) -> str:
         """The broker's address, likewise."""
         return with_port(self.broker_names[0], self.broker) if self.broker_names else self.broker
+
+    @property
+    def end(self) -> int:
+        """When the client had the first byte of the response, in ns since the epoch; when it asked, if it got none."""
+        return self.time + max(self.latency or 0, 0) + self.kproxy_time
+
+    @property
+    def answered_at(self) -> int | None:
+        """When the client had the first byte of the response, None if it got none or the request was not captured."""
+        return None if self.latency is None and not self.interventions.answered else self.end
+
+    @property
+    def intervened(self) -> bool:
+        """Whether kproxy did more to it than to rewrite addresses."""
+        return self.interventions.intervene
 
     @property
     def flags(self) -> list[str]:
@@ -141,54 +177,43 @@ class Exchange:
             return set()
         return {found.limit for _, found in (*self.problems, *self.annotations.problems) if found.limit}
 
+    @property
+    def client_name(self) -> str | None:
+        """Name of the client's address; None if it has none."""
+        return next(iter(self.client_names), None)
+
+    @property
+    def broker_name(self) -> str | None:
+        """Name of the broker's address, likewise."""
+        return next(iter(self.broker_names), None)
+
+    @property
+    def shown_request(self) -> dict[str, Any] | None:
+        """The request ready to be shown, or the token in its place."""
+        return self.shown("request")
+
+    @property
+    def shown_response(self) -> dict[str, Any] | None:
+        """The response, likewise."""
+        return self.shown("response")
+
+    @property
+    def kproxy(self) -> ShownInterventions | None:
+        """What kproxy did to it, without secrets; None if nothing."""
+        return self.interventions.shown(self.annotations.masked)
+
+    @property
+    def all_problems(self) -> list[SideProblem]:
+        """What could not be decoded, or not be made ready to be shown."""
+        return [
+            SideProblem(side, problem.offset, problem.path, problem.reason)
+            for side, problem in self.problems + self.annotations.problems
+        ]
+
     def shown(self, side: Side) -> dict[str, Any] | None:
         """Return a body, or what stands in its place of a raw SASL token."""
         body = self.request if side == "request" else self.response
-        return body.value if body else self.shown_tokens[_SIDES.index(side)]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/json.md``), for a JSON encoder that knows bytes."""
-        return {
-            "number": self.number,
-            "time": rfc3339(self.time),
-            "latency_ns": self.latency,
-            "designed_wait_ns": self.wait,
-            "connection": self.connection,
-            "client": self.client,
-            "broker": self.broker,
-            "client_name": next(iter(self.client_names), None),
-            "broker_name": next(iter(self.broker_names), None),
-            "client_id": self.client_id,
-            "api": self.api,
-            "api_key": self.api_key,
-            "version": self.version,
-            "correlation_id": self.correlation_id,
-            "request_size": self.request_size,
-            "response_size": self.response_size,
-            "request": self.shown("request"),
-            "response": self.shown("response"),
-            "decoded": self.annotations.decoded,
-            "masked": self.annotations.masked,
-            "flags": self.flags,
-            "marked": self.note.marked,
-            "comment": self.note.comment or None,
-            "kproxy": self.interventions.to_json(self.annotations.masked),
-            "problems": [
-                {"side": side, "offset": problem.offset, "path": problem.path, "reason": problem.reason}
-                for side, problem in self.problems + self.annotations.problems
-            ],
-        }
-
-
-def rfc3339(time: int) -> str:
-    """Return a time in UTC with nanoseconds (RFC 3339)."""
-    seconds, nanoseconds = divmod(time, NANOSECONDS)
-    return f"{_to_the_second(seconds)}.{nanoseconds:09d}Z"
-
-
-@lru_cache(maxsize=16)
-def _to_the_second(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
+        return body.value if body else self.shown_tokens[SIDES.index(side)]
 
 
 class ExchangeReader:
@@ -197,9 +222,9 @@ class ExchangeReader:
     :param show_secrets: leave passwords, tokens and keys readable
     :param payload: how much of records to show: ``full``, ``preview`` or ``none``
     :param annotate: make bodies ready to be shown; False leaves records as bytes and is faster
-    :param gist: put each exchange in a few words
-    :param live: the capture still grows: exchanges are numbered as :meth:`take` is told that they are complete, or as
-        :meth:`extend` is told of them
+    :param summary: put each exchange in a few words
+    :param live: the capture still grows: :meth:`take` numbers exchanges as they become complete, :meth:`extend` as they
+        are passed to it
     :param knowledge: what exchanges tell of others, to be shared by several readers of one capture; they learn only
         what :meth:`learn_from` shows one of them
     """
@@ -211,16 +236,16 @@ class ExchangeReader:
         show_secrets: bool = False,
         payload: Payload = "full",
         annotate: bool = True,
-        gist: bool = True,
+        summary: bool = True,
         live: bool = False,
-        knowledge: Knowledge | None = None,
+        knowledge: SessionContext | None = None,
     ) -> None:
         self.capture = capture
         self._learns = knowledge is None
-        self.knowledge = Knowledge() if knowledge is None else knowledge
+        self.knowledge = SessionContext() if knowledge is None else knowledge
         self._annotator = Annotator(self.knowledge, show_secrets=show_secrets, payload=payload)
         self._annotate = annotate
-        self._tell_gist = gist
+        self._tell_summary = summary
         self._first = 1
         self._order = array("q", () if live else capture.table.order().tolist())
         self._ahead = Lookahead(capture)
@@ -243,7 +268,7 @@ class ExchangeReader:
             begin = end
 
     @property
-    def rows(self) -> NDArray[np.int64]:
+    def rows(self) -> Int64s:
         """Rows of the exchange table, by index. A copy, as an array whose buffer is in use cannot grow."""
         return np.array(self._order, np.int64)
 
@@ -252,11 +277,11 @@ class ExchangeReader:
         """Number of the exchange at index 0."""
         return self._first
 
-    def sizes(self, indexes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def sizes(self, indexes: Int64s) -> Int64s:
         """Return the bytes of the frames of the exchanges at some indexes."""
         rows = self.rows[indexes]
-        request, response = (self.capture.table.column(f"{side}_size")[rows] for side in _SIDES)
-        sizes: NDArray[np.int64] = request.astype(np.int64) + response
+        request, response = (self.capture.table.column(f"{side}_size")[rows] for side in SIDES)
+        sizes: Int64s = request.astype(np.int64) + response
         return sizes
 
     def exchange(self, index: int) -> Exchange:
@@ -292,11 +317,11 @@ class ExchangeReader:
         self._order, self._learned = array("q", rows), 0
         return self.several(range(len(self._order)))
 
-    def extend(self, rows: NDArray[np.int64]) -> None:
+    def extend(self, rows: Int64s) -> None:
         """Number rows of the table on, keeping those before: complete ones, and those that are not yet."""
         self._order.frombytes(np.ascontiguousarray(rows, np.int64).tobytes())
 
-    def drop(self, count: int, renumbered: NDArray[np.int64]) -> None:
+    def drop(self, count: int, renumbered: Int64s) -> None:
         """Follow the table in dropping rows: the first so many indexes go, numbers stay what they are.
 
         :param renumbered: new row for each old row of the table
@@ -305,11 +330,11 @@ class ExchangeReader:
         self._first += count
         self._order = array("q", kept.tobytes())
 
-    def reorder(self, rows: NDArray[np.int64]) -> None:
-        """Number the same rows anew, in this order."""
+    def reorder(self, rows: Int64s) -> None:
+        """Number the same rows again, in this order."""
         self._order = array("q", np.ascontiguousarray(rows, np.int64).tobytes())
 
-    def learn_from(self, rows: NDArray[np.int64]) -> Iterator[None]:
+    def learn_from(self, rows: Int64s) -> Iterator[None]:
         """Learn what the exchanges in some rows of the table tell of others; yields after each that tells something."""
         keys = self.capture.table.column("api_key")[rows]
         for row in rows[np.isin(keys, _TELLING)].tolist():
@@ -334,7 +359,7 @@ class ExchangeReader:
             return
         keys = self.capture.table.column("api_key")
         for earlier in range(self._learned, index):
-            if int(keys[self._order[earlier]]) in TELLING:
+            if int(keys[self._order[earlier]]) in OBSERVED_APIS:
                 try:
                     self._observe(self._read(earlier))
                 except Exception as error:
@@ -342,7 +367,7 @@ class ExchangeReader:
         self._learned = max(self._learned, index)
 
     def _observe(self, made: Exchange) -> None:
-        if made.api_key in TELLING:
+        if made.api_key in OBSERVED_APIS:
             request = made.request.value if made.request else None
             response = made.response.value if made.response else None
             self.knowledge.observe(made.connection, made.api_key, request, response)
@@ -370,7 +395,16 @@ class ExchangeReader:
         flag, connection = _flag(row["flags"]), row["connection"]
         client, broker = capture.endpoints(connection)
         known = row["api_key"] >= 0
-        answered = row["response_size"] > 0 and row["request_size"] > 0
+        done = capture.notes.interventions(at, row)
+        both = row["response_size"] > 0 and row["request_size"] > 0
+        latency: int | None = row["response_first"] - row["request_last"] if both else None
+        kproxy_time = 0
+        if done.intervene:
+            kproxy_time = done.delay_ns or 0
+            if latency is not None and done.answered:
+                kproxy_time, latency = max(latency, 0), None
+            elif latency is not None:
+                latency = cluster_time(latency, done)
         return Exchange(
             number=number,
             row=at,
@@ -382,14 +416,15 @@ class ExchangeReader:
             version=row["version"] if known else None,
             correlation_id=None if row["flags"] & _SASL_TOKEN else row["correlation_id"],
             time=row["request_first"] if row["request_size"] else row["response_first"],
-            latency=row["response_first"] - row["request_last"] if answered else None,
+            latency=latency,
+            kproxy_time=kproxy_time,
             request_size=row["request_size"],
             response_size=row["response_size"],
             flag=flag,
             request=None,
             response=None,
             note=capture.notes.of(at),
-            interventions=capture.notes.interventions(at, row),
+            interventions=done,
             client_names=capture.names.of(client),
             broker_names=capture.names.of(broker),
         )
@@ -448,8 +483,8 @@ class ExchangeReader:
             made.problems.extend((side, problem) for problem in body.problems)
 
     def _read_tokens(self, made: Exchange) -> None:
-        """Read raw SASL tokens. Always, since they are few and have no gist but what they say."""
-        for index, side in enumerate(_SIDES):
+        """Read raw SASL tokens. Always, since they are few and have no summary but what they say."""
+        for index, side in enumerate(SIDES):
             token = made.tokens[index]
             if token is not None:
                 made.shown_tokens[index] = self._annotator.token(
@@ -459,18 +494,18 @@ class ExchangeReader:
         mechanism = self.knowledge.mechanism(made.connection) or ""
         if isinstance(said, dict):
             mechanism = mechanism or str(said.get("mechanism", ""))
-        made.gist = (" ".join(filter(None, (mechanism, identity(said)))), "")
+        made.summary = (" ".join(filter(None, (mechanism, identity(said)))), "")
 
-    def _gist(self, key: int, made: Exchange) -> tuple[str, str]:
+    def _summary(self, key: int, made: Exchange) -> tuple[str, str]:
         names, request, response = self.knowledge.topic_name, made.request, made.response
         asked = request.value if request is not None else None
         said = ""
         if request is not None and asked is not None:
-            said = request_gist(key, request.asked, asked, names)
+            said = request_summary(key, request.asked, asked, names)
         if response is None or response.value is None:
             return said, ""
         version = response.asked if response.version is None else response.version
-        return said, response_gist(
+        return said, response_summary(
             key, version, asked, response.value, names, -1 if made.latency is None else made.latency
         )
 
@@ -480,7 +515,9 @@ class ExchangeReader:
             asked = request.value if request is not None else None
             version = response.asked if response.version is None else response.version
             made.errors = errors_in(key, version, response.value)
-            if made.errors:
+            if made.interventions.made_errors:
+                made.expected = made.errors
+            elif made.errors:
                 made.expected = expected_errors(key, response.asked, asked, response.value, made.errors)
             if made.latency is not None:
                 made.wait, made.wait_reason = designed_wait_ns(
@@ -488,8 +525,8 @@ class ExchangeReader:
                 )
         if Flag.SASL_TOKEN in made.flag:
             self._read_tokens(made)
-        if self._tell_gist and key is not None:
-            made.gist = self._gist(key, made)
+        if self._tell_summary and key is not None:
+            made.summary = self._summary(key, made)
         if not self._annotate:
             return
         if request is not None:
@@ -503,10 +540,9 @@ class ExchangeReader:
 
 @lru_cache
 def _flag(value: int) -> Flag:
-    """Return a flag of the table; making one takes longer than all else that a row needs."""
+    """Return a flag of the table; making one takes longer than everything else that a row needs."""
     return Flag(value)
 
 
 _SASL_TOKEN = int(Flag.SASL_TOKEN)
-_SIDES: tuple[Side, Side] = ("request", "response")
-_TELLING = sorted(TELLING)
+_TELLING = sorted(OBSERVED_APIS)

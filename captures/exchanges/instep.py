@@ -1,7 +1,7 @@
 """Keeps the two directions of a connection in step while one of them waits behind a hole.
 
 The reassembler hands out a stream up to the first hole, and what lies behind it once the hole is filled or given up.
-The other direction goes on meanwhile, so that responses would come before their requests, and pairs would depend on
+The other direction continues meanwhile, so that responses would come before their requests, and pairs would depend on
 where the blocks of a capture end. Here, what was captured after the first waiting packet waits with it: also what has
 filled a part of the hole, or it would be read before what the other direction sent earlier. So whatever is handed on
 was captured before everything that is still to come, and the order of both directions is the same for any blocks.
@@ -26,7 +26,7 @@ _ROWS = ("stream", "position", "offset", "length", "time", "delivered", "number"
 _GAPS = ("stream", "position", "missing", "cause", "number")
 
 
-class _Held(NamedTuple):
+class _WaitingSegments(NamedTuple):
     """Columns of segments and gaps, in the order of the names above."""
 
     rows: list[NDArray[Any]]
@@ -37,7 +37,7 @@ class InStep:
     """Holds back segments and gaps of connections of which a direction is stalled."""
 
     def __init__(self) -> None:
-        self._held: _Held | None = None
+        self._held: _WaitingSegments | None = None
 
     @property
     def holding(self) -> list[int]:
@@ -86,7 +86,9 @@ class InStep:
             gaps_go &= (gap_stream != mine) | (gap_position + missing < first + (cause == GapCause.SNAPLEN))
             gaps_go[later] = False
         if not (go.all() and gaps_go.all()):
-            self._held = _Held([column[~go] for column in rows], [column[~gaps_go] for column in gaps])
+            self._held = _WaitingSegments(
+                [column[~go] for column in rows], [column[~gaps_go] for column in gaps]
+            )
         return [column[go] for column in rows], [column[gaps_go] for column in gaps]
 
 

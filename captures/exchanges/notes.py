@@ -1,10 +1,11 @@
 """Marks and comments of exchanges, and how they are kept in the packet comments of pcapng.
 
-A comment on a packet, whoever wrote it, is a comment on the exchanges that the packet has bytes of. A mark is a comment
-that begins with ``[marked]``; where a packet holds several exchanges, ``[correlation 42]`` says which is meant, and
-``[marked, correlation 42] text`` says it all. Each line of a comment that begins like this is a note of its own.
+A comment on a packet, no matter which program wrote it, is a comment on the exchanges that the packet has bytes of. A
+mark is a comment that begins with ``[marked]``; where a packet holds several exchanges, ``[correlation 42]`` says which
+is meant, and ``[marked, correlation 42] text`` says it all. Each line of a comment that begins like this is a note of
+its own.
 
-What is noted here goes before what was read. Packets whose comments nobody changed keep them to the letter.
+Notes made here take precedence over those read from the file. Unchanged comments are kept to the letter.
 
 Lines in which kproxy's own proxy tells what it did (:mod:`captures.interventions`) are no comments of users: they are
 kept apart, cannot be changed, and stay on their packets.
@@ -14,13 +15,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain, takewhile
 from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
+from captures.arrays import Int64s
 from captures.exchanges.table import ExchangeTable
 from captures.interventions import (
     PREFIX,
@@ -31,8 +33,8 @@ from captures.interventions import (
     as_comment,
     told_by,
 )
+from captures.json_objects import OrNull
 from captures.packets import SegmentBlock
-from captures.packets.table import Int64s
 
 _POSITION_BITS = 42  # 4 TB of one stream, and two million streams
 _TAG = re.compile(r"\[(?:(marked)(?:, correlation (-?[0-9]+))?|correlation (-?[0-9]+))\] ?")
@@ -45,7 +47,7 @@ class Note(NamedTuple):
     :ivar marked: whether it is marked
     """
 
-    comment: str = ""
+    comment: OrNull[str] = ""
     marked: bool = False
 
     def __bool__(self) -> bool:
@@ -63,6 +65,7 @@ class Note(NamedTuple):
 
 
 NO_NOTE = Note()
+_NEVER = 0, 0, 0
 
 
 class _Part(NamedTuple):
@@ -76,7 +79,7 @@ class _Place(NamedTuple):
     """Bytes of a stream that came with a commented packet.
 
     :ivar start: stream position of the first
-    :ivar end: position behind the last
+    :ivar end: position after the last
     :ivar packet: number of the packet
     """
 
@@ -85,11 +88,11 @@ class _Place(NamedTuple):
     packet: int
 
 
-class Commented(NamedTuple):
+class CommentedBytes(NamedTuple):
     """Bytes of a stream that came with a commented packet, and what that says.
 
     :ivar start: stream position of the first
-    :ivar end: position behind the last
+    :ivar end: position after the last
     :ivar packet: number of the packet
     """
 
@@ -117,12 +120,12 @@ def parts_of(text: str) -> list[_Part]:
     return found
 
 
-class Told(NamedTuple):
+class ParsedComment(NamedTuple):
     """What is in a packet comment beside the notes of users.
 
     :ivar own: what users wrote
     :ivar interventions: what the proxy did to the frame
-    :ivar samples: what the kernel told of the connection
+    :ivar samples: the kernel's TCP statistics of the connection
     :ivar lines: the lines of both
     """
 
@@ -132,9 +135,9 @@ class Told(NamedTuple):
     lines: list[str]
 
 
-def told_in(text: str) -> Told:
+def told_in(text: str) -> ParsedComment:
     """Sort the lines of a packet comment."""
-    found = Told(text, [], [], [])
+    found = ParsedComment(text, [], [], [])
     if PREFIX not in text:
         return found
     own = []
@@ -179,6 +182,11 @@ class Notes:
         self._packets: Int64s = np.empty(0, np.int64)
         self._places: dict[int, list[_Place]] = {}
         self._own: dict[int, Note] = {}
+        self._intervening: set[int] = set()
+        """Packets of which kproxy did more to a frame than to rewrite addresses."""
+        self._intervened: tuple[tuple[int, int, int], dict[int, Interventions]] = _NEVER, {}
+        self._ended: tuple[tuple[int, int], set[int]] = (-1, -1), set()
+        """What :meth:`intervened` returned last, and how many rows, responses and packets there were then."""
 
     # ------------------------------------------------------------ reading
     def read(self, comments: Mapping[int, str], time: int = 0) -> dict[int, list[TcpSample]]:
@@ -193,7 +201,7 @@ class Notes:
             if told.own:
                 self._comments[number] = parts_of(told.own)
             if told.interventions:
-                self._interventions[number] = told.interventions
+                self._intervened_in(number, told.interventions)
             if told.samples:
                 samples[number] = told.samples
             if told.own or told.interventions:
@@ -202,6 +210,11 @@ class Notes:
         if new:
             self._packets = np.sort(np.append(self._packets, new), kind="stable")
         return samples
+
+    def _intervened_in(self, packet: int, done: list[Intervention]) -> None:
+        self._interventions[packet] = done
+        if any(each.intervenes for each in done):
+            self._intervening.add(packet)
 
     def place(self, block: SegmentBlock) -> None:
         """Learn where in the streams the bytes of commented packets are."""
@@ -213,21 +226,23 @@ class Notes:
             place = _Place(start, start + int(block.length[at]), int(block.number[at]))
             self._places.setdefault(int(block.stream[at]), []).append(place)
 
-    def told_of(self, stream: int, position: int) -> list[Commented]:
+    def told_of(self, stream: int, position: int) -> list[CommentedBytes]:
         """Return what is known of commented packets with bytes of a stream from a position on."""
         return [
-            Commented(*place, self._comments.get(place.packet, []), self._interventions.get(place.packet, []))
+            CommentedBytes(
+                *place, self._comments.get(place.packet, []), self._interventions.get(place.packet, [])
+            )
             for place in self._places.get(stream, ())
             if place.end > position
         ]
 
-    def take_over(self, stream: int, told: list[Commented]) -> None:
+    def take_over(self, stream: int, told: list[CommentedBytes]) -> None:
         """Take in what another reading knows of a stream."""
         for each in told:
             if each.parts:
                 self._comments[each.packet] = each.parts
             if each.interventions:
-                self._interventions[each.packet] = each.interventions
+                self._intervened_in(each.packet, each.interventions)
             self._read_at[each.packet] = 0
             self._places.setdefault(stream, []).append(_Place(each.start, each.end, each.packet))
         if told:
@@ -236,6 +251,7 @@ class Notes:
     def renumber(self, rows: Int64s) -> None:
         """Follow the rows of the table to their new indexes, -1 for those that were dropped."""
         self._own = {int(rows[row]): note for row, note in self._own.items() if rows[row] >= 0}
+        self._intervened = _NEVER, {}
 
     def forget(self, before: int) -> None:
         """Drop comments of packets that came before a moment, unless an exchange in the table has bytes of them."""
@@ -247,6 +263,8 @@ class Notes:
             del self._read_at[number]
             self._comments.pop(number, None)
             self._interventions.pop(number, None)
+        self._intervening -= gone
+        self._intervened = _NEVER, {}
         self._packets = np.array(sorted(self._read_at), np.int64)
         placed = {
             stream: [place for place in places if place.packet not in gone]
@@ -292,6 +310,35 @@ class Notes:
             return {}
         return {row: done for row in self._commented() if (done := self.interventions(row))}
 
+    def intervened(self) -> Mapping[int, Interventions]:
+        """Return what kproxy did to the exchanges in which it intervened, by row; rewritten addresses do not count."""
+        if not self._intervening:
+            return {}
+        answered = int(np.count_nonzero(self._table.column("response_size")))
+        state = len(self._table), answered, len(self._intervening)
+        if self._intervened[0] != state:
+            touched = ((row, self.interventions(row)) for row in self._commented(self._intervening))
+            self._intervened = state, {row: done for row, done in touched if done.intervene}
+        return self._intervened[1]
+
+    @property
+    def ended_connections(self) -> set[int]:
+        """The connections that kproxy closed, reset or let fall silent, for a rule or a user."""
+        state = len(self._intervening), sum(map(len, self._places.values())) if self._intervening else 0
+        if self._ended[0] != state:
+            ending = {
+                packet
+                for packet in self._intervening
+                if any(each.ended for each in self._interventions[packet])
+            }
+            found = {
+                stream >> 1
+                for stream, places in (self._places.items() if ending else ())
+                if any(place.packet in ending for place in places)
+            }
+            self._ended = state, found
+        return self._ended[1]
+
     def by_frame(self) -> dict[tuple[int, int], str]:
         """Return packet comments that say all of it, by row and 0 for its request or 1 for its response."""
         found: dict[tuple[int, int], list[str]] = {}
@@ -329,15 +376,25 @@ class Notes:
         placed = {packet for row in self._commented() for packet in self._packets_of(row)}
         return sorted(self._comments.keys() - placed)
 
-    def _commented(self) -> list[int]:
-        """Return the rows that share bytes with a commented packet."""
-        if not self._places:
+    def _commented(self, packets: Collection[int] | None = None) -> list[int]:
+        """Return the rows that share bytes with a commented packet.
+
+        :param packets: only with one of these
+        """
+        noted = self._places
+        if packets is not None:
+            chosen = {
+                stream: [place for place in places if place.packet in packets]
+                for stream, places in noted.items()
+            }
+            noted = {stream: places for stream, places in chosen.items() if places}
+        if not noted:
             return []
         connection = self._table.column("connection").astype(np.int64)
-        rows = np.flatnonzero(np.isin(connection, [stream >> 1 for stream in self._places]))
+        rows = np.flatnonzero(np.isin(connection, [stream >> 1 for stream in noted]))
         known, inverse = np.unique(connection[rows], return_inverse=True)
         client = np.array([self._client_stream(each) for each in known.tolist()], np.int64)[inverse]
-        places = sorted((stream, *place[:2]) for stream, mine in self._places.items() for place in mine)
+        places = sorted((stream, *place[:2]) for stream, mine in noted.items() for place in mine)
         streams, starts, ends = np.array(places, np.int64).reshape(-1, 3).T
         found = np.zeros(len(rows), np.bool_)
         for side, stream in (("request", client), ("response", client ^ 1)):
@@ -375,7 +432,7 @@ class Notes:
 
     # ------------------------------------------------------------ noting
     def comment(self, row: int, text: str) -> None:
-        """Comment on an exchange, in place of any comment it has; an empty text takes it away."""
+        """Comment on an exchange, instead of any comment it has; an empty text takes it away."""
         self._own[row] = self.of(row)._replace(comment=text)
 
     def mark(self, row: int, *, marked: bool = True) -> None:

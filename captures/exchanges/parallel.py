@@ -1,6 +1,6 @@
 """Exchanges decoded in several processes at once, what is made of them in the right order.
 
-An exchange is decoded from its own bytes; what earlier ones tell about it, such as the names of topic IDs, every
+An exchange is decoded from its own bytes; what earlier ones reveal about it, such as the names of topic IDs, every
 process reads for itself. Processes are forked, so that they have the capture and its table without copying either.
 """
 
@@ -14,14 +14,13 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from captures.arrays import Int64s
 from captures.exchanges.exchange import Exchange, ExchangeReader
 from captures.faults import Faults
 from captures.packets import CaptureError
 
 T = TypeVar("T")
-Int64s = NDArray[np.int64]
 
 _SHARE = 1 << 20
 """What one process does before the next has its turn, in bytes of frames."""
@@ -99,7 +98,7 @@ def _serve(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sending = pipes[number][1]
     for other in (end for pipe in pipes for end in pipe if end is not sending):
-        other.close()  # nobody may keep a pipe open whose reader is gone
+        other.close()  # no process may keep a pipe open whose reader is gone
     try:
         for share in shares:
             reader.capture.faults = Faults()

@@ -5,24 +5,38 @@ Exchanges are asked for in the order of the file, so their frames lie near each 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from captures.arrays import Bools, Int64s
 from captures.exchanges.capture import SIZE_BYTES, Capture
 from captures.packets import Source
-
-Int64s = NDArray[np.int64]
-Side = Literal["request", "response"]
-SIDES: tuple[Side, Side] = ("request", "response")
+from dissectors.sides import Side
 
 _WINDOW = 20
 """Bits of a file offset within the piece of the file that is read at once."""
 _NEAR = 8192
 """Bytes that may lie between two frames so that one read of both is faster than one of each."""
+
+
+class Frames(NamedTuple):
+    """Frames of one side, read together.
+
+    :ivar data: the bytes among which they are
+    :ivar starts: where each begins in ``data``, without its size field; -1 for a frame that cannot be had at a glance,
+        such as a damaged one; :meth:`Capture.frame` tells more
+    :ivar ends: where it ends
+    """
+
+    data: bytearray
+    starts: Int64s
+    ends: Int64s
+
+    def payload(self, index: int) -> bytes | None:
+        """Return a copy of a frame; None for one that cannot be had at a glance."""
+        start = int(self.starts[index])
+        return None if start < 0 else bytes(memoryview(self.data)[start : int(self.ends[index])])
 
 
 def payloads(capture: Capture, rows: Int64s, side: Side) -> list[bytes | None]:
@@ -31,23 +45,39 @@ def payloads(capture: Capture, rows: Int64s, side: Side) -> list[bytes | None]:
     :param rows: rows of the table that have a frame on that side
     :returns: None for a frame that cannot be had at a glance, such as a damaged one; :meth:`Capture.frame` tells more
     """
+    frames = read_frames(capture, rows, side, bytearray())
+    return [frames.payload(index) for index in range(len(rows))]
+
+
+def read_frames(capture: Capture, rows: Int64s, side: Side, room: bytearray) -> Frames:
+    """Return frames that lie side by side.
+
+    :param rows: rows of the table that have a frame on that side
+    :param room: where they are put, if it is large enough; what was there before is overwritten
+    """
     table = capture.table
     streams = _streams(capture, rows, side)
     starts = table.column(f"{side}_position")[rows] + SIZE_BYTES
     sizes = table.column(f"{side}_size")[rows].astype(np.int64) - SIZE_BYTES
     ends = starts + sizes
     decrypted = np.isin(streams >> 1, list(capture.decryption.tls))
-    found: list[bytes | None] = [None] * len(rows)
+    found = np.full(len(rows), -1, np.int64)
+    total = int(sizes.sum())
+    data = room if len(room) >= total else bytearray(total)
+    done = 0
     for index, chosen in ((capture.index, ~decrypted), (capture.decryption.plaintext, decrypted)):
         mine = np.flatnonzero(chosen)
         if len(mine):
             frame, offset, length = index.pieces_of_many(streams[mine], starts[mine], ends[mine])
             first = np.flatnonzero(np.diff(frame, prepend=-1))
-            whole = mine[frame[first]]
-            data = _join(_read(capture.source, offset, length), first.tolist())
-            for row, payload, size in zip(whole.tolist(), data, sizes[whole].tolist(), strict=True):
-                found[row] = payload if len(payload) == size else None
-    return found
+            if not len(first):
+                continue
+            places = done + np.cumsum(length) - length
+            read = _read(capture.source, offset, length, places, data)
+            at = np.where(np.logical_and.reduceat(read, first), places[first], -1)
+            found[mine[frame[first]]] = at
+            done = int(places[-1] + length[-1])
+    return Frames(data, found, np.where(found < 0, -1, found + sizes))
 
 
 def _streams(capture: Capture, rows: Int64s, side: Side) -> Int64s:
@@ -58,25 +88,29 @@ def _streams(capture: Capture, rows: Int64s, side: Side) -> Int64s:
     return streams
 
 
-def _read(source: Source, offset: Int64s, length: Int64s) -> list[bytes]:
-    """Return pieces of the file; one that cannot be read is empty, or cut."""
-    pieces = [b""] * len(offset)
+def _read(source: Source, offset: Int64s, length: Int64s, places: Int64s, into: bytearray) -> Bools:
+    """Read pieces of the file.
+
+    :param places: where in ``into`` each is put
+    :returns: which could be read wholly
+    """
+    found = np.zeros(len(offset), np.bool_)
+    target = memoryview(into)
     order = np.argsort(offset, kind="stable")
     windows = np.flatnonzero(np.diff(offset[order] >> _WINDOW, prepend=-1))
     for chosen in np.split(order, windows)[1:]:
         begin, end = int(offset[chosen[0]]), int((offset[chosen] + length[chosen]).max())
-        places = zip(chosen.tolist(), offset[chosen].tolist(), length[chosen].tolist(), strict=True)
+        pieces = zip(offset[chosen].tolist(), length[chosen].tolist(), places[chosen].tolist(), strict=True)
         if source.held(begin) and end - begin <= int(length[chosen].sum()) + _NEAR * len(chosen):
-            data = source.read(begin, end - begin)
-            for piece, at, size in places:
-                pieces[piece] = data[at - begin : at - begin + size]
+            data = memoryview(source.read(begin, end - begin))
+            found[chosen] = offset[chosen] + length[chosen] <= begin + len(data)
+            for at, size, place in pieces:
+                if at + size <= begin + len(data):
+                    target[place : place + size] = data[at - begin : at - begin + size]
         else:
-            for piece, at, size in places:
-                pieces[piece] = source.read(at, size) if source.held(at) else b""
-    return pieces
-
-
-def _join(pieces: list[bytes], starts: list[int]) -> Iterator[bytes]:
-    """Put frames together, whose pieces follow each other."""
-    for start, end in pairwise((*starts, len(pieces))):
-        yield pieces[start] if end == start + 1 else b"".join(pieces[start:end])
+            for piece, (at, size, place) in zip(chosen.tolist(), pieces, strict=True):
+                data = memoryview(source.read(at, size) if source.held(at) else b"")
+                if len(data) == size:
+                    found[piece] = True
+                    target[place : place + size] = data
+    return found

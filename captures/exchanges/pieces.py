@@ -7,7 +7,7 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
-from captures.exchanges.framing import Bools, Int64s
+from captures.arrays import Bools, Int64s
 from captures.packets import SegmentBlock
 
 _NEVER = np.int64(1 << 62)
@@ -32,7 +32,7 @@ class Piece(NamedTuple):
 
 
 class Rest:
-    """Rows and gaps of a block that nobody has taken yet.
+    """Rows and gaps of a block that have not been taken yet.
 
     :ivar rows: which rows are left
     :ivar gaps: which gaps are
@@ -86,8 +86,10 @@ class Rest:
         block = self.block
         low, high = np.searchsorted(block.stream, (2 * connection, 2 * connection + 2)).tolist()
         rows = low + np.flatnonzero(self.rows[low:high])
-        holes = np.flatnonzero(self.gaps & (self.gap_connection == connection))
         self.rows[low:high] = False
+        if not len(self.gaps):
+            return Pieces(self, rows[self._when[rows].argsort(kind="stable")], np.zeros(len(rows), np.bool_))
+        holes = np.flatnonzero(self.gaps & (self.gap_connection == connection))
         self.gaps[holes] = False
         when = np.concatenate((self._when[rows], self._gap_when[holes]))
         # a hole lies before its row
@@ -132,7 +134,7 @@ class Pieces(Sequence[Piece]):
         )
 
     def leave(self, begin: int) -> None:
-        """Leave what was not read, from one piece on, to somebody else."""
+        """Leave unread pieces, from this one on, to another reader."""
         rows, is_hole = self._rows[begin:], self._is_hole[begin:]
         self._rest.rows[rows[~is_hole]] = True
         self._rest.gaps[rows[is_hole]] = True

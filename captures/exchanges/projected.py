@@ -1,11 +1,11 @@
 """Chosen fields of the bodies of many exchanges: what tables, columns and filters ask of a whole capture.
 
 Frames are read block by block of the table, in the order of the file, many with one read. Of each body only the fields
-that somebody wants are decoded (:mod:`dissectors.projection`); a side of which nothing is wanted is not even read.
+that are needed are decoded (:mod:`dissectors.projection`); a side without needed fields is not even read.
 
-What comes out has the same values as the full decode, because the projection goes on to the end of the message: where
+What comes out has the same values as the full decode, because the projection continues to the end of the message: where
 it does not account for every byte (a damaged frame, another version than announced, garbage), the frame is decoded in
-full. Only inside what is passed over it does not look (see there).
+full. Only inside what is skipped it does not look (see there).
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from captures.arrays import Bools, Int64s
 from captures.exchanges.capture import SIZE_BYTES, Capture
 from captures.exchanges.exchange import DECODING, Exchange, ExchangeReader
-from captures.exchanges.payloads import SIDES, Int64s, Side, payloads
+from captures.exchanges.payloads import Frames, read_frames
+from captures.exchanges.shapes import RecordTallies, Shapes
 from captures.meaning import designed_wait_ns, errors_in, expected_errors
 from captures.meaning.errors import error_paths
 from captures.meaning.expected import expected_paths
@@ -32,18 +33,22 @@ from captures.meaning.mentions import (
 )
 from captures.meaning.payload import record_paths
 from captures.meaning.waits import wait_paths
+from dissectors.api_keys import ApiKey
 from dissectors.apis import api
 from dissectors.frames import Body, decode_request, decode_response
 from dissectors.headers import (
-    API_VERSIONS,
     request_body_start,
     request_header_version,
     response_body_start,
     response_header_version,
 )
-from dissectors.knowledge import TOPIC_NAMES
+from dissectors.message_version import MessageVersion
 from dissectors.projection import Projection
-from dissectors.versioned import Versioned
+from dissectors.session_context import TOPIC_NAMES
+from dissectors.sides import SIDES, Side
+
+PROBLEMS = "problems"
+"""What may be asked besides :data:`NEEDS`: whether messages can be read at all. They are decoded in full for it."""
 
 BLOCK_ROWS = 4096
 """Rows that are read together, at most."""
@@ -52,6 +57,10 @@ _MOST_BYTES = 4 << 20
 
 _VERSIONS = np.int64(1 << 16)
 """As many as an int16 has values: with it, API key and version make one number."""
+_WORTH_SHARING = 8
+"""Messages of a version that are read together before it is looked whether they are alike."""
+_MOST_KNOWN = 4096
+"""Messages of a shape that are kept as those that others may be like."""
 _PROJECTIONS_KEPT = 2048
 """Their code takes longer to make than to run over a small capture."""
 
@@ -78,6 +87,7 @@ NEEDS: dict[str, tuple[Paths, ...]] = {
     "transactions": (transaction_paths,),
     "producers": (producer_paths, record_paths),
     "records": (record_paths,),
+    "flows": (topic_paths, record_paths),
     "throttle": (_constant("response", "throttle_time_ms"),),
     "acks": (_constant("request", "acks"),),
     "replica": (_constant("request", "replica_id", "replica_state.replica_id"),),
@@ -109,83 +119,221 @@ class Part(NamedTuple):
     :ivar version: in which the body was read, None if it could not be
     :ivar value: its wanted fields, or more of them; None if it could not be read
     :ivar guess: why it was read in another version than ``asked``, empty if it was not
+    :ivar problem: whether not all of it could be read, as far as that was looked at
+    :ivar tallies: of many exchanges: what the records fields of each hold, those of ``value`` being an example
     """
 
     asked: int
     version: int | None
     value: dict[str, Any] | None
     guess: str = ""
+    problem: bool = False
+    tallies: RecordTallies | None = None
 
 
 class Parts(NamedTuple):
-    """What was wanted of an exchange.
+    """What was wanted of an exchange, or of several that have the same.
 
-    :ivar row: index in the exchange table
+    :ivar row: index in the exchange table, or indexes
     :ivar request: None if there is none, or nothing of it is wanted
     :ivar response: likewise
+    :ivar errors_of_kproxy: whether errors in the response are of kproxy's making
     """
 
-    row: int
+    row: int | Int64s
     key: int
     request: Part | None
     response: Part | None
+    errors_of_kproxy: bool = False
+
+    def tallies(self, side: Side) -> RecordTallies | None:
+        """Return what the records fields of one side hold, where that was read of several exchanges together."""
+        part = self.request if side == "request" else self.response
+        return None if part is None else part.tallies
+
+
+class _SideParts(NamedTuple):
+    """One side of some rows.
+
+    :ivar parts: what there is
+    :ivar which: for each row the part that it has, -1 for none
+    :ivar places: where the tallies of each row are, among those of its part
+    """
+
+    parts: list[Part]
+    which: Int64s
+    places: Int64s
+
+    def of(self, row: int) -> Part | None:
+        """Return the part of a row that shares it with none."""
+        code = int(self.which[row])
+        return None if code < 0 else self.parts[code]
+
+    def of_all(self, rows: Int64s) -> Part | None:
+        """Return the part that some rows share."""
+        part = self.of(int(rows[0]))
+        if part is None or part.tallies is None:
+            return part
+        return part._replace(tallies=part.tallies.of(self.places[rows]))
 
 
 class ProjectedReader:
     """Reads chosen fields of many exchanges.
 
-    :param needs: what is wanted, of :data:`NEEDS`, or paths with their side; it may differ by API
+    :param needs: what is needed, of :data:`NEEDS`, or paths with their side; it may differ by API
     """
 
     def __init__(self, capture: Capture, needs: Callable[[int], frozenset[str]]) -> None:
         self._capture = capture
         self._needs = needs
         self._plans: dict[tuple[int, int, Side], _Plan] = {}
+        self._room = bytearray()
 
     def read(self, rows: Int64s) -> Iterator[Parts]:
         """Yield the parts of some rows of the table, in the given order.
 
         Raw SASL tokens and responses without a request have no bodies that could be read.
         """
-        column = self._capture.table.column
         while len(rows):
-            block = rows[:BLOCK_ROWS]
-            sizes = sum(column(f"{side}_size")[block].astype(np.int64) for side in SIDES)
-            block = block[: max(1, int(np.searchsorted(np.cumsum(sizes), _MOST_BYTES)))]
+            block = self._next_block(rows)
             yield from self._block(block)
             rows = rows[len(block) :]
 
+    def _next_block(self, rows: Int64s) -> Int64s:
+        """Return as many of some rows as are read together."""
+        block = rows[:BLOCK_ROWS]
+        sizes = sum(self._capture.table.column(f"{side}_size")[block].astype(np.int64) for side in SIDES)
+        return block[: max(1, int(np.searchsorted(np.cumsum(sizes), _MOST_BYTES)))]
+
     def _block(self, rows: Int64s) -> Iterator[Parts]:
+        keys, sides = self._sides(rows, alike=False)
+        numbers = zip(rows.tolist(), keys.tolist(), self._errors_of_kproxy(rows).tolist(), strict=True)
+        request, response = sides
+        return (
+            Parts(row, key, request.of(at), response.of(at), made_errors)
+            for at, (row, key, made_errors) in enumerate(numbers)
+        )
+
+    def _errors_of_kproxy(self, rows: Int64s) -> Bools:
+        """Return in which rows errors are of kproxy's making."""
+        done = self._capture.notes.intervened()
+        return np.isin(rows, [row for row, each in done.items() if each.made_errors])
+
+    def groups(self, rows: Int64s) -> Iterator[tuple[int | Int64s, Parts]]:
+        """Yield the parts of some rows, those together that have the same: index or indexes in ``rows``, and parts.
+
+        Rows of which nothing is wanted are left out.
+        """
+        begin = 0
+        while begin < len(rows):
+            block = self._next_block(rows[begin:])
+            keys, (requests, responses) = self._sides(block, alike=True)
+            pairs = (requests.which + 1) * (len(responses.parts) + 1) + responses.which + 1
+            made_errors = self._errors_of_kproxy(block)
+            for chosen in _equal(pairs * 2 + made_errors):
+                at = int(chosen[0])
+                if not pairs[at]:
+                    continue
+                request, response = requests.of_all(chosen), responses.of_all(chosen)
+                tallied = any(part is not None and part.tallies is not None for part in (request, response))
+                if len(chosen) == 1 and not tallied:
+                    of_one = int(block[at]), int(keys[at]), request, response, bool(made_errors[at])
+                    yield begin + at, Parts(*of_one)
+                else:
+                    of_all = block[chosen], int(keys[at]), request, response, bool(made_errors[at])
+                    yield begin + chosen, Parts(*of_all)
+            begin += len(block)
+
+    def _sides(self, rows: Int64s, *, alike: bool) -> tuple[Int64s, tuple[_SideParts, _SideParts]]:
         keys = self._capture.table.column("api_key")[rows]
         versions = self._capture.table.column("version")[rows]
         pairs, which = np.unique(keys * _VERSIONS + versions, return_inverse=True)
-        sides = (self._side(rows, self._plans_of(pairs, side), which, side) for side in SIDES)
-        return map(Parts, rows.tolist(), keys.tolist(), *sides)
+        request, response = (
+            self._side(rows, self._plans_of(pairs, side), which, side, alike=alike) for side in SIDES
+        )
+        return keys, (request, response)
 
-    def _plans_of(self, pairs: NDArray[np.int64], side: Side) -> list[_Plan]:
+    def _plans_of(self, pairs: Int64s, side: Side) -> list[_Plan]:
         plans = []
         for pair in pairs.tolist():
             key, version = divmod(pair + _VERSIONS // 2, int(_VERSIONS))
             plans.append(self._plan(key, version - int(_VERSIONS) // 2, side))
         return plans
 
-    def _side(self, rows: Int64s, plans: list[_Plan], which: Int64s, side: Side) -> list[Part | None]:
+    def _side(
+        self, rows: Int64s, plans: list[_Plan], which: Int64s, side: Side, *, alike: bool
+    ) -> _SideParts:
         """Read one side of some rows.
 
         :param which: the plan of each row
+        :param alike: let rows share what is the same in them
         """
         wanted = np.array([plan.wanted for plan in plans], np.bool_)[which]
         chosen = np.flatnonzero(wanted & (self._capture.table.column(f"{side}_size")[rows] > 0))
-        parts: list[Part | None] = [None] * len(rows)
-        frames = payloads(self._capture, rows[chosen], side)
-        for index, plan, payload in zip(chosen.tolist(), which[chosen].tolist(), frames, strict=True):
-            try:
-                part = None if payload is None else plans[plan].read(payload)
-                parts[index] = self._in_full(int(rows[index]), plans[plan]) if part is None else part
-            except Exception as error:
-                self._capture.note_fault(error, DECODING, int(rows[index]))
-                parts[index] = Part(plans[plan].asked, None, None)
-        return parts
+        found = _SideParts([], np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int64))
+        frames = read_frames(self._capture, rows[chosen], side, self._room)
+        self._room = frames.data
+        if alike:
+            for number, plan in enumerate(plans):
+                if plan.shapes is not None:
+                    self._share(plan, rows, chosen, frames, which[chosen] == number, found)
+        alone = np.flatnonzero(found.which[chosen] < 0)
+        for at in alone.tolist():
+            index = chosen[at]
+            found.which[index] = len(found.parts)
+            found.parts.append(self._part(plans[which[index]], int(rows[index]), frames.payload(at)))
+        return found
+
+    def _share(
+        self,
+        plan: _Plan,
+        rows: Int64s,
+        chosen: Int64s,
+        frames: Frames,
+        mine: Bools,
+        found: _SideParts,
+    ) -> None:
+        """Read the messages of one version that are like others.
+
+        :param chosen: the rows of the frames, as indexes of ``rows``
+        :param mine: which frames have this version
+        """
+        at = np.flatnonzero(mine & (frames.starts >= 0))
+        if len(at) < _WORTH_SHARING or plan.shapes is None:
+            return
+        starts = np.full(len(chosen), -1, np.int64)
+        starts[at] = plan.body_starts(self._capture, frames, rows[chosen], at)
+        for group in plan.shapes.groups(frames, starts, at[starts[at] >= 0]):
+            codes, keys = group.codes()
+            known = group.shape.known
+            for code, key in enumerate(keys):
+                members = np.flatnonzero(codes == code)
+                part = known.get(key, _UNKNOWN)
+                if part is _UNKNOWN:
+                    if len(known) >= _MOST_KNOWN:
+                        known.clear()
+                    example = int(group.chosen[members[0]])
+                    part = self._part(plan, int(rows[chosen[example]]), frames.payload(example))
+                    if part.version != plan.version or part.problem or not part.value:
+                        part = None  # what is wrong with it may be in its own bytes
+                    known[key] = part
+                if part is not None:
+                    here = chosen[group.chosen[members]]
+                    found.which[here] = len(found.parts)
+                    found.places[here] = members
+                    found.parts.append(part._replace(tallies=group.tallies))
+
+    def _part(self, plan: _Plan, row: int, payload: bytes | None) -> Part:
+        """Read one message.
+
+        :param payload: None where it cannot be had at a glance
+        """
+        try:
+            part = None if payload is None else plan.read(payload)
+            return self._in_full(row, plan) if part is None else part
+        except Exception as error:
+            self._capture.note_fault(error, DECODING, row)
+            return Part(plan.asked, None, None, problem=True)
 
     def _plan(self, key: int, version: int, side: Side) -> _Plan:
         plan = self._plans.get((key, version, side))
@@ -208,41 +356,90 @@ class ProjectedReader:
             body = decode_request(frame.payload, complete=frame.complete)
         else:
             body = decode_response(frame.payload, plan.key, plan.asked, complete=frame.complete)
-        return Part(plan.asked, body.version, body.value, body.guess)
+        problem = not frame.complete or bool(body.problems)
+        return Part(plan.asked, body.version, body.value, body.guess, problem)
+
+
+_UNKNOWN = object()
+_CORRELATION_ID = 4
+_CLIENT_ID_AT = 8
+_REQUEST_WITH_TAGS = 2
+
+
+def _equal(codes: Int64s) -> Iterator[Int64s]:
+    """Yield where codes are the same, in the order in which each comes first."""
+    _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(first[which], kind="stable")
+    met = first[which][order]
+    yield from np.split(order, np.flatnonzero(np.diff(met)) + 1) if len(order) else ()
 
 
 @lru_cache(_PROJECTIONS_KEPT)
-def _projection(layout: Versioned, paths: frozenset[str]) -> Projection:
+def _projection(layout: MessageVersion, paths: frozenset[str]) -> Projection:
     return Projection(layout, paths)
 
 
 class _Plan:
-    """How the bodies of one side of an API are read in one version."""
+    """How the bodies of one side of an API are read in one version.
+
+    :ivar wanted: whether anything of them is
+    :ivar shapes: by which many are read together, None if they are not
+    """
 
     def __init__(self, needs: frozenset[str], key: int, asked: int, side: Side) -> None:
         self.key = key
         self.asked = asked
         self.side = side
-        self.wanted = False
+        self.shapes: Shapes | None = None
+        self.version: int | None = None
+        self._in_full = PROBLEMS in needs
+        self.wanted = self._in_full and key >= 0
+        self._told = False
         known = api(key) if key >= 0 else None
         if known is None:
             return
         message = known.request if side == "request" else known.response
-        self.version = message.nearest(asked)
-        self._projection = _projection(message[self.version], paths_of(needs, key, self.version, side))
-        self.wanted = bool(self._projection.wanted)
+        self.version = version = message.nearest(asked)
+        self._projection = _projection(message[version], paths_of(needs, key, version, side))
+        self.wanted |= bool(self._projection.wanted)
         if side == "request":
             self._start = request_body_start
-            self._header = request_header_version(known.request, self.version)
+            self._header = request_header_version(known.request, version)
         else:
             self._start = response_body_start
-            self._header = response_header_version(known.response, self.version)
+            self._header = response_header_version(known.response, version)
         # an ApiVersions response tells only by its content in which version it is (KIP-511)
-        self._told = self.version == asked and (key, side) != (API_VERSIONS, "response")
+        self._told = version == asked and (key, side) != (ApiKey.API_VERSIONS, "response")
+        if self._told and key != ApiKey.API_VERSIONS:
+            self.shapes = Shapes(message[version], self._projection.wanted)
+
+    def body_starts(self, capture: Capture, frames: Frames, rows: Int64s, chosen: Int64s) -> Int64s:
+        """Return where the bodies of some frames begin, -1 where the header is malformed or has tags.
+
+        :param rows: of the table, for each frame
+        :param chosen: indexes of frames
+        """
+        data, starts, ends = np.frombuffer(frames.data, np.uint8), frames.starts[chosen], frames.ends[chosen]
+        if self.side == "request" and self._header:
+            starts = starts + _CLIENT_ID_AT
+            places = np.minimum(starts, len(data) - 2)[:, None] + np.arange(2)
+            lengths = np.ascontiguousarray(data[places]).view(">i2")[:, 0]
+            starts = starts + 2 + np.maximum(lengths, 0)
+            unreadable = [text is not None and "\ufffd" in text for text in capture.table.client_ids]
+            codes = capture.table.column("client_id")[rows[chosen]]
+            starts[(codes < 0) | np.array(unreadable, np.bool_)[codes]] = -1
+            tagged = self._header == _REQUEST_WITH_TAGS
+        else:
+            starts = starts + (_CLIENT_ID_AT if self.side == "request" else _CORRELATION_ID)
+            tagged = bool(self._header)
+        fits = (starts >= 0) & (starts + tagged <= ends)
+        if tagged:
+            fits &= data[np.where(fits, starts, 0)] == 0
+        return np.where(fits, starts + tagged, -1)
 
     def read(self, payload: bytes) -> Part | None:
         """Return the wanted fields; None if they have to be looked for by the full decoder."""
-        if not self._told:
+        if not self._told or self._in_full:
             return None
         start = self._start(payload, self._header)
         value = None if start is None else self._projection.exactly(payload, start)
@@ -252,10 +449,10 @@ class _Plan:
 class ProjectedExchanges:
     """Exchanges with only the wanted fields in their bodies.
 
-    Their errors and waits are told if they are among the needs; they have no gists, annotations or problems.
+    Their errors and waits are known if they are among the needs; they have no summaries, annotations or problems.
 
     :param reader: numbers the exchanges, and knows what earlier ones told
-    :param needs: what is wanted, of :data:`NEEDS`, or paths with their side; or what tells that by API key
+    :param needs: what is needed, of :data:`NEEDS`, or paths with their side; or what tells that by API key
     """
 
     def __init__(
@@ -288,7 +485,11 @@ class ProjectedExchanges:
         version = response.asked if response.version is None else response.version
         if "errors" in needs:
             made.errors = errors_in(parts.key, version, response.value)
-            made.expected = expected_errors(parts.key, response.asked, asked, response.value, made.errors)
+            made.expected = (
+                made.errors
+                if parts.errors_of_kproxy
+                else expected_errors(parts.key, response.asked, asked, response.value, made.errors)
+            )
         if "waits" in needs and made.latency is not None:
             made.wait, made.wait_reason = designed_wait_ns(
                 parts.key, version, asked, response.value, made.latency

@@ -15,7 +15,7 @@ class RoleFinder:
     """Finds out by the first bytes of both directions, in the order of capture.
 
     What is captured first of a connection is mostly the beginning of a packet, and so of a frame: a request there
-    decides at once. Else the bytes are looked at together when there are enough of them.
+    decides at once. Else the bytes are inspected together when there are enough of them.
 
     :param limits: API key -> (lowest, highest) request version
     """

@@ -1,4 +1,4 @@
-"""What the kernel told of connections while they were recorded, as kproxy's proxy notes it in packet comments.
+"""The kernel's TCP statistics of connections while they were recorded, which the proxy notes in packet comments.
 
 A capture that a proxy has made of bytes shows nothing of the network below: these samples do. They belong to
 connections, not to exchanges.
@@ -22,7 +22,7 @@ class Sample(NamedTuple):
 
     :ivar time: ns since the epoch
     :ivar connection: id in the capture
-    :ivar values: what was told, and of which side
+    :ivar values: the statistics, and the side they belong to
     :ivar packet: number of the packet that says so
     """
 

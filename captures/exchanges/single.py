@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from captures.arrays import Int64s
 from captures.exchanges.bulk import Handover
-from captures.exchanges.framing import HEAD_BYTES, Carry, Int64s
+from captures.exchanges.frame_cutter import HEAD_BYTES, Carry
 from captures.exchanges.pieces import Piece, Rest
 from captures.exchanges.role import RoleFinder
 from captures.exchanges.table import ExchangeTable, Flag
@@ -30,14 +31,14 @@ from dissectors.conversation import (
     RequestSeen,
     SaslToken,
     Side,
-    Skipped,
+    SkippedBytes,
     State,
 )
 from dissectors.conversation.pairing import MAX_SILENT, NOT_NEEDED
 
 SIDES = (Side.CLIENT, Side.BROKER)
 
-#: after how many pieces it is looked whether the bulk way may go on; each time in vain, twice as many
+#: after how many pieces it is looked whether the bulk way may continue; each time in vain, twice as many
 _FIRST_LOOK = 4
 _LARGEST_STEP = 16
 
@@ -94,7 +95,7 @@ class _Marks:
         return one, two, three
 
     def forget(self, before: int) -> None:
-        """Drop what lies before a position that nobody will ask for again."""
+        """Drop bytes before a position, which are no longer needed."""
         at = bisect_right(self._positions, before) - 1
         if at > _MARKS_KEPT:
             del self._positions[:at], self._times[:at], self._packets[:at]
@@ -130,18 +131,20 @@ class SingleConnection:
         self._limits = limits
         self._whole = whole
         self._conversation: Conversation | None = None
-        self._role = RoleFinder(limits)
+        self._role: RoleFinder | None = None if client_known else RoleFinder(limits)
         self._waiting: list[Piece] = []
-        self._marks = (_Marks(), _Marks())
+        self._marks: tuple[_Marks, ...] = ()
         self._rows: dict[int, int] = {}
         self._silent: dict[int, int] = {}
         """Correlation IDs of the latest requests that need no response, and their rows."""
         self._latest = [-1, -1]
         """Rows of the latest request and of the latest one answered."""
         self._token_row = -1
-        self._searching: set[Side] = set()
+        self._searching: list[Side] = []
         """Sides whose latest bytes belong to no frame."""
         self._with_bulk = False
+        self._at_rest: Handover | None = None
+        """Where a conversation stands that is not kept as nothing is open in it."""
         if client_known:
             self._begin(0)
 
@@ -157,9 +160,15 @@ class SingleConnection:
         """Whether both directions were captured from their first byte on."""
         return self._whole
 
+    @property
+    def is_open(self) -> bool:
+        """Whether something is still to be reported about the connection when it ends."""
+        return not self._with_bulk and self._at_rest is None
+
     def adopt(self, handover: Handover) -> None:
         """Go on where the bulk way left off: requests in flight, and unfinished frames of both directions."""
-        self._with_bulk = False
+        self._with_bulk, self._at_rest, self._role = False, None, None
+        self._marks = (_Marks(), _Marks())
         in_flight = [self._request_of(row) for row in handover.waiting]
         self._rows = dict(zip((frame.start for frame in in_flight), handover.waiting, strict=True))
         self._latest = list(handover.latest)
@@ -218,7 +227,10 @@ class SingleConnection:
             taken is left in the block
         """
         pieces = rest.take(self.connection)
-        if self._conversation is None:
+        if self._at_rest is not None:
+            latest, silent = (self._latest[0], self._latest[1]), list(self._silent.values())
+            self.adopt(self._at_rest._replace(silent=silent, latest=latest))
+        if self._role is not None:
             role = next((role for role in map(self._role.add, pieces) if role is not None), None)
             if role is None:
                 self._waiting.extend(pieces)
@@ -240,10 +252,26 @@ class SingleConnection:
                 return handover
             step = min(2 * step, _LARGEST_STEP)
             next_look = at + step
+        self._rest()
         return None
 
+    def _rest(self) -> None:
+        """Keep no conversation in which nothing is open: thousands of connections may say no more."""
+        standing = self._standing()
+        if standing is not None and not standing.waiting and standing.carries == (None, None):
+            self._at_rest = standing
+            self._conversation, self._marks = None, ()
+
     def _hand_back(self) -> Handover | None:
-        """Return where the connection stands if the bulk way may go on with it."""
+        """Leave the connection to the bulk way if that may continue with it, and return where it stands."""
+        standing = self._standing()
+        if standing is not None:
+            self._forget_all()
+            self._with_bulk = True
+        return standing
+
+    def _standing(self) -> Handover | None:
+        """Return where the connection stands if another reader may continue with it."""
         assert self._conversation is not None
         standing = self._conversation.standing()
         if standing is None or any(request.start not in self._rows for request in standing.in_flight):
@@ -257,7 +285,7 @@ class SingleConnection:
                 marks = (self._marks[direction].since(position),)
                 carries[direction] = Carry(unread[:HEAD_BYTES], len(unread), position, packet, time, marks)
         by_direction = standing.positions[:: -1 if self.client_direction else 1]
-        handover = Handover(
+        return Handover(
             self.connection,
             [self._rows[request.start] for request in standing.in_flight],
             (by_direction[0], by_direction[1]),
@@ -266,9 +294,6 @@ class SingleConnection:
             (self._latest[0], self._latest[1]),
             [self._table.client_number(text.encode()) for text in standing.client_ids],
         )
-        self._forget_all()
-        self._with_bulk = True
-        return handover
 
     def renumber(self, rows: Int64s) -> None:
         """Follow the rows of the table to their new indexes, -1 for those that were dropped."""
@@ -278,9 +303,9 @@ class SingleConnection:
         self._token_row = int(rows[self._token_row]) if self._token_row >= 0 else -1
 
     def _forget_all(self) -> None:
-        """Drop the state of the conversation: whoever goes on with the connection says how it ends."""
-        self._conversation = None
-        self._marks = (_Marks(), _Marks())
+        """Drop the state of the conversation: the reader that continues the connection reports how it ends."""
+        self._conversation = self._role = None
+        self._marks = ()
         self._rows, self._silent, self._latest, self._token_row = {}, {}, [-1, -1], -1
 
     def finish(self, reason: str) -> None:
@@ -288,9 +313,7 @@ class SingleConnection:
 
         :param reason: why no more comes, in words
         """
-        if self._with_bulk:
-            return
-        if self._conversation is None:
+        if self._role is not None:
             for piece in self._begin(self._role.settle()):
                 self._receive(piece)
         assert self._conversation is not None
@@ -300,7 +323,8 @@ class SingleConnection:
 
     def _begin(self, client_direction: int) -> list[Piece]:
         """Begin the conversation, now that it is known who is who; return what waited for that."""
-        self.client_direction = client_direction
+        self.client_direction, self._role = client_direction, None
+        self._marks = (_Marks(), _Marks())
         self._conversation = Conversation(self._limits, midstream=not self._whole)
         waiting, self._waiting = self._waiting, []
         return waiting
@@ -326,12 +350,12 @@ class SingleConnection:
                 self._exchange(event)
             elif isinstance(event, SaslToken):
                 self._token(event)
-            elif isinstance(event, Skipped):
+            elif isinstance(event, SkippedBytes):
                 stream = self._stream(event.side)
                 size, at_end = event.end - event.start, event.side in ending
                 self.skipped.append(Skip(stream, event.start, size, event.reason, at_end))
-                if not at_end:
-                    self._searching.add(event.side)
+                if not at_end and event.side not in self._searching:
+                    self._searching.append(event.side)
             elif isinstance(event, Foreign) and not self.foreign:
                 self.foreign = f"{event.guess}: {event.evidence}" if event.evidence else event.guess
 

@@ -7,12 +7,15 @@ gives the numbering that users see: by the first byte of the request in the capt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntFlag
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from captures.arrays import Bools, Int64s
+from captures.interventions import Interventions
 
 NO_TIME = -1
 
@@ -76,6 +79,12 @@ ROW_BYTES = sum(np.dtype(kind).itemsize for kind, _ in COLUMNS.values())
 _FIRST_ROWS = 1024
 
 
+def cluster_time(measured: int, done: Interventions) -> int:
+    """Return what is left of a measured latency, in ns, without the time that the request stayed in kproxy."""
+    # bytes that came while others waited did not wait as long as these
+    return measured - min(done.request_delay_ns, max(measured, 0))
+
+
 class ExchangeTable:
     """Growable columns; ``table.column(name)`` is a view of the rows in use."""
 
@@ -86,6 +95,8 @@ class ExchangeTable:
         self._size = 0
         self.client_ids: list[str | None] = []
         self._client_numbers: dict[bytes | None, int] = {}
+        self.intervened: Callable[[], Mapping[int, Interventions]] = dict
+        """Tells in which rows kproxy intervened (:meth:`captures.exchanges.notes.Notes.intervened`)."""
 
     def __len__(self) -> int:
         return self._size
@@ -132,7 +143,7 @@ class ExchangeTable:
         """Add flags to some rows."""
         self._columns["flags"][rows] |= np.uint16(flags)
 
-    def keep(self, rows: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def keep(self, rows: Bools) -> Int64s:
         """Drop all rows but some; the others move up.
 
         :param rows: a mask over all rows
@@ -144,6 +155,26 @@ class ExchangeTable:
         self._columns = kept
         self._resize(max(self._size, _FIRST_ROWS))
         return renumbered
+
+    def latency(self, rows: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return how long brokers took to answer, in ns, and where they did.
+
+        It is the time from the last byte of the request to the first of the response, less the time that the request
+        stayed in kproxy. What kproxy answered itself has none.
+
+        :param rows: as an index of columns takes it
+        """
+        # what is not there has no time; sizes would tell the same, but they are two columns more to read
+        asked, answered = (self.column(name)[rows] for name in ("request_last", "response_first"))
+        passed, there = answered - asked, (asked != NO_TIME) & (answered != NO_TIME)
+        intervened = self.intervened()
+        if intervened:
+            indexes = np.arange(len(self))[rows]
+            for at in np.flatnonzero(np.isin(indexes, list(intervened))).tolist():
+                done = intervened[int(indexes[at])]
+                there[at] &= not done.answered
+                passed[at] = cluster_time(int(passed[at]), done)
+        return passed, there
 
     def client_number(self, client_id: bytes | None) -> int:
         """Return the number under which a client ID is kept in the ``client_id`` column."""
@@ -157,23 +188,23 @@ class ExchangeTable:
         """Return one row as plain values."""
         return {name: self._columns[name].item(index) for name in COLUMNS}
 
-    def rows(self, indexes: NDArray[np.int64]) -> list[dict[str, Any]]:
+    def rows(self, indexes: Int64s) -> list[dict[str, Any]]:
         """Return several rows as plain values."""
         columns = (self._columns[name][indexes].tolist() for name in COLUMNS)
         return [dict(zip(COLUMNS, values, strict=True)) for values in zip(*columns, strict=True)]
 
-    def order(self) -> NDArray[np.int64]:
+    def order(self) -> Int64s:
         """Return row indexes in the order of numbering: by the first byte of the request in the capture."""
         return self.in_order(np.arange(len(self)))
 
-    def in_order(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def in_order(self, rows: Int64s) -> Int64s:
         """Return some row indexes in the order of numbering."""
         keys = [self.column(name)[rows] for name in ("request_position", "connection", "packet")]
         return rows if _rise(keys) else rows[np.lexsort(keys)]
 
-    def is_complete(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_complete(self, rows: Int64s) -> Bools:
         """Return which rows need nothing more: answered, or known to stay without answer or without request."""
-        complete: NDArray[np.bool_] = self.column("response_size")[rows] > 0
+        complete: Bools = self.column("response_size")[rows] > 0
         complete |= self.column("flags")[rows] & _SETTLED != 0
         return complete
 

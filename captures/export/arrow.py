@@ -21,7 +21,7 @@ def record_batch(
     ours: it becomes null, or its row is left out if the column has to have a value.
 
     :param made: the schema
-    :param columns: for each of its columns the values, or an array; made one after the other, as they take memory
+    :param columns: for each of its columns the values, or an array; made one after another, as they take memory
     :param numbers: of the exchanges that the rows are of; empty if they are not of single exchanges
     :param what: that is made, for faults
     """

@@ -20,7 +20,7 @@ from captures.export.packets import Original, original_packets
 from captures.export.pcapng_writer import Packet, PcapngWriter
 from captures.export.scrub import Scrubber
 from captures.export.selection import Selection
-from captures.export.synthetic import ETHERNET_SEGMENT, Made, synthetic_packets
+from captures.export.synthetic import ETHERNET_SEGMENT, SyntheticPacket, synthetic_packets
 from captures.packets.records import Interface
 
 _SYNTHETIC = "synthetic TCP: frames as kproxy saw them, not packets as they were captured"
@@ -28,7 +28,7 @@ _BATCH = 512
 
 
 @dataclass(slots=True)
-class Written:
+class WriteResult:
     """What was written.
 
     :ivar exchanges: how many exchanges were selected
@@ -55,7 +55,7 @@ class CaptureFileWriter:
         self._scrub = scrub
         self._all_synthetic = synthetic
         self._synthetic_interface = -1
-        self.written = Written()
+        self.written = WriteResult()
         self.notes: list[str] = []
 
     def write(self, selection: Selection, progress: Progress | None = None) -> None:
@@ -78,7 +78,7 @@ class CaptureFileWriter:
             selection.elsewhere = set(selection.connections.tolist())
         connection = capture.table.column("connection")[selection.rows]
         made = np.isin(connection, list(selection.elsewhere))
-        synthetic = _Peeked(
+        synthetic = _PeekableStream(
             synthetic_packets(
                 capture,
                 selection.rows[made],
@@ -105,7 +105,7 @@ class CaptureFileWriter:
         declared: list[Interface],
         interfaces: dict[int, int],
         originals: list[Original],
-        synthetic: _Peeked,
+        synthetic: _PeekableStream,
     ) -> None:
         packets: list[Packet] = []
         for interface, time, data, wire, comment in originals:
@@ -118,7 +118,7 @@ class CaptureFileWriter:
         for _ in self._put(packets):
             pass
 
-    def _made(self, synthetic: _Peeked, until: float = float("inf")) -> Iterator[Packet]:
+    def _made(self, synthetic: _PeekableStream, until: float = float("inf")) -> Iterator[Packet]:
         for time, _, data, comment, missing in synthetic.until(until):
             if self._synthetic_interface < 0:
                 self._synthetic_interface = self._writer.interface(name="synthetic", description=_SYNTHETIC)
@@ -145,10 +145,10 @@ class CaptureFileWriter:
             yield len(batch)
 
 
-class _Peeked:
+class _PeekableStream:
     """Synthetic packets of which the time of the next one is known."""
 
-    def __init__(self, packets: Iterator[Made]) -> None:
+    def __init__(self, packets: Iterator[SyntheticPacket]) -> None:
         self._packets = packets
         self._next = next(packets, None)
 
@@ -157,7 +157,7 @@ class _Peeked:
         """Time of the next packet, infinite after the last."""
         return float("inf") if self._next is None else self._next.time
 
-    def until(self, time: float) -> Iterator[Made]:
+    def until(self, time: float) -> Iterator[SyntheticPacket]:
         """Hand out the packets up to a time."""
         while self._next is not None and self._next.time <= time:
             packet, self._next = self._next, next(self._packets, None)

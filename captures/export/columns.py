@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from captures.exchanges import Exchange
+from captures.json_objects import to_json
 
 Kind = Literal["bool", "int16", "int32", "int64", "time", "text", "texts", "json"]
 
@@ -39,11 +40,12 @@ COLUMNS = (
     Column("time", "time", lambda exchange: exchange.time),
     Column("latency_ns", "int64", lambda exchange: exchange.latency),
     Column("designed_wait_ns", "int64", lambda exchange: exchange.wait),
+    Column("kproxy_time_ns", "int64", lambda exchange: exchange.kproxy_time),
     Column("connection", "int32", lambda exchange: exchange.connection),
     Column("client", "text", lambda exchange: exchange.client),
     Column("broker", "text", lambda exchange: exchange.broker),
-    Column("client_name", "text", lambda exchange: next(iter(exchange.client_names), None)),
-    Column("broker_name", "text", lambda exchange: next(iter(exchange.broker_names), None)),
+    Column("client_name", "text", lambda exchange: exchange.client_name),
+    Column("broker_name", "text", lambda exchange: exchange.broker_name),
     Column("client_id", "text", lambda exchange: exchange.client_id),
     Column("api", "text", lambda exchange: exchange.api),
     Column("api_key", "int16", lambda exchange: exchange.api_key),
@@ -55,14 +57,12 @@ COLUMNS = (
     Column("marked", "bool", lambda exchange: exchange.note.marked),
     Column("comment", "text", lambda exchange: exchange.note.comment or None),
     Column("errors", "texts", lambda exchange: list(dict.fromkeys(error.name for error in exchange.errors))),
-    Column("request_gist", "text", lambda exchange: exchange.gist[0]),
-    Column("response_gist", "text", lambda exchange: exchange.gist[1]),
-    Column("request", "json", lambda exchange: _json(exchange.shown("request"))),
-    Column("response", "json", lambda exchange: _json(exchange.shown("response"))),
+    Column("request_summary", "text", lambda exchange: exchange.summary[0]),
+    Column("response_summary", "text", lambda exchange: exchange.summary[1]),
+    Column("request", "json", lambda exchange: _json(exchange.shown_request)),
+    Column("response", "json", lambda exchange: _json(exchange.shown_response)),
     Column("decoded", "json", lambda exchange: _json(exchange.annotations.decoded)),
-    Column(
-        "kproxy", "json", lambda exchange: _json(exchange.interventions.to_json(exchange.annotations.masked))
-    ),
+    Column("kproxy", "json", lambda exchange: _json(to_json(exchange.kproxy))),
     Column("masked", "texts", lambda exchange: exchange.annotations.masked),
 )
 

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from captures.analysis.findings.diagnosis import Blind
-from captures.analysis.findings.finding import Finding
+from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rule import times
 from captures.analysis.groups.model import Certainty
+from captures.analysis.incidents.model import Incident
 from captures.exchanges import rfc3339
 from dissectors.printable import printable
 
@@ -25,16 +26,26 @@ def findings_markdown(
     *,
     read: str,
     most: int | None = None,
+    incidents: Sequence[Incident] = (),
+    left_out: str = "",
 ) -> Iterator[str]:
     """Yield findings as lines of Markdown: a section for each severity, and what could not be judged.
 
     :param path: the capture
     :param read: what was read of it, in a sentence
-    :param most: of one rule, so many are told under a heading, and the rest counted; None for all
+    :param most: findings of one rule to list under a heading; the rest are counted. None for all
+    :param incidents: what happened, which comes first; findings that follow from one are listed there
+    :param left_out: what is not a finding because kproxy did it, in a sentence
     """
     yield from (f"# Diagnosis of {escaped(path)}", "", escaped(read))
     if not found:
         yield from ("", "Nothing is wrong, as far as this can be judged.")
+    if incidents:
+        from captures.export.incidents import incidents_markdown
+
+        yield from ("", "## What happened", *incidents_markdown(incidents, level=3))
+        ids = {each.id for each in incidents}
+        found = [each for each in found if each.severity is Severity.HIGH or each.because_of not in ids]
     for severity in sorted({each.severity for each in found}, reverse=True):
         yield from ("", f"## {severity.word.capitalize()}")
         told: Counter[str] = Counter()
@@ -46,6 +57,8 @@ def findings_markdown(
         for rule, count in told.items():
             if most is not None and count > most:
                 yield from ("", f"… {count - most:,} more of {_code(rule)}")
+    if left_out:
+        yield from ("", escaped(left_out))
     if blind:
         yield from ("", "## Could not be judged, or not as a whole", "")
         yield from (f"- {each.rule.title}: {escaped(each.why)}" for each in blind)

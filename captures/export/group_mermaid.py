@@ -12,16 +12,13 @@ from datetime import tzinfo
 
 from captures.analysis.groups.facts import storm_title, storms, took
 from captures.analysis.groups.labels import Labels, partitions, step
-from captures.analysis.groups.model import Cause, Certainty, GroupTimeline, Rebalance, Trigger
+from captures.analysis.groups.model import Cause, Certainty, GroupTimeline, Rebalance, Trait
 from captures.export.mermaid import escaped
 from captures.meaning import words
-from captures.moments import Clock, span
+from captures.time_format import Clock, span
 
 MAX_BLOCKS = 60
 MAX_MEMBERS = 24
-
-_SILENT = frozenset({Trigger.SESSION_TIMEOUT, Trigger.REBALANCE_TIMEOUT})
-"""What a member does by saying nothing."""
 _BLOCK = "rect rgb(226, 233, 246)"
 
 
@@ -123,7 +120,7 @@ class _Group:
             yield (
                 f"        Note over {self._alias}: {text}"
                 if alias is None
-                else f"        {alias}{'--x' if cause.trigger in _SILENT else '->>'}{self._alias}: {text}"
+                else f"        {alias}{'--x' if Trait.SILENT in cause.trigger.traits else '->>'}{self._alias}: {text}"
             )
 
     def _alias_of(self, cause: Cause) -> str | None:

@@ -9,6 +9,7 @@ import msgspec
 
 from captures.exchanges import Exchange
 from captures.faults import Faults, RaisedFaults
+from captures.json_objects import to_json
 
 _PIECE = 1 << 20
 
@@ -45,7 +46,7 @@ def json_pieces(
     for exchange in exchanges:
         before = len(lines)
         try:
-            shape = exchange.to_json()
+            shape = to_json(exchange)
             encode_into(bytes_as_text(shape) if text else shape, lines, -1)  # behind what is there
         except Exception as error:
             del lines[before:]

@@ -24,6 +24,7 @@ from captures.analysis.conversation import (
 )
 from captures.exchanges import Capture, Exchange
 from captures.meaning import words
+from captures.time_format import milliseconds_range
 
 MAX_STEPS = 100
 MAX_EXCHANGES = 20_000
@@ -50,7 +51,7 @@ class SequenceDiagram:
         self._left_out = 0
 
     def add(self, capture: Capture, exchanges: Iterable[Exchange]) -> int:
-        """Take in exchanges of a capture, made with their gists; return how many."""
+        """Take in exchanges of a capture, made with their summaries; return how many."""
         count = 0
         connections: dict[int, tuple[Participant, Participant]] = {}
         for exchange in exchanges:
@@ -79,7 +80,7 @@ class SequenceDiagram:
             for end in ends:
                 self._name(end)
             self._add(opening(capture, exchange.connection, ends))
-        self._add(exchange_step(exchange, ends, exchange.gist))
+        self._add(exchange_step(exchange, ends, exchange.summary))
 
     def _add(self, step: Step | None) -> None:
         if step is not None:
@@ -131,7 +132,7 @@ class SequenceDiagram:
         client, broker = self._aliases[step.client], self._aliases[step.broker]
         if step.kind is not Kind.EXCHANGE:
             one, other = (broker, client) if step.by_broker else (client, broker)
-            took = "" if step.latency is None else f" ({_latency([step.latency])})"
+            took = "" if step.latency is None else f" ({milliseconds_range([step.latency])})"
             yield f"{indent}{one}{'-x' if step.kind is Kind.RESET else '->>'}{other}: {escaped(step.request + took)}"
             return
         differ, latencies = fold.differ(index), fold.latencies(index)
@@ -140,21 +141,10 @@ class SequenceDiagram:
             yield f"{indent}{client}->>{broker}: {escaped(step.request, more=differ[0])}{times}"
         if step.outcome not in (Outcome.NONE_DUE, Outcome.IN_FLIGHT):
             waited = ", waits by design" if step.waited else ""
-            latency = f" ({_latency(latencies)}{waited})" if latencies else ""
+            latency = f" ({milliseconds_range(latencies)}{waited})" if latencies else ""
             answer = escaped(step.response or "answer", more=differ[1])
             arrow = "--x" if step.outcome in _FAILED else "-->>"
             yield f"{indent}{broker}{arrow}{client}: {answer}{latency}"
-
-
-def _latency(nanoseconds: list[int]) -> str:
-    """Return a latency or a range of them in ms: ``1.2 ms``, ``0.8 to 3,012 ms``."""
-    low, high = _milliseconds(min(nanoseconds)), _milliseconds(max(nanoseconds))
-    return f"{low} ms" if low == high else f"{low} to {high} ms"
-
-
-def _milliseconds(nanoseconds: int) -> str:
-    value = nanoseconds / 1_000_000
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 0.1 else f"{value:.3f}"
 
 
 def escaped(text: str, *, more: bool = False) -> str:

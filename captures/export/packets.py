@@ -12,16 +12,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from captures.arrays import Bools, Int64s
 from captures.exchanges.notes import Note, told_in
-from captures.export.passes import UNKNOWN, Passes, Placed, is_control
-from captures.export.selection import SIDES, Bools, Int64s, Selection
+from captures.export.passes import UNKNOWN, Passes, PlacedPackets, is_control
+from captures.export.selection import Selection
 from captures.packets.records import Interface
 from captures.packets.source import KEPT
+from dissectors.sides import SIDES
 
 _TOGETHER = 512
 
 #: returns the frame of a packet as it shall be written; arguments are the packets and which of them
-Rewrite = Callable[[Placed, int], bytes]
+Rewrite = Callable[[PlacedPackets, int], bytes]
 
 
 class Original(NamedTuple):
@@ -49,15 +51,15 @@ def original_packets(
     """Yield the packets of a selection, some hundreds at a time.
 
     With them come the interfaces declared so far, and the bytes of the capture that were gone through. Where a block of
-    the file has none of them, an empty list comes, so that whoever waits sees that it goes on.
+    the file has none of them, an empty list comes, so that the caller sees progress.
 
     Connections in ``selection.elsewhere`` have no packets that could be copied; they are left out. What was noted of
     exchanges since the capture was read is put on the packets with their first bytes.
 
-    :param rewrite: makes the frame to be written, in place of the captured one
+    :param rewrite: makes the frame to be written, instead of the captured one
     """
-    notes = _Changed(selection)
-    chosen = _Chosen(selection)
+    notes = _UpdatedComments(selection)
+    chosen = _PacketSelection(selection)
     passes = Passes(selection.capture)
     for placed in passes:
         block = placed.packets
@@ -79,7 +81,7 @@ def original_packets(
         yield placed.interfaces, found, passes.done
 
 
-class _Chosen:
+class _PacketSelection:
     """Tells which packets belong to a selection."""
 
     def __init__(self, selection: Selection) -> None:
@@ -92,7 +94,7 @@ class _Chosen:
         self._ranges = selection.ranges
         self._fin: Int64s = selection.capture.connections.streams.fin_position
 
-    def of(self, placed: Placed) -> Bools:
+    def of(self, placed: PlacedPackets) -> Bools:
         """Return a mask over the packets of a block."""
         block, stream, position = placed.packets, placed.stream, placed.position
         connection = stream >> 1
@@ -110,7 +112,7 @@ class _Chosen:
         return touched
 
     def _acknowledges(self, stream: Int64s, acknowledged: Int64s) -> Bools:
-        """Tell which bare acknowledgments are of selected bytes, of the handshake or of a FIN."""
+        """Return which bare acknowledgments are of selected bytes, of the handshake or of a FIN."""
         other = stream ^ 1
         touched = self._ranges.touches(other, acknowledged - 1, acknowledged)
         fin = self._fin[other]
@@ -119,7 +121,7 @@ class _Chosen:
         return found
 
 
-class _Waiting(NamedTuple):
+class _PendingNote(NamedTuple):
     """A note that waits for the packet with the first byte of its exchange, a stretch of a stream."""
 
     start: int
@@ -128,21 +130,21 @@ class _Waiting(NamedTuple):
     note: Note
 
 
-class _Changed:
+class _UpdatedComments:
     """The comments of packets, with what was noted since."""
 
     def __init__(self, selection: Selection) -> None:
         capture = selection.capture
         self._dropped, notes = capture.notes.changed()
-        self._waiting: dict[int, list[_Waiting]] = {}
+        self._waiting: dict[int, list[_PendingNote]] = {}
         for index in sorted(notes.keys() & set(selection.rows.tolist())):
             row = capture.table.row(index)
             side = 0 if row["request_size"] else 1
             start, size = row[f"{SIDES[side]}_position"], row[f"{SIDES[side]}_size"]
             waiting = self._waiting.setdefault(capture.client_stream(row["connection"]) ^ side, [])
-            waiting.append(_Waiting(start, start + size, row["correlation_id"], notes[index]))
+            waiting.append(_PendingNote(start, start + size, row["correlation_id"], notes[index]))
 
-    def comment(self, placed: Placed, at: int) -> str:
+    def comment(self, placed: PlacedPackets, at: int) -> str:
         """Return the comment of a packet; a note is given once."""
         number = int(placed.packets.number[at])
         kept = placed.packets.comments.get(number, "")
@@ -150,7 +152,7 @@ class _Changed:
             kept = "\n".join(told_in(kept).lines)
         return "\n".join(filter(None, [kept, *self._take(placed, at)]))
 
-    def _take(self, placed: Placed, at: int) -> Iterator[str]:
+    def _take(self, placed: PlacedPackets, at: int) -> Iterator[str]:
         waiting = self._waiting.get(int(placed.stream[at]))
         start = int(placed.position[at])
         if not waiting or start == UNKNOWN:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from captures.arrays import Bools, Bytes, Int64s
 from captures.exchanges import Capture
 from captures.packets import (
     ACK,
@@ -26,11 +26,8 @@ from captures.packets import (
     TcpAssembler,
     read_packets,
 )
-from captures.packets.records import Interface, Parsed
+from captures.packets.records import Interface, ParsedBuffer
 from captures.packets.source import KEPT
-from captures.packets.table import Bytes
-
-Int64s = NDArray[np.int64]
 
 UNKNOWN = -1
 _SEQUENCE = 1 << 32
@@ -54,12 +51,12 @@ class FramedBlock(PacketBlock):
 
 
 @dataclass(slots=True)
-class Placed:
+class PlacedPackets:
     """The TCP packets of one block of the capture with their places; columns are those of the packet block.
 
     :ivar packets: the TCP columns
     :ivar stream: stream that the packet belongs to
-    :ivar position: stream position of the first payload byte, ``UNKNOWN`` if it cannot be told
+    :ivar position: stream position of the first payload byte, ``UNKNOWN`` if it is not known
     :ivar acknowledged: position in the other direction's stream up to which the packet acknowledges, or
         ``UNKNOWN``
     :ivar interfaces: the interfaces declared so far
@@ -86,7 +83,7 @@ class Placed:
 class _FrameReader(PacketReader):
     """A packet reader whose blocks tell the frames too."""
 
-    def _block(self, data: Bytes, position: int, parsed: Parsed) -> PacketBlock:
+    def _block(self, data: Bytes, position: int, parsed: ParsedBuffer) -> PacketBlock:
         block = super()._block(data, position, parsed)
         records = parsed.records
         row = block.number - (self.statistics.packets - len(records) + 1)
@@ -113,7 +110,7 @@ class Passes:
         self._pairs: dict[tuple[int, int], tuple[Int64s, Int64s, int]] = {}
         self._by_text = self._connections_by_endpoints()
 
-    def __iter__(self) -> Iterator[Placed]:
+    def __iter__(self) -> Iterator[PlacedPackets]:
         reader = read_packets(self._capture.source, kind=_FrameReader)
         assembler = TcpAssembler()
         for block in reader:
@@ -160,15 +157,17 @@ class Passes:
             known = self._pairs[low, high] = (connections, begins, low)
         return known
 
-    def _a_is(self, block: PacketBlock, connections: Int64s, endpoint: int) -> NDArray[np.bool_]:
-        """Tell of which connections an endpoint is the one that sends direction 0."""
+    def _a_is(self, block: PacketBlock, connections: Int64s, endpoint: int) -> Bools:
+        """Return the connections of which an endpoint is the one that sends direction 0."""
         text = block.addresses.text(endpoint)
         ids, inverse = np.unique(connections, return_inverse=True)
         sends = [self._capture.endpoints(number)[self._capture.client_stream(number) & 1] for number in ids]
         return np.array([end == text for end in sends], np.bool_)[inverse]
 
     # ------------------------------------------------------------ places
-    def _place(self, block: FramedBlock, segments: SegmentBlock, interfaces: list[Interface]) -> Placed:
+    def _place(
+        self, block: FramedBlock, segments: SegmentBlock, interfaces: list[Interface]
+    ) -> PlacedPackets:
         stream = self._streams(block)
         sequence = block.seq.astype(np.int64) + (block.flags & SYN != 0)
         position = self._known(block, segments)
@@ -184,7 +183,7 @@ class Passes:
         answers, other = answers[seen], other[seen]
         ahead = block.ack[answers].astype(np.int64) - self._anchor_seq[other]
         acknowledged[answers] = self._anchor_position[other] + _signed(ahead)
-        return Placed(block, stream, position, acknowledged, interfaces)
+        return PlacedPackets(block, stream, position, acknowledged, interfaces)
 
     @staticmethod
     def _known(block: PacketBlock, segments: SegmentBlock) -> Int64s:
@@ -231,7 +230,7 @@ def _signed(ahead: Int64s) -> Int64s:
     return distance
 
 
-def is_control(flags: Bytes) -> NDArray[np.bool_]:
-    """Tell which packets open or close a connection."""
-    control: NDArray[np.bool_] = flags & (SYN | FIN | RST) != 0
+def is_control(flags: Bytes) -> Bools:
+    """Return which packets open or close a connection."""
+    control: Bools = flags & (SYN | FIN | RST) != 0
     return control

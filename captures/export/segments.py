@@ -4,8 +4,8 @@ Used for what was seen decrypted or not in packets at all: by exports, and by th
 makes hundreds of thousands of them a second. So what stays the same in all packets of a direction is laid out once,
 and its part of the checksums added up once.
 
-Sequence numbers count from an initial one that depends on nothing but the connection's number, so that whoever comes
-later can go on with a connection.
+Sequence numbers count from an initial one that depends on nothing but the connection's number, so that a reader who
+comes later can continue with a connection.
 """
 
 from __future__ import annotations

@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture
 from captures.packets.source import KEPT
-
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-SIDES = ("request", "response")
+from dissectors.sides import SIDES
 
 _POSITION_BITS = 42  # 4 TB of one stream, and two million streams
 _MOST = (1 << _POSITION_BITS) - 1
@@ -25,7 +21,7 @@ class Ranges:
 
     :ivar stream: stream of each stretch
     :ivar start: stream position of its first byte
-    :ivar end: position behind its last
+    :ivar end: position after its last
     """
 
     stream: Int64s
@@ -33,7 +29,7 @@ class Ranges:
     end: Int64s
 
     def touches(self, stream: Int64s, start: Int64s, end: Int64s) -> Bools:
-        """Tell which of the given stretches share a byte with one of these."""
+        """Return which of the given stretches share a byte with one of these."""
         if not len(self.stream):
             return np.zeros(len(stream), np.bool_)
         known = np.unique(self.stream)

@@ -13,18 +13,18 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from captures.arrays import Int64s
 from captures.exchanges import Capture
 from captures.export.segments import MAX_SEGMENT, Conversation
-from captures.export.selection import SIDES, Int64s, whole_connections
+from captures.export.selection import whole_connections
+from dissectors.sides import SIDES, Side
 
 ETHERNET_SEGMENT = 1_460
 
 _MOST_HOLE = 1 << 20  # beyond, the sequence numbers alone tell of it
 _LAST = 1 << 63  # behind every place of a capture
-
-Side = Literal["request", "response"]
 
 
 class Piece(NamedTuple):
@@ -44,7 +44,7 @@ class Piece(NamedTuple):
 ReadFrame = Callable[[int, Side, int, int], list[Piece]]
 
 
-class Made(NamedTuple):
+class SyntheticPacket(NamedTuple):
     """A synthetic packet: an Ethernet frame.
 
     :ivar time: ns since the epoch
@@ -83,7 +83,7 @@ def synthetic_packets(
     read: ReadFrame | None = None,
     segment_size: int = ETHERNET_SEGMENT,
     comments: Mapping[tuple[int, int], str] | None = None,
-) -> Iterator[Made]:
+) -> Iterator[SyntheticPacket]:
     """Make packets of some exchanges, in the order of their times.
 
     :param rows: indexes in the exchange table
@@ -126,7 +126,7 @@ class _Segment(NamedTuple):
     comment: str
 
 
-def _when(packet: Made | _Segment) -> tuple[int, int]:
+def _when(packet: SyntheticPacket | _Segment) -> tuple[int, int]:
     return packet.time, packet.place
 
 
@@ -158,7 +158,7 @@ class _Maker:
     comments: Mapping[tuple[int, int], str]
     whole: frozenset[int]
 
-    def packets(self, connection: int, sides: tuple[list[_Frame], list[_Frame]]) -> Iterator[Made]:
+    def packets(self, connection: int, sides: tuple[list[_Frame], list[_Frame]]) -> Iterator[SyntheticPacket]:
         """All packets of one connection, times never going back."""
         capture, conversation = self.capture, Conversation(*self.capture.endpoints(connection), connection)
         latest = min(frames[0].first for frames in sides if frames)
@@ -169,7 +169,7 @@ class _Maker:
                 start = latest - delay
             times = (start, start + delay, start + delay)
             for time, data in zip(times, conversation.handshake(), strict=True):
-                yield Made(time, -1, data)
+                yield SyntheticPacket(time, -1, data)
         both = [
             self._segments(
                 frames, self._stream_end(connection, side, frames), spaced=connection in self.whole
@@ -180,14 +180,14 @@ class _Maker:
             _, place, side, position, payload, missing, push, comment = segment
             data = conversation.segment(side, position, payload, push=push, missing=missing)
             latest = max(latest, segment.time)
-            yield Made(latest, place, data, comment, missing)
+            yield SyntheticPacket(latest, place, data, comment, missing)
         yield from self._end(connection, conversation, latest)
 
     def _delay(self, connection: int) -> int:
         return max(int(self.capture.connections.handshake[connection]), 0)
 
     def _stream_end(self, connection: int, side: int, frames: list[_Frame]) -> int:
-        """Return the position behind the last byte that a side sent, as far as the capture tells."""
+        """Return the position after the last byte that a side sent, as far as the capture shows."""
         stream = self.capture.client_stream(connection) ^ side
         if connection not in self.capture.decryption.tls:
             return int(self.capture.connections.streams.end[stream])
@@ -199,7 +199,7 @@ class _Maker:
         return int(position[-1] + length[-1]) if len(position) else last.position
 
     def _segments(self, frames: list[_Frame], end: int, *, spaced: bool) -> Iterator[_Segment]:
-        """One side's stream: its frames one after the other.
+        """One side's stream: its frames one after another.
 
         :param end: position at which the stream ends, be it inside a frame
         :param spaced: what lies between frames stays a hole
@@ -257,7 +257,7 @@ class _Maker:
                 )
             at, place = piece.start + len(piece.data), piece.place + len(piece.data)
 
-    def _end(self, connection: int, conversation: Conversation, latest: int) -> Iterator[Made]:
+    def _end(self, connection: int, conversation: Conversation, latest: int) -> Iterator[SyntheticPacket]:
         streams, client = self.capture.connections.streams, self.capture.client_stream(connection)
         ends = sorted(
             (int(times[client ^ side]), reset, side)
@@ -268,7 +268,7 @@ class _Maker:
         for time, reset, side in ends:
             latest = max(time, latest)
             if reset:
-                yield Made(latest, _LAST, conversation.reset(side))
+                yield SyntheticPacket(latest, _LAST, conversation.reset(side))
                 return
             for data in conversation.finish(side):
-                yield Made(latest, _LAST, data)
+                yield SyntheticPacket(latest, _LAST, data)

@@ -24,11 +24,10 @@ from captures.filters.describe import reference
 from captures.filters.errors import FilterError
 from captures.filters.filter import Filter, Masks, compile_filter, context_of
 from captures.filters.groups import GroupInference
-from captures.filters.table_columns import Columns, TableColumns
+from captures.filters.table_columns import TableColumns
 
 __all__ = [
     "Candidate",
-    "Columns",
     "Context",
     "Filter",
     "FilterError",

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import TypeAlias
 
-from captures.filters import grammar, literals, predicates, values
+from captures.filters import grammar, literals, predicates, reads, values
 from captures.filters.context import OPPOSITES, SELECTIONS
 from captures.filters.errors import FilterError, did_you_mean
-from captures.filters.fields import BY_NAME, Field, Kind
+from captures.filters.fields import BY_NAME, Availability, Field, Kind
 from captures.filters.grammar import Name
 from captures.filters.literals import BadValueError
 from captures.filters.paths import Path, UnknownStepError, find, is_path
@@ -66,6 +66,8 @@ class AnyOf:
 Bound: TypeAlias = "Test | Selected | Always | Inverse | AllOf | AnyOf"
 
 _HEADER = "header."
+_CLIENT, _CLIENT_ID = BY_NAME["client"], BY_NAME["client_id"]
+_LIKE_AN_ADDRESS = re.compile(r"[0-9a-fA-F.:/\[\]]*[.:/][0-9a-fA-F.:/\[\]]*")
 _NUMBERS = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?")
 
 
@@ -165,9 +167,22 @@ class _Binder:
             asked = self._predicate(field, node.name, node.operator, node.value, node.position, node.length)
             test = Test(field, NOT_EMPTY)
             return test if asked.holds(True) else Inverse(test)
+        if field is _CLIENT:
+            return self._client(node)
         return Test(
             field, self._predicate(field, node.name, node.operator, node.value, node.position, node.length)
         )
+
+    def _client(self, node: grammar.Compare) -> Bound:
+        """Return a test of who the client is: its ID, or its address or name."""
+        at = (node.name, node.operator, node.value, node.position, node.length)
+        by_id = Test(_CLIENT_ID, self._predicate(_CLIENT_ID, *at))
+        if node.operator == grammar.EQUAL and not _LIKE_AN_ADDRESS.fullmatch(node.value.text):
+            try:
+                return AnyOf((by_id, Test(_CLIENT, self._predicate(_CLIENT, *at))))
+            except FilterError:  # a client ID may be anything
+                return by_id
+        return AnyOf((by_id, Test(_CLIENT, self._predicate(_CLIENT, *at))))
 
     def _predicate(
         self,
@@ -189,7 +204,7 @@ class _Binder:
 
     def _one_of(self, node: grammar.OneOf) -> Bound:
         field = self.field(node.name)
-        if _is_bool(field):
+        if _is_bool(field) or field is _CLIENT:
             return AnyOf(
                 tuple(
                     self._compare(grammar.Compare(node.name, grammar.EQUAL, value)) for value in node.values
@@ -251,15 +266,16 @@ def header(name: str) -> Field:
     return Field(
         name,
         Kind.BYTES,
+        Availability.REQUEST,
         f"value of the record header {key}",
-        f"header_named(x, c, {key!r})",
+        lambda x, c: reads.header_named(x, c, key),
         many=True,
         mentions="records",
     )
 
 
 def _meant(name: str) -> str:
-    """Return what someone meant who wrote a name that is no field."""
+    """Return what someone meant who wrote a name that is not a field."""
     if literals.is_api(name):
         return f"write api == {name}"
     if name.upper() in literals.ERROR_CODES:

@@ -16,6 +16,7 @@ from typing import Any
 from captures.exchanges import Exchange
 from captures.filters import binding, reads
 from captures.filters.context import Context
+from captures.filters.field_columns import Source
 from captures.filters.fields import Field
 from captures.filters.paths import Path
 from captures.filters.predicates import Predicate
@@ -25,37 +26,6 @@ Match = Callable[[Exchange, Context], bool]
 Values = Callable[[Exchange, Context], list[Any]]
 
 _VARIABLE = re.compile(r"\bv\b")
-
-_READS: dict[str, Any] = {
-    name: getattr(reads, name)
-    for name in (
-        "acks",
-        "all_errors",
-        "batch_count",
-        "codecs",
-        "ends",
-        "error_messages",
-        "group_inferred",
-        "group_members",
-        "groups",
-        "header_named",
-        "header_names",
-        "header_values",
-        "hosts",
-        "keys",
-        "partitions",
-        "port_of",
-        "producer_ids",
-        "record_bytes",
-        "record_count",
-        "record_values",
-        "throttle",
-        "topic_partitions",
-        "topics",
-        "transactional_ids",
-        "unexpected_errors",
-    )
-}
 
 
 def compile_bodies(bound: binding.Bound) -> Match:
@@ -85,7 +55,7 @@ class _Writer:
     """Writes the source of one filter."""
 
     def __init__(self) -> None:
-        self._names: dict[str, Any] = {**_READS, "each": _each, "element": _element}
+        self._names: dict[str, Any] = {"each": _each, "element": _element}
         self._names |= {"batches_of": reads.batches_of, "embedded_values": reads.embedded_values}
         self._names |= {"decided": reads.decided, "of_message": of_message}
         self._functions: list[str] = []
@@ -105,7 +75,8 @@ class _Writer:
             lines.insert(1, "    out = []")
             lines += [f"{pad}if {holder} is not None:", f"{pad}    out.append({holder})", "    return out\n"]
             return "\n".join(lines), self._names
-        values = f"list({field.body})" if field.many else f"[v for v in ({field.body},) if v is not None]"
+        read = self._constant(field.value)
+        values = f"list({read}(x, c))" if field.many else f"[v for v in ({read}(x, c),) if v is not None]"
         return f"def values(x, c):\n    return {values}\n", self._names
 
     def _expression(self, bound: binding.Bound) -> str:
@@ -148,13 +119,14 @@ class _Writer:
     def _single(self, field: Field, predicate: Predicate) -> str:
         variable = f"v{self._number()}"
         asked = self._asked(predicate, variable)
-        return f"(({variable} := {field.body}) is not None and bool({asked}))"
+        read = self._constant(field.value)
+        return f"(({variable} := {read}(x, c)) is not None and bool({asked}))"
 
     def _many(self, field: Field, predicate: Predicate) -> str:
-        name = f"test{self._number()}"
+        name, read = f"test{self._number()}", self._constant(field.value)
         self._functions.append(
             f"def {name}(x, c):\n"
-            f"    for v in {field.body}:\n"
+            f"    for v in {read}(x, c):\n"
             f"        if {self._asked(predicate, 'v')}:\n"
             f"            return True\n"
             f"    return False\n"
@@ -227,7 +199,7 @@ def _cost(bound: binding.Bound) -> int:
         case binding.Test(field):
             if isinstance(field, Path):
                 return 3 if field.records_at else 1
-            if field.column:
+            if field.column.source is Source.TABLE:
                 return 0
             return 3 if field.mentions == "records" else 2
         case binding.Inverse(item):

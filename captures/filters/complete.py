@@ -54,9 +54,9 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to go on.
+    """One way to continue.
 
-    :ivar text: what to put in place of the characters from ``start`` to the cursor
+    :ivar text: what to put instead of the characters from ``start`` to the cursor
     :ivar kind: ``field``, ``path``, ``operator``, ``value``, ``short form``, ``selection`` or ``connective``
     :ivar doc: one line about it
     """
@@ -182,7 +182,7 @@ def _operators(name: str) -> list[_Offer]:
 def _values(name: str, known: Mapping[str, Iterable[str]]) -> list[_Offer]:
     form = FORMS.get(name.removeprefix("~")) if name.startswith("~") else None
     if form is not None:
-        name = _FORM_FIELDS.get(form.sign, "")
+        name = form.completes
     offers: dict[str, str] = dict.fromkeys(known.get(name, ()), "met in this capture")
     field = BY_NAME.get(name)
     if field is not None:
@@ -193,16 +193,6 @@ def _values(name: str, known: Mapping[str, Iterable[str]]) -> list[_Offer]:
     elif is_path(name):
         offers |= _path_values(name)
     return [(quoted(value), "value", doc) for value, doc in offers.items()]
-
-
-_FORM_FIELDS = {
-    "a": "api",
-    "t": "topic",
-    "g": "group",
-    "c": "client_id",
-    "b": "broker",
-    "x": "transactional_id",
-}
 
 
 def _units(field: Field) -> dict[str, str]:

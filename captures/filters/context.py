@@ -20,6 +20,8 @@ SELECTIONS = {
 """Sets of exchanges that a view keeps, usable as ``@name``."""
 OPPOSITES = {"unmarked": "marked", "hidden": "shown"}
 """Selectors that mean all others."""
+MEANINGS = frozenset({*SELECTIONS, *OPPOSITES, "all"})
+"""What follows ``@`` with a meaning of its own, so that no saved filter can have the name."""
 
 
 def unnamed(_: str) -> str | None:
@@ -31,13 +33,13 @@ def unnamed(_: str) -> str | None:
 class Context:
     """The surroundings of an exchange.
 
-    :ivar names: topic names by ID, such as :meth:`dissectors.knowledge.Knowledge.topic_name`
+    :ivar names: topic names by ID, such as :meth:`dissectors.session_context.SessionContext.topic_name`
     :ivar groups: what is known of who belongs to which group; None infers nothing
     :ivar start: time of the first exchange in ns since the epoch, what relative times count from
     :ivar selections: numbers of the exchanges in each of :data:`SELECTIONS`; what is missing is empty
     :ivar comments: comments by number
     :ivar interventions: what kproxy did to exchanges, by number
-    :ivar records: reads a records field that was not annotated, with its records or without, in the place of
+    :ivar records: reads a records field that was not annotated, with its records or without, instead of
         :func:`captures.filters.reads.shown_batches`
     """
 
@@ -50,7 +52,7 @@ class Context:
     records: Callable[[bytes, bool], list[dict[str, Any]]] | None = None
 
     def selected(self, selection: str, number: int) -> bool:
-        """Tell whether an exchange belongs to a selection."""
+        """Return whether an exchange belongs to a selection."""
         return number in self.selections.get(selection, ())
 
 

@@ -20,25 +20,36 @@ A condition is a field with a comparison; conditions are joined by `and`, `or`, 
 | `error` | there is something in it: text that is not empty, a flag that is set, any number |
 | `request.rack_id exists` | the field is there, even if it is empty |
 | `request.topics[0].topic == x` | any field of any message, by its path; without an index any element is meant |
+| `fetch`, `NOT_COORDINATOR` | a name of an API or an error alone: its exchanges |
+| `orders`, `m3`, `"my app"` | any other text alone: a regular expression in the API, client, broker, topic or group |
 
-Where a field has several values, one that fits is enough. A condition does not hold where its field has no value,
-and `a != x` is `not (a == x)`, so it does. Texts with spaces, commas, parentheses or quotes stand in `"` or `'`.
-Durations have a unit (`ns` `us` `ms` `s` `m` `h` `d`), sizes may have one (`B` `kB` `MB` `GB` `KiB` `MiB` `GiB`).
-`error` and `~e` leave out errors that belong to a normal conversation, `error.any` does not; `latency` is what was
-measured, `excess` leaves designed waiting out.
+If a field has several values, one match is enough. A condition is false if its field has no value; `a != x` means `not
+(a == x)`, so it is true then. Put texts with spaces, commas, parentheses or quotes in `"` or `'`. Durations have a unit
+(`ns` `us` `ms` `s` `m` `h` `d`), sizes may have one (`B` `kB` `MB` `GB` `KiB` `MiB` `GiB`). `error` and `~e` leave out
+errors that belong to a normal conversation, `error.any` does not; `latency` is the measured time, `excess` leaves out
+designed waits.
 
-Regular expressions are those of [RE2](https://github.com/google/re2/wiki/Syntax): time grows with the text and not
-faster, whoever wrote the text. So there is no lookahead or lookbehind, no backreferences, atomic groups or possessive
-repetition, and nothing is repeated more than 1,000 times. A dot is any character, a line break too; `^` and `$` are the
-two ends. `\\d`, `\\w`, `\\s` and `\\b` mean ASCII, `\\pL` is any letter. In bytes a dot is any byte, unless the
-expression has characters beyond ASCII: then it means text in UTF-8.
+Regular expressions are those of [RE2](https://github.com/google/re2/wiki/Syntax): time grows only linearly with the
+text, so hostile text does no harm. So there is no lookahead or lookbehind, no backreferences, atomic groups or
+possessive repetition, and nothing is repeated more than 1,000 times. A dot is any character, a line break too; `^` and
+`$` are the two ends. `\\d`, `\\w`, `\\s` and `\\b` mean ASCII, `\\pL` is any letter. In bytes a dot is any byte, unless
+the expression has characters beyond ASCII: then it means text in UTF-8.
+"""
+
+
+SOURCES = """\
+The *table* decides at once: a million exchanges take milliseconds. *Messages* means that some fields of each message
+are read, in the terminal UI only once. *Bodies* means that messages are decoded if the rest of the filter does not
+decide, so combine it with something cheap: `api == Produce and key == k1`.
 """
 
 
 def fields_table() -> str:
     """Return the named fields as a Markdown table."""
-    lines = ["| field | holds | meaning | example |", "|---|---|---|---|"]
-    lines += [f"| {_names(field)} | {field.kind} | {field.doc} | `{field.example}` |" for field in FIELDS]
+    lines = ["| field | holds | meaning | decided by | example |", "|---|---|---|---|---|"]
+    for field in FIELDS:
+        cells = (_names(field), field.kind, field.doc, field.column.source, f"`{field.example}`")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -62,7 +73,9 @@ def forms_table() -> str:
 def reference() -> str:
     """Return the reference of the filter language in Markdown."""
     paths = "`header.<name>` is the value of the record header of that name."
-    return f"{RULES}\n## Fields\n\n{fields_table()}\n\n{paths}\n\n## Short forms\n\n{forms_table()}\n"
+    return (
+        f"{RULES}\n## Fields\n\n{SOURCES}\n{fields_table()}\n\n{paths}\n\n## Short forms\n\n{forms_table()}\n"
+    )
 
 
 def summary() -> str:

@@ -1,19 +1,30 @@
-"""The named fields of the filter language: one entry each, from which code, completion and documentation are made."""
+"""The named fields of the filter language.
+
+One entry of :data:`FIELDS` is all there is of a field: its value, how columns decide it, what of the messages has to be
+decoded otherwise, and what completion and documentation say. A field whose column is :data:`DECODED` is slow; the
+reference says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from captures.exchanges import Flag
+from captures.exchanges import Exchange, Flag
+from captures.filters import field_columns as decide
+from captures.filters import reads
+from captures.filters import table_columns as columns
+from captures.filters.context import Context
+from captures.filters.field_columns import DECODED, Column, numbers, texts
 from captures.filters.paths import apis_with
 from captures.interventions import FLAGS as INTERVENTION_FLAGS
 from captures.interventions import Interventions
 from dissectors.apis import NAMES
-from dissectors.domains import ACKS, ERROR_CODE, Domain
-from dissectors.error_codes import ERRORS
+from dissectors.domains import ACKS, COMPRESSION, ERROR_CODE, Domain
+from dissectors.error_codes import ErrorCode
+from dissectors.units import MS
 
 
 class Kind(StrEnum):
@@ -32,33 +43,46 @@ class Kind(StrEnum):
     BOOL = "yes or no"
 
 
+class Availability(StrEnum):
+    """In which frame on its way through a proxy a field is known."""
+
+    REQUEST = "request"
+    RESPONSE = "response"
+    """Only a response, or both together."""
+    CAPTURE = "capture"
+    """None: it is about an exchange in a capture."""
+
+
 @dataclass(frozen=True)
 class Field:
     """One named field.
 
     :ivar name: as written in filters
+    :ivar available: in which frame on its way it is known
     :ivar doc: one line for people
-    :ivar body: expression for the value over ``x`` (the exchange), ``c`` (the context) and the functions of
-        :mod:`captures.filters.reads`; None where there is no value
-    :ivar column: whether columns tell it; they have it under ``name``
+    :ivar value: the value, or several of them; None where there is none
+    :ivar column: how columns decide on it
     :ivar many: whether there may be several values, of which one has to fit
     :ivar mentions: what an API's messages have to be able to mention (:func:`captures.filters.paths.apis_with`)
     :ivar response: whether there is no value without a response
     :ivar synonyms: other names
     :ivar domain: what names its numbers
+    :ivar choices: the names that its values have, with what they mean
     :ivar example: a test of it, for documentation
     """
 
     name: str
     kind: Kind
+    available: Availability
     doc: str
-    body: str
-    column: bool = False
+    value: Callable[[Exchange, Context], Any]
+    column: Column = DECODED
     many: bool = False
     mentions: str = ""
     response: bool = False
     synonyms: tuple[str, ...] = ()
     domain: Domain | None = None
+    choices: Callable[[], Mapping[str, str]] = dict
     example: str = ""
 
     def possible_apis(self) -> frozenset[int] | None:
@@ -67,161 +91,185 @@ class Field:
 
 
 N, D, S, B, T = Kind.NUMBER, Kind.DURATION, Kind.SIZE, Kind.BOOL, Kind.TEXT
+REQUEST, RESPONSE, CAPTURE = Availability.REQUEST, Availability.RESPONSE, Availability.CAPTURE
+
+_FLAGS = {flag.name.lower(): flag for flag in Flag if flag.name}
+_BODY_FLAGS = ("request_guessed", "response_guessed", "error", "expected_error", "waited", "problem")
+"""Those that only bodies tell (:attr:`captures.exchanges.Exchange.flags`)."""
 
 
-def _flag(name: str, flag: Flag, doc: str, *synonyms: str) -> Field:
-    return Field(name, B, doc, f"bool(x.flag & {int(flag)})", column=True, synonyms=synonyms, example=name)
+def _flag(name: str, flag: Flag, doc: str, *synonyms: str, available: Availability = CAPTURE) -> Field:
+    column = decide.truth(lambda table: table.flags(flag))
+    return Field(
+        name, B, available, doc, lambda x, _: bool(x.flag & flag), column, synonyms=synonyms, example=name
+    )
 
 
-_DAMAGED = Flag.REQUEST_DAMAGED | Flag.RESPONSE_DAMAGED
+def _done(value: Callable[[Interventions], Any]) -> Column:
+    """What kproxy's proxy did, which is not a column but known of the few exchanges to which something was done."""
+    return decide.by_number(lambda context: context.interventions, value)
+
+
+def _named(names: Iterable[str], doc: str = "") -> Callable[[], Mapping[str, str]]:
+    return lambda: dict.fromkeys(names, doc)
+
+
+_apis = _named(NAMES)
+_acks = _named(ACKS.values.values(), ACKS.doc)
+_codecs = _named(COMPRESSION.values.values(), COMPRESSION.doc)
+_flag_names = _named((*_FLAGS, *_BODY_FLAGS, *INTERVENTION_FLAGS))
+
+
+def _errors() -> Mapping[str, str]:
+    return {error.name: error.advice for error in ErrorCode if error}
+
 
 FIELDS: tuple[Field, ...] = (
-    Field("number", N, "number of the exchange in the capture, from 1", "x.number", True, example="number in {1..50}"),
-    Field("time", Kind.TIME, "when the request began: 5s (after the first exchange), 09:14:03, 2026-11-21T09:14:03Z",
-          "x.time", True, example="time >= 5s"),
-    Field("api", Kind.API, "the API; former names and keys too, letters of either case", "x.api", True,
-          example="api == Fetch"),
-    Field("api.key", N, "number of the API", "x.api_key", True, synonyms=("api_key",), example="api.key == 1"),
-    Field("version", N, "version of the API", "x.version", True, synonyms=("api.version",), example="version < 4"),
-    Field("client_id", T, "client ID", "x.client_id", True, synonyms=("client.id",), example='client_id ~ "^app-"'),
-    Field("client", Kind.ADDRESS, "address or name of the client: host, host:port, :port or network",
-          "ends(x.client, x.client_names)", True, many=True, example="client == 10.0.0.0/8"),
-    Field("client.host", Kind.HOST, "address or name of the client without its port",
-          "hosts(x.client, x.client_names)", True, many=True, example="client.host == 10.0.0.7"),
-    Field("client.port", N, "port of the client", "port_of(x.client)", True, example="client.port == 41078"),
-    Field("broker", Kind.ADDRESS, "address or name of the broker: host, host:port, :port or network",
-          "ends(x.broker, x.broker_names)", True, many=True, example="broker == 10.0.0.1:9092"),
-    Field("broker.host", Kind.HOST, "address or name of the broker without its port",
-          "hosts(x.broker, x.broker_names)", True, many=True, example="broker.host != 10.0.0.1"),
-    Field("broker.port", N, "port of the broker", "port_of(x.broker)", True, example="broker.port == 9092"),
-    Field("connection", N, "number of the TCP connection", "x.connection", True, example="connection == 7"),
-    Field("correlation_id", N, "correlation ID", "x.correlation_id", True, synonyms=("correlation",),
-          example="correlation_id == 42"),
-    Field("latency", D, "measured: from the end of the request to the beginning of the response", "x.latency", True,
-          example="latency > 100ms"),
-    Field("excess", D, "latency without designed waiting (long polls, barriers, quotas)",
-          "(x.latency if x.latency is None else x.latency - x.wait)", response=True, example="excess > 100ms"),
-    Field("wait", D, "designed waiting within the latency; 0 if there is none", "x.wait", example="wait > 1s"),
-    Field("request.size", S, "bytes of the request with its size field; 0 if there is none", "x.request_size", True,
-          example="request.size > 1MB"),
-    Field("response.size", S, "bytes of the response with its size field; 0 if there is none", "x.response_size", True,
-          example="response.size > 1MiB"),
-    Field("size", S, "bytes of request and response", "x.request_size + x.response_size", True, example="size > 64kB"),
-    Field("error", Kind.ERROR, "errors that do not belong to a normal conversation", "unexpected_errors(x, c)",
-          many=True, response=True, domain=ERROR_CODE, example="error == NOT_LEADER_OR_FOLLOWER"),
-    Field("error.any", Kind.ERROR, "all errors, expected ones too", "all_errors(x, c)", many=True,
-          response=True, domain=ERROR_CODE, example="error.any == MEMBER_ID_REQUIRED"),
-    Field("error.message", T, "what the broker says about an error", "error_messages(x, c)", many=True,
-          response=True, example='error.message ~ "timed out"'),
-    Field("request", B, "there is a request", "x.request_size > 0", True, example="not request"),
-    Field("response", B, "there is a response", "x.response_size > 0", True, example="response"),
+    Field("number", N, CAPTURE, "number of the exchange in the capture, from 1", lambda x, _: x.number,
+          numbers(columns.number), example="number in {1..50}"),
+    Field("time", Kind.TIME, REQUEST,
+          "when the request began: 5s (after the first exchange), 09:14:03, 2026-11-21T09:14:03Z",
+          lambda x, _: x.time, numbers(columns.time), example="time >= 5s"),
+    Field("api", Kind.API, REQUEST, "the API; former names and keys too, letters of either case", lambda x, _: x.api,
+          texts(columns.api), choices=_apis, example="api == Fetch"),
+    Field("api.key", N, REQUEST, "number of the API", lambda x, _: x.api_key, numbers(columns.api_key),
+          synonyms=("api_key",), example="api.key == 1"),
+    Field("version", N, REQUEST, "version of the API", lambda x, _: x.version,
+          numbers(columns.of_known_api("version")), synonyms=("api.version",), example="version < 4"),
+    Field("client_id", T, REQUEST, "client ID", lambda x, _: x.client_id, texts(columns.client_id),
+          synonyms=("client.id",), example='client_id ~ "^app-"'),
+    Field("client", Kind.ADDRESS, REQUEST, "the client: its ID, name or address: host, host:port, :port or network",
+          lambda x, _: reads.ends(x.client, x.client_names), texts(columns.client), many=True,
+          example="client == 10.0.0.0/8"),
+    Field("client.host", Kind.HOST, REQUEST, "address or name of the client without its port",
+          lambda x, _: reads.hosts(x.client, x.client_names), texts(columns.host(columns.client)), many=True,
+          example="client.host == 10.0.0.7"),
+    Field("client.port", N, REQUEST, "port of the client", lambda x, _: reads.port_of(x.client),
+          texts(columns.client, reads.port_of), example="client.port == 41078"),
+    Field("broker", Kind.ADDRESS, REQUEST, "address or name of the broker: host, host:port, :port or network",
+          lambda x, _: reads.ends(x.broker, x.broker_names), texts(columns.broker), many=True,
+          example="broker == 10.0.0.1:9092"),
+    Field("broker.host", Kind.HOST, REQUEST, "address or name of the broker without its port",
+          lambda x, _: reads.hosts(x.broker, x.broker_names), texts(columns.host(columns.broker)), many=True,
+          example="broker.host != 10.0.0.1"),
+    Field("broker.port", N, REQUEST, "port of the broker", lambda x, _: reads.port_of(x.broker),
+          texts(columns.broker, reads.port_of), example="broker.port == 9092"),
+    Field("connection", N, REQUEST, "number of the TCP connection", lambda x, _: x.connection,
+          numbers(columns.plain("connection")), example="connection == 7"),
+    Field("correlation_id", N, REQUEST, "correlation ID", lambda x, _: x.correlation_id,
+          numbers(columns.correlation_id), synonyms=("correlation",), example="correlation_id == 42"),
+    Field("latency", D, RESPONSE, "from the end of the request to the beginning of the broker's response, without the"
+          " time that the request stayed in kproxy",
+          lambda x, _: x.latency, numbers(columns.latency), example="latency > 100ms"),
+    Field("excess", D, RESPONSE, "latency without designed waiting (long polls, barriers, quotas)",
+          lambda x, _: (x.latency if x.latency is None else x.latency - x.wait), decide.EXCESS, response=True,
+          example="excess > 100ms"),
+    Field("wait", D, RESPONSE, "designed waiting within the latency; 0 if there is none", lambda x, _: x.wait,
+          decide.WAIT, example="wait > 1s"),
+    Field("request.size", S, REQUEST, "bytes of the request with its size field; 0 if there is none",
+          lambda x, _: x.request_size, numbers(columns.plain("request_size")), example="request.size > 1MB"),
+    Field("response.size", S, RESPONSE, "bytes of the response with its size field; 0 if there is none",
+          lambda x, _: x.response_size, numbers(columns.plain("response_size")), example="response.size > 1MiB"),
+    Field("size", S, RESPONSE, "bytes of request and response", lambda x, _: x.request_size + x.response_size,
+          numbers(columns.size), example="size > 64kB"),
+    Field("error", Kind.ERROR, RESPONSE, "errors that do not belong to a normal conversation",
+          reads.unexpected_errors, decide.errors("error_codes"), many=True, response=True, domain=ERROR_CODE,
+          choices=_errors, example="error == NOT_LEADER_OR_FOLLOWER"),
+    Field("error.any", Kind.ERROR, RESPONSE, "all errors, expected ones too", reads.all_errors,
+          decide.errors("error_codes", "expected_error_codes"), many=True, response=True, domain=ERROR_CODE,
+          choices=_errors, example="error.any == MEMBER_ID_REQUIRED"),
+    Field("error.message", T, RESPONSE, "what the broker says about an error", reads.error_messages,
+          decide.decoded("errors"), many=True, response=True, example='error.message ~ "timed out"'),
+    Field("request", B, REQUEST, "there is a request", lambda x, _: x.request_size > 0,
+          decide.truth(columns.requested), example="not request"),
+    Field("response", B, RESPONSE, "there is a response", lambda x, _: x.response_size > 0,
+          decide.truth(columns.answered), example="response"),
     _flag("unanswered", Flag.UNANSWERED, "no answer came before the connection or the capture ended"),
-    _flag("no_response", Flag.NO_RESPONSE_EXPECTED, "no answer is due (Produce with acks=0)", "no_response_expected"),
+    _flag("no_response", Flag.NO_RESPONSE_EXPECTED, "no answer is due (Produce with acks=0)", "no_response_expected",
+          available=REQUEST),
     _flag("orphan", Flag.ORPHAN, "a response whose request was not captured"),
     _flag("sasl", Flag.SASL_TOKEN, "raw SASL tokens without Kafka headers", "sasl_token"),
-    _flag("damaged", _DAMAGED, "bytes of request or response are missing", "lossy"),
+    _flag("damaged", Flag.REQUEST_DAMAGED | Flag.RESPONSE_DAMAGED, "bytes of request or response are missing", "lossy"),
     _flag("request.damaged", Flag.REQUEST_DAMAGED, "bytes of the request are missing", "request_damaged"),
     _flag("response.damaged", Flag.RESPONSE_DAMAGED, "bytes of the response are missing", "response_damaged"),
     _flag("conflicting", Flag.CONFLICTING, "bytes of it were captured twice, with differing content"),
     _flag("resynchronised", Flag.RESYNCHRONISED, "it comes after bytes that belong to no frame"),
-    Field("expected", B, "has errors that belong to a normal conversation", "bool(x.expected)",
-          response=True, synonyms=("expected_error",), example="expected"),
-    Field("waited", B, "part of the latency is designed waiting", "x.wait > 0", example="waited"),
-    Field("guess", B, "read in another version than announced",
-          "bool(x.request is not None and x.request.guess or x.response is not None and x.response.guess)",
-          example="guess"),
-    Field("problem", B, "something could not be decoded", "bool(x.problems or x.annotations.problems)",
-          example="problem"),
-    Field("changed", B, "kproxy replaced values in it on its way", "x.interventions.changed", True, example="changed"),
-    Field("fault", T, "what a fault rule of kproxy did to it; the rule too", "x.interventions.faults", True, many=True,
-          example='fault ~ delay'),
-    Field("held", D, "how long kproxy held it; no value where it did not", "x.interventions.held_ns", True,
-          example="held > 5s"),
-    Field("answered_by_kproxy", B, "kproxy answered in the place of the broker", "x.interventions.answered", True,
-          example="answered_by_kproxy"),
-    Field("not_forwarded", B, "kproxy did not send the request on", "x.interventions.not_forwarded", True,
+    Field("expected", B, RESPONSE, "has errors that belong to a normal conversation, or that kproxy put in",
+          lambda x, _: bool(x.expected),
+          decide.EXPECTED, response=True, synonyms=("expected_error",), example="expected"),
+    Field("waited", B, RESPONSE, "part of the latency is designed waiting", lambda x, _: x.wait > 0, decide.WAITED,
+          example="waited"),
+    Field("guess", B, REQUEST, "read in another version than announced",
+          lambda x, _: any(body is not None and body.guess for body in (x.request, x.response)),
+          DECODED, example="guess"),
+    Field("problem", B, REQUEST, "something could not be decoded",
+          lambda x, _: bool(x.problems or x.annotations.problems), DECODED, example="problem"),
+    Field("kproxy", B, CAPTURE, "kproxy intervened: it did more than to rewrite addresses", lambda x, _: x.intervened,
+          _done(lambda done: done.intervene), synonyms=("intervened",), example="kproxy"),
+    Field("kproxy.time", D, CAPTURE, "how long request and response stayed in kproxy for its rules and holds; no value"
+          " where they did not", lambda x, _: x.interventions.delay_ns, _done(lambda done: done.delay_ns),
+          example="kproxy.time > 1s"),
+    Field("changed", B, CAPTURE, "kproxy replaced values in it on its way", lambda x, _: x.interventions.changed,
+          _done(lambda done: done.changed), example="changed"),
+    Field("fault", T, CAPTURE, "what a fault rule of kproxy did to it; the rule too",
+          lambda x, _: x.interventions.faults, _done(lambda done: done.faults), many=True, example="fault ~ delay"),
+    Field("held", D, CAPTURE, "how long kproxy held it; no value where it did not",
+          lambda x, _: x.interventions.held_ns, _done(lambda done: done.held_ns), example="held > 5s"),
+    Field("answered_by_kproxy", B, CAPTURE, "kproxy answered in the place of the broker",
+          lambda x, _: x.interventions.answered, _done(lambda done: done.answered), example="answered_by_kproxy"),
+    Field("not_forwarded", B, CAPTURE, "kproxy did not send the request on",
+          lambda x, _: x.interventions.not_forwarded, _done(lambda done: done.not_forwarded),
           example="not_forwarded"),
-    Field("flags", T, "all of these by the names that kproxy read --json gives them", "x.flags", many=True,
-          synonyms=("flag",), example="flags == response_guessed"),
-    Field("topic", T, "topics that request or response names", "topics(x, c)", many=True, mentions="topic",
-          example='topic ~ "^orders"'),
-    Field("partition", N, "partitions that request or response names, of any topic", "partitions(x, c)", many=True,
-          mentions="topic", example="partition in {0..3}"),
-    Field("topic_partition", T, "topics with a partition", "topic_partitions(x, c)", many=True, mentions="topic",
-          synonyms=("tp",), example="topic_partition == orders-3"),
-    Field("group", T, "groups that the messages name; for Fetch and Produce the inferred one", "groups(x, c)",
-          many=True, mentions="group", example="group == billing"),
-    Field("group.inferred", B, "the group was inferred from other exchanges of the client", "group_inferred(x, c)",
-          mentions="group", example="group.inferred"),
-    Field("member", T, "member IDs", "group_members(x, c)", many=True, mentions="member", example="member ~ ^app-1"),
-    Field("transactional_id", T, "transactional IDs", "transactional_ids(x, c)", many=True, mentions="transaction",
-          example="transactional_id == payments"),
-    Field("producer_id", N, "producer IDs, in batch headers too", "producer_ids(x, c)", many=True, mentions="producer",
-          example="producer_id == 4711"),
-    Field("acks", N, "replicas that a Produce waits for", "acks(x, c)", mentions="acks", domain=ACKS,
-          example="acks == ALL"),
-    Field("throttle", D, "throttle time that the response announces", "throttle(x, c)", mentions="throttle",
-          response=True, example="throttle > 0"),
-    Field("codec", T, "compression of the record batches: none, gzip, snappy, lz4, zstd", "codecs(x, c)", many=True,
-          mentions="records", example="codec == zstd"),
-    Field("records", N, "records in Produce, Fetch and the like, as batch headers tell; without control records",
-          "record_count(x, c)", mentions="records", example="records > 500"),
-    Field("batches", N, "record batches in Produce, Fetch and the like", "batch_count(x, c)", mentions="records",
-          example="batches > 10"),
-    Field("records.size", S, "bytes of the record batches as they are on the wire, compressed or not",
-          "record_bytes(x, c)", mentions="records", example="records.size > 1MB"),
-    Field("key", Kind.BYTES, "keys of the records", "keys(x, c)", many=True, mentions="records", example="key == k1"),
-    Field("value", Kind.BYTES, "values of the records", "record_values(x, c)", many=True, mentions="records",
-          example='value contains "id"'),
-    Field("header", T, "names of record headers", "header_names(x, c)", many=True, mentions="records",
-          example="header == traceparent"),
-    Field("header.value", Kind.BYTES, "values of record headers", "header_values(x, c)", many=True, mentions="records",
-          example="header.value contains 4bf9"),
-    Field("marked", B, "marked by you", "(x.note.marked or c.selected('marked', x.number))", True, example="marked"),
-    Field("comment", T, "comment on the exchange", "(x.note.comment or c.comments.get(x.number))", True,
-          example='comment ~ "look"'),
+    Field("flags", T, CAPTURE, "all of these by the names that kproxy read --json gives them", lambda x, _: x.flags,
+          decide.flags(_FLAGS, _BODY_FLAGS), many=True, synonyms=("flag",), choices=_flag_names,
+          example="flags == response_guessed"),
+    Field("topic", T, REQUEST, "topics that request or response names", reads.topics,
+          decide.message_texts("topics", "topics"), many=True, mentions="topic", example='topic ~ "^orders"'),
+    Field("partition", N, REQUEST, "partitions that request or response names, of any topic", reads.partitions,
+          decide.PARTITIONS, many=True, mentions="topic", example="partition in {0..3}"),
+    Field("topic_partition", T, REQUEST, "topics with a partition", reads.topic_partitions, decide.TOPIC_PARTITIONS,
+          many=True, mentions="topic", synonyms=("tp",), example="topic_partition == orders-3"),
+    Field("group", T, REQUEST, "groups that the messages name; for Fetch and Produce the inferred one", reads.groups,
+          decide.GROUPS, many=True, mentions="group", example="group == billing"),
+    Field("group.inferred", B, CAPTURE, "the group was inferred from other exchanges of the client",
+          reads.group_inferred, decide.GROUP_INFERRED, mentions="group", example="group.inferred"),
+    Field("member", T, REQUEST, "member IDs", reads.group_members, decide.message_texts("members", "members"),
+          many=True, mentions="member", example="member ~ ^app-1"),
+    Field("transactional_id", T, REQUEST, "transactional IDs", reads.transactional_ids,
+          decide.decoded("transactions"), many=True, mentions="transaction", example="transactional_id == payments"),
+    Field("producer_id", N, REQUEST, "producer IDs, in batch headers too", reads.producer_ids,
+          decide.decoded("producers"), many=True, mentions="producer", example="producer_id == 4711"),
+    Field("acks", N, REQUEST, "replicas that a Produce waits for", reads.acks, decide.decoded("acks"),
+          mentions="acks", domain=ACKS, choices=_acks, example="acks == ALL"),
+    Field("throttle", D, RESPONSE, "throttle time that the response announces", reads.throttle,
+          decide.message_number("throttle_time_ms", "throttle", factor=MS), mentions="throttle", response=True,
+          example="throttle > 0"),
+    Field("codec", T, REQUEST, f"compression of the record batches: {', '.join(COMPRESSION.values.values())}",
+          reads.codecs, decide.decoded("records"), many=True, mentions="records", choices=_codecs,
+          example="codec == zstd"),
+    Field("records", N, REQUEST,
+          "records in Produce, Fetch and the like, as batch headers tell; without control records",
+          reads.record_count, decide.message_number("records", "records"), mentions="records",
+          example="records > 500"),
+    Field("batches", N, REQUEST, "record batches in Produce, Fetch and the like", reads.batch_count,
+          decide.message_number("batches", "records"), mentions="records", example="batches > 10"),
+    Field("records.size", S, REQUEST, "bytes of the record batches as they are on the wire, compressed or not",
+          reads.record_bytes, decide.message_number("record_bytes", "records"), mentions="records",
+          example="records.size > 1MB"),
+    Field("key", Kind.BYTES, REQUEST, "keys of the records", reads.keys, DECODED, many=True, mentions="records",
+          example="key == k1"),
+    Field("value", Kind.BYTES, REQUEST, "values of the records", reads.record_values, DECODED, many=True,
+          mentions="records", example='value contains "id"'),
+    Field("header", T, REQUEST, "names of record headers", reads.header_names, DECODED, many=True,
+          mentions="records", example="header == traceparent"),
+    Field("header.value", Kind.BYTES, REQUEST, "values of record headers", reads.header_values, DECODED, many=True,
+          mentions="records", example="header.value contains 4bf9"),
+    Field("marked", B, CAPTURE, "marked by you", lambda x, c: (x.note.marked or c.selected('marked', x.number)),
+          decide.MARKED, example="marked"),
+    Field("comment", T, CAPTURE, "comment on the exchange",
+          lambda x, c: (x.note.comment or c.comments.get(x.number)),
+          decide.by_number(lambda context: context.comments, lambda text: text), example='comment ~ "look"'),
 )  # fmt: skip
-
-PROJECTED: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(("excess", "wait", "waited"), frozenset({"waits"})),
-    **dict.fromkeys(("error", "error.any", "error.message", "expected"), frozenset({"errors"})),
-    **dict.fromkeys(("topic", "partition", "topic_partition"), frozenset({"topics"})),
-    **dict.fromkeys(("group", "group.inferred"), frozenset({"groups", "topics", "replica"})),
-    **dict.fromkeys(("records", "batches", "records.size", "codec"), frozenset({"records"})),
-    "member": frozenset({"members"}),
-    "transactional_id": frozenset({"transactions"}),
-    "producer_id": frozenset({"producers"}),
-    "acks": frozenset({"acks"}),
-    "throttle": frozenset({"throttle"}),
-}
-"""What fields need of the bodies (:data:`captures.exchanges.projected.NEEDS`). The others need them in full, or not at
-all: what annotation finds out, and the content of records, of which it masks secrets."""
 
 BY_NAME: Mapping[str, Field] = {name: field for field in FIELDS for name in (field.name, *field.synonyms)}
 """Fields by name and synonym."""
-
-COLUMN_FLAGS = {flag.name.lower(): flag for flag in Flag if flag.name}
-"""The values of ``flags`` that columns tell."""
-BODY_FLAGS = ("request_guessed", "response_guessed", "error", "expected_error", "waited", "problem")
-"""Those that they do not (:attr:`captures.exchanges.Exchange.flags`)."""
-
-INTERVENTION_FIELDS: Mapping[str, Callable[[Interventions], Any]] = {
-    "changed": lambda done: done.changed,
-    "fault": lambda done: done.faults,
-    "held": lambda done: done.held_ns,
-    "answered_by_kproxy": lambda done: done.answered,
-    "not_forwarded": lambda done: done.not_forwarded,
-}
-"""What kproxy's proxy did, which is no column but known of the few exchanges to which something was done."""
-
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-
-NAMED_VALUES: Mapping[str, Callable[[], Mapping[str, str]]] = {
-    "api": lambda: dict.fromkeys(NAMES, ""),
-    "error": lambda: {error.name: error.advice for error in ERRORS if error.code},
-    "error.any": lambda: {error.name: error.advice for error in ERRORS if error.code},
-    "acks": lambda: dict.fromkeys(ACKS.values.values(), ACKS.doc),
-    "flags": lambda: dict.fromkeys((*COLUMN_FLAGS, *BODY_FLAGS, *INTERVENTION_FLAGS), ""),
-    "codec": lambda: dict.fromkeys(CODECS, ""),
-}
-"""For completion: the values that a field can have, with what they mean."""

@@ -8,8 +8,8 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from captures.arrays import Int64s
 from captures.exchanges import Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.projected import BLOCK_ROWS, ProjectedExchanges
@@ -17,10 +17,10 @@ from captures.faults import Faults
 from captures.filters import binding, bodies, grammar
 from captures.filters.columns import compile_columns, fields_of, needs_bodies
 from captures.filters.context import NO_CONTEXT, Context
-from captures.filters.fields import PROJECTED, Field, Kind
+from captures.filters.fields import Field, Kind
 from captures.filters.paths import Path
 from captures.filters.predicates import Mask
-from captures.filters.table_columns import Columns, TableColumns, message_columns
+from captures.filters.table_columns import TableColumns
 from dissectors.budget import LimitReached
 
 FILTERING = "the filter"
@@ -43,6 +43,8 @@ class Filter:
 
     :ivar text: as written
     :ivar expanded: the same in the main grammar, without short forms
+    :ivar message_columns: columns of the messages (:data:`captures.exchanges.columns.COLUMNS`) that decide it, or a
+        part of it
     :ivar needs_bodies: whether columns alone may leave rows undecided
     :ivar needs_groups: whether it asks for groups, which are inferred better with :attr:`Context.groups`
     :ivar undecided: by the name of a limit, of how many exchanges it left undecided whether they fit
@@ -59,7 +61,7 @@ class Filter:
         fields = [field for field in fields_of(self._bound) if isinstance(field, Field)]
         self.needs_groups = any(field.mentions == "group" for field in fields)
         self.needs_start = any(field.kind is Kind.TIME for field in fields)
-        self._asked = frozenset(field.name for field in fields)
+        self.message_columns = {name for field in fields for name in field.column.messages}
         self._needs = _needs(self._bound)
         self._columns = compile_columns(self._bound)
         self._match = bodies.compile_bodies(self._bound)
@@ -73,17 +75,12 @@ class Filter:
         return Filter, (self.text, self._zone)
 
     @property
-    def message_columns(self) -> set[str]:
-        """Columns of the messages (:data:`captures.exchanges.columns.COLUMNS`) that decide it, or a part of it."""
-        return message_columns(self._asked)
-
-    @property
     def source(self) -> str:
         """The Python source that :meth:`match` runs."""
         return bodies.generated_source(self._bound)
 
     def match_strictly(self, exchange: Exchange, context: Context = NO_CONTEXT) -> bool:
-        """Tell whether an exchange fits.
+        """Return whether an exchange fits.
 
         :raises LimitReached: if that is undecided because of a limit
         :raises ValueError: if the filter needs the beginning of the capture and the context does not tell it
@@ -95,7 +92,7 @@ class Filter:
         return fits
 
     def match(self, exchange: Exchange, context: Context = NO_CONTEXT) -> bool:
-        """Tell whether an exchange fits. Where that is undecided because of a limit, it does not, and is counted.
+        """Return whether an exchange fits. Where that is undecided because of a limit, it does not, and is counted.
 
         :raises ValueError: as :meth:`match_strictly`
         """
@@ -106,20 +103,21 @@ class Filter:
             return False
 
     def fits(self, exchange: Exchange, context: Context, faults: Faults) -> bool:
-        """Tell whether an exchange of a capture fits; one with which this fails does not, and the fault is noted."""
+        """Return whether an exchange of a capture fits; one with which this fails does not, and the fault is noted."""
         try:
             return self.match(exchange, context)
         except Exception as error:
             faults.note(error, FILTERING, exchange.number)
             return False
 
-    def mask(self, columns: Columns, context: Context = NO_CONTEXT) -> Masks:
+    def mask(self, columns: TableColumns, context: Context = NO_CONTEXT) -> Masks:
         """Return what columns tell about every row."""
-        columns.prepare(self._asked)
+        if columns.messages is not None:
+            columns.messages.prepare(self.message_columns)
         must, may = self._columns(columns, context)
         return Masks(must, np.zeros(len(must), np.bool_) if must is may else may & ~must)
 
-    def select(self, reader: ExchangeReader, context: Context | None = None) -> NDArray[np.int64]:
+    def select(self, reader: ExchangeReader, context: Context | None = None) -> Int64s:
         """Return the indexes of the exchanges of a capture that fit, in the order of their numbers.
 
         Bodies are decoded only where columns leave it undecided.
@@ -155,7 +153,7 @@ class Filter:
     def mask_of(
         self,
         reader: ExchangeReader,
-        indexes: NDArray[np.int64],
+        indexes: Int64s,
         context: Context,
         messages: ExchangeColumns | None = None,
     ) -> Masks:
@@ -176,14 +174,14 @@ class Filter:
         )
         return self.mask(columns, context)
 
-    def decide(self, reader: ExchangeReader, undecided: NDArray[np.int64], context: Context) -> Iterator[int]:
+    def decide(self, reader: ExchangeReader, undecided: Int64s, context: Context) -> Iterator[int]:
         """Yield the indexes of those that fit, of exchanges about which columns leave it undecided."""
         nothing = np.zeros(len(undecided), np.bool_)
         for index, _ in self._decided(undecided, nothing, reader, context):
             yield index
 
     def _decided(
-        self, possible: NDArray[np.int64], sure: Mask, reader: ExchangeReader, context: Context
+        self, possible: Int64s, sure: Mask, reader: ExchangeReader, context: Context
     ) -> Iterator[tuple[int, Exchange | None]]:
         """Decide the exchanges at some indexes, of which some surely fit; decode what is needed of the others."""
         for begin in range(0, len(possible), BLOCK_ROWS):
@@ -191,7 +189,7 @@ class Filter:
             yield from self._decide(possible[part], sure[part], reader, context)
 
     def _decide(
-        self, possible: NDArray[np.int64], sure: Mask, reader: ExchangeReader, context: Context
+        self, possible: Int64s, sure: Mask, reader: ExchangeReader, context: Context
     ) -> Iterator[tuple[int, Exchange | None]]:
         if self._needs is None:
             for index, certain in zip(possible.tolist(), sure.tolist(), strict=True):
@@ -215,10 +213,10 @@ def _needs(bound: binding.Bound) -> frozenset[str] | None:
             if not field.projectable:
                 return None
             needs.add(".".join((field.side, *(name for name, _ in field.steps))))
-        elif field.name in PROJECTED:
-            needs |= PROJECTED[field.name]
-        elif not field.column:
+        elif field.column.needs is None:
             return None
+        else:
+            needs |= field.column.needs
     return frozenset(needs)
 
 
@@ -238,7 +236,7 @@ def context_of(reader: ExchangeReader, wanted: Filter | None = None) -> Context:
     groups = GroupInference.learn(reader) if wanted is None or wanted.needs_groups else None
     columns = TableColumns.of(reader.capture)
     noted, done = reader.capture.notes.all(), reader.capture.notes.all_interventions()
-    numbers = columns.numbers("number").values if noted or done else ()
+    numbers = columns.exchange_numbers() if noted or done else ()
     return Context(
         reader.knowledge.topic_name,
         groups,

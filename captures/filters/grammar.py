@@ -6,7 +6,7 @@
     or         = and { ("or" | "||" | "|") and }
     and        = not { ["and" | "&&" | "&"] not }          # left out only before a short form or a selector
     not        = ("not" | "!") not | "(" or ")" | term
-    term       = short form [value] | "@" selector | field [test]
+    term       = short form [value] | "@" selector | field [test] | text alone, in quotes or not
     test       = ("==" | "!=" | "<" | "<=" | ">" | ">=") value
                | ("~" | "matches" | "!~" | "contains") value
                | "in" "{" value { [","] value } "}"        # or ( ) ; low..high is a range of numbers
@@ -22,15 +22,20 @@ Nodes compare without regard to positions.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TypeAlias
 
 from captures.filters import lexer
+from captures.filters.context import MEANINGS
 from captures.filters.errors import FilterError, did_you_mean
 from captures.filters.lexer import Scanner, Token, quoted
 
 MAX_LENGTH = 100_000
 """Characters of a filter."""
+_NEARLY = 0.88
+"""How like the name of a field a word is that was meant to be one, as :mod:`difflib` tells."""
 MAX_DEPTH = 60
 """Parentheses and negations inside each other; Python's own parser allows about 90."""
 
@@ -156,19 +161,21 @@ class Or:
 Node: TypeAlias = "Compare | OneOf | Bare | Exists | Selector | Everything | Not | And | Or"
 
 
-def parse(text: str) -> Node:
+def parse(text: str, *, plain: bool = True) -> Node:
     """Return the syntax tree of a filter; an empty one holds for everything.
 
+    :param plain: whether a text alone is a filter, too; if not, it is an unknown field
     :raises FilterError: at the character where it stops making sense
     """
     if len(text) > MAX_LENGTH:
         raise FilterError(f"a filter has at most {MAX_LENGTH} characters", text, MAX_LENGTH)
-    return _Parser(text).filter()
+    return _Parser(text, plain).filter()
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, plain: bool) -> None:
         self.text = text
+        self._takes_plain = plain
         self.scan = Scanner(text)
         self._depth = 0
 
@@ -245,6 +252,9 @@ class _Parser:
         selector = self.scan.take(lexer.SELECTOR, "selector")
         if selector:
             return self._selector(selector)
+        plain = self._plain()
+        if plain is not None:
+            return plain
         name = self.scan.take(lexer.NAME, "name")
         if name is None:
             raise self._no_term()
@@ -266,12 +276,29 @@ class _Parser:
                 "something is missing at the end", position, 0, "a field or ~x", expected="term"
             )
         rest = self.text[position : position + length]
-        if rest[0] in lexer.QUOTES:
-            hint = "say where to look for it: topic ~ ..., ~c ..., value contains ..."
-            return self._error("a text alone is no condition", position, 1, hint)
         if rest.startswith("~"):
             return self._error(f"no short form {rest}", position, length, "~e, ~t orders, ~c client, ...")
         return self._error("a field is expected here", position, length)
+
+    def _plain(self) -> Node | None:
+        """Take a text that stands alone, if one does: in quotes, or with characters that no field has."""
+        if not self._takes_plain:
+            return None
+        position = self.scan.skip()
+        name = self.scan.peek(lexer.NAME)
+        if not self.text.startswith(tuple(lexer.QUOTES), position):
+            written = self.scan.peek(lexer.PLAIN)
+            if written is None or (
+                name is not None and self.text[name.end() : name.end() + 1] not in tuple(":/+*")
+            ):
+                return None
+        return self._plain_of(self._value("", regex=True))
+
+    @staticmethod
+    def _plain_of(value: Value) -> Node:
+        from captures.filters import shortforms  # it makes nodes of this module
+
+        return shortforms.plain(value)
 
     def _short(self, token: Token) -> Node:
         from captures.filters import shortforms  # it makes nodes of this module
@@ -287,7 +314,7 @@ class _Parser:
         return form.expand(token.position, value)
 
     def _value_is_absent(self) -> bool:
-        """Tell whether no value follows a short form that can do without one."""
+        """Return whether no value follows a short form that can do without one."""
         scan = self.scan
         if scan.ended() or scan.peek(re.compile(r"[)~@!]")):
             return True
@@ -304,6 +331,8 @@ class _Parser:
             raise self._error(
                 f"there is no operator {mistake[0]}", mistake.start(), len(mistake[0]), _MISTAKES[mistake[0]]
             )
+        if self.scan.peek(lexer.SHORT) and not self._is_field(name):
+            return self._plain_of(Value(name.text, False, name.position, name.length))
         sign = self.scan.take(lexer.OPERATOR, "operator")
         if sign:
             return self._compare(name, sign, sign.text)
@@ -321,7 +350,32 @@ class _Parser:
             token = self.scan.take(lexer.WORD, "word")
             assert token is not None
             return self._compare(name, token, _WORDS[written])
-        return Bare(name)
+        return (
+            Bare(name)
+            if self._is_field(name)
+            else self._plain_of(Value(name.text, False, name.position, name.length))
+        )
+
+    def _is_field(self, name: Name) -> bool:
+        """Return whether a name alone is a field, or was meant to be one, rather than a text to look for.
+
+        :raises FilterError: if it nearly is one
+        """
+        from captures.filters.fields import BY_NAME  # their predicates are of this module
+
+        if name.text in BY_NAME or name.text.partition(".")[0].partition("[")[0] in {
+            *BY_NAME,
+            "request",
+            "response",
+        }:
+            return True
+        meant = get_close_matches(name.text.lower(), BY_NAME, 1, _NEARLY)
+        if not meant and self._takes_plain:
+            return False
+        hint = f"did you mean {meant[0]}?" if meant else ""
+        if self._takes_plain:
+            hint += f' In quotes it is a text: "{name.text}"'
+        raise self._error(f"there is no field {name.text}", name.position, name.length, hint)
 
     def _negated(self, name: Name) -> Node:
         self.scan.take(lexer.WORD, "word")
@@ -425,3 +479,49 @@ def _written(value: Value) -> str:
 def _regex(text: str) -> str:
     # a backslash before a quote means the quote itself, in the string as in the expression
     return '"' + re.sub(r'(\\.)|"', lambda found: found[1] or '\\"', text, flags=re.DOTALL) + '"'
+
+
+def with_saved(text: str, saved: Mapping[str, str]) -> str:
+    """Return a filter with saved filters instead of their names, ``@name``; they may name others.
+
+    A text that is not a filter comes back as it is.
+
+    :param saved: texts by name; what the language means by ``@marked`` and the like cannot be among them
+    :raises FilterError: if a filter is a part of itself, or all of it is too long
+    """
+    usable = {name for name in saved if name not in MEANINGS and not name[:1].isdigit()}
+    made: dict[str, str] = {}
+
+    def made_of(text: str, inside: tuple[str, ...]) -> str:
+        try:
+            found = [
+                each for each in leaves(parse(text)) if isinstance(each, Selector) and each.text in usable
+            ]
+        except FilterError:
+            return text
+        for each in reversed(found):
+            begin, end = each.position, each.position + len(each.text) + 1
+            if each.text in inside:
+                raise FilterError(f"@{each.text} is a part of itself", text, begin, end - begin)
+            if each.text not in made:
+                made[each.text] = made_of(saved[each.text], (*inside, each.text))
+            inner = made[each.text]
+            alone = not (text[:begin] + text[end:]).strip()
+            text = f"{text[:begin]}{inner if alone else f'({inner})'}{text[end:]}"
+            if len(text) > MAX_LENGTH:
+                raise FilterError(f"a filter has at most {MAX_LENGTH} characters", text, MAX_LENGTH)
+        return text
+
+    return made_of(text, ())
+
+
+def leaves(node: Node) -> Iterator[Node]:
+    """Yield the conditions of a filter, in the order in which they are written."""
+    match node:
+        case Not(item):
+            yield from leaves(item)
+        case And(items) | Or(items):
+            for item in items:
+                yield from leaves(item)
+        case _:
+            yield node

@@ -14,40 +14,42 @@ one client ID for a consumer and for a producer that has nothing to do with the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from captures.arrays import Int32s, Int64s
 from captures.exchanges import Exchange, ExchangeReader
 from captures.exchanges.projected import ProjectedExchanges
+from captures.filters import table_columns
+from captures.filters.table_columns import TableColumns
 from captures.filters.values import split_endpoint
 from captures.meaning import Names, groups_in, topics_in
-from dissectors import embedded
+from captures.meaning.assignments import given, subtopologies, synced, tasks_of
+from captures.meaning.places import TopicPartition
+from dissectors.api_keys import GROUP_HEARTBEATS, MEMBER_APIS, ApiKey
 
-if TYPE_CHECKING:
-    from captures.filters.table_columns import Columns
-
-PRODUCE, FETCH, SYNC_GROUP = 0, 1, 14
-MEMBERSHIP = frozenset({8, 9, 11, 12, 13, 14, 28, 68, 76, 78, 79, 88})
-"""APIs by which a member itself speaks: commits, joins, heartbeats, share fetches. Administration is not among them."""
-_HEARTBEATS = frozenset({68, 76})
-INFERRED = frozenset({PRODUCE, FETCH})
+_LEAVES = -1
+"""Member epoch of the heartbeat by which a member leaves; a static one that will come back says -2 (KIP-848)."""
+INFERRED = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 """APIs whose group is inferred."""
 INFERRING = "inferring its group"
 """What is being done, for faults."""
-_NEEDS = frozenset({"groups", "topics", "response.assignment"})
+_NEEDS = frozenset(
+    {"groups", "topics", "response.assignment", "response.active_tasks", "request.topology.subtopologies"}
+)
+MOST_MEMBERS = 64
+"""Members that are remembered of a client in a group: one that crashes again and again is a new one each time."""
 
 _Client = tuple[str | None, str]
 """Client ID and host."""
-_Place = tuple[str, int]
 
 
 class Candidates(NamedTuple):
     """Groups to which rows may belong: those of a row are ``values[codes[row]]``."""
 
-    codes: NDArray[np.int32]
+    codes: Int32s
     values: list[set[str]]
 
 
@@ -58,8 +60,10 @@ class GroupInference:
         self._names = names
         self._by_connection: dict[int, set[str]] = {}
         self._by_client: dict[_Client, set[str]] = {}
-        self._assigned: dict[tuple[_Client, str], set[_Place]] = {}
+        self._assigned: dict[tuple[_Client, str], set[TopicPartition]] = {}
         self._told_apart: dict[int, str | None] = {}
+        self._members: dict[tuple[_Client, str], dict[str, frozenset[TopicPartition] | None]] = {}
+        self._topologies: dict[str, dict[str, list[str]]] = {}
 
     @classmethod
     def learn(cls, reader: ExchangeReader) -> GroupInference:
@@ -74,12 +78,12 @@ class GroupInference:
         keys = reader.capture.table.column("api_key")[reader.rows]
         projected = ProjectedExchanges(reader, _NEEDS)
         observe = reader.capture.faults.guarded(self.observe, INFERRING)
-        for _, exchange in projected.read(np.flatnonzero(np.isin(keys, list(MEMBERSHIP)))):
+        for _, exchange in projected.read(np.flatnonzero(np.isin(keys, list(MEMBER_APIS)))):
             observe(exchange)
             yield
         if self.contested:
             # only where clients share a client ID do the partitions of a Fetch matter
-            for _, exchange in projected.read(np.flatnonzero(keys == FETCH)):
+            for _, exchange in projected.read(np.flatnonzero(keys == ApiKey.FETCH)):
                 observe(exchange)
                 yield
 
@@ -90,17 +94,18 @@ class GroupInference:
 
     def observe(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
-        if exchange.api_key == FETCH:
+        if exchange.api_key == ApiKey.FETCH:
             self._observe_fetch(exchange)
-        if exchange.api_key not in MEMBERSHIP:
+        if exchange.api_key not in MEMBER_APIS:
             return
         client = _client(exchange)
         for group in named_groups(exchange):
             self._by_connection.setdefault(exchange.connection, set()).add(group)
             self._by_client.setdefault(client, set()).add(group)
-            assigned = self._assignment(exchange)
+            assigned = self._assignment(exchange, group)
             if assigned:
                 self._assigned.setdefault((client, group), set()).update(assigned)
+            self._know_member(exchange, ((client[0] or None, client[1]), group), assigned)
 
     def group_of(self, exchange: Exchange) -> tuple[str | None, bool]:
         """Return the group of an exchange, None where it has none or is ambiguous, and whether it is inferred."""
@@ -111,6 +116,32 @@ class GroupInference:
             return None, False
         group = self._infer(exchange)
         return group, group is not None
+
+    def member_of(self, group: str, client_id: str | None, host: str, place: TopicPartition) -> str:
+        """Return the member ID of the client that fetches a partition for a group; empty if it is not known.
+
+        Where a client has been several members, it is the latest to whom the partition was assigned.
+        """
+        known = self._members.get(((client_id, host), group), {})
+        if len(known) == 1:
+            return next(iter(known))
+        return next((each for each in reversed(known) if place in (known[each] or ())), "")
+
+    def _know_member(
+        self, exchange: Exchange, of: tuple[_Client, str], assigned: frozenset[TopicPartition] | None
+    ) -> None:
+        request = (exchange.request.value if exchange.request else None) or {}
+        response = (exchange.response.value if exchange.response else None) or {}
+        member = response.get("member_id") or request.get("member_id")
+        if not isinstance(member, str) or not member:
+            return
+        known = self._members.setdefault(of, {})
+        before = known.pop(member, None)
+        if exchange.api_key == ApiKey.LEAVE_GROUP or request.get("member_epoch") == _LEAVES:
+            return
+        known[member] = before if assigned is None else assigned  # the latest comes last
+        if len(known) > MOST_MEMBERS:
+            del known[next(iter(known))]
 
     def _infer(self, exchange: Exchange) -> str | None:
         candidates = self._candidates(exchange)
@@ -125,10 +156,10 @@ class GroupInference:
         on_connection = self._by_connection.get(exchange.connection)
         return on_connection or self._by_client.get(_client(exchange)) or set()
 
-    def candidates_of(self, columns: Columns, rows: NDArray[np.int64]) -> Candidates:
+    def candidates_of(self, columns: TableColumns, rows: Int64s) -> Candidates:
         """Return the groups to which some rows of a table may belong, as far as connection and client tell."""
-        connections, hosts, _ = columns.texts("client.host")
-        clients, client_ids, _ = columns.texts("client_id")
+        connections, hosts, _ = columns.texts(table_columns.host(table_columns.client))
+        clients, client_ids, _ = columns.texts(table_columns.client_id)
         connections, clients = connections[rows], clients[rows]
         values: list[set[str]] = [set()]
         of_connection = np.zeros(len(hosts), np.int32)
@@ -141,7 +172,7 @@ class GroupInference:
         for (client_id, host), groups in self._by_client.items():
             of_client[client_numbers[client_id], host_numbers[host]] = len(values)
             values.append(groups)
-        # what nobody named has number 0, and no groups
+        # an unnamed one has number 0, and no groups
         client_of = np.array([client_numbers.get(each, 0) for each in client_ids], np.int32)
         host_of = np.array([host_numbers.get(each, 0) for each in hosts], np.int32)
         codes = of_connection[connections]
@@ -150,7 +181,7 @@ class GroupInference:
         return Candidates(codes, values)
 
     def _by_assignment(self, exchange: Exchange, candidates: Iterable[str]) -> str | None:
-        if exchange.api_key != FETCH:
+        if exchange.api_key != ApiKey.FETCH:
             return None
         wanted = {(topic, index) for topic, indexes in self._fetched(exchange).items() for index in indexes}
         if not wanted:
@@ -166,7 +197,7 @@ class GroupInference:
         body = dict(request.value or {})
         # partitions to forget are fetched no more
         body.pop("forgotten_topics_data", None)
-        return topics_in(FETCH, request.version, body, self._names)
+        return topics_in(ApiKey.FETCH, request.version, body, self._names)
 
     def _observe_fetch(self, exchange: Exchange) -> None:
         """Note what the partitions of a Fetch say about its connection; later ones may name none (KIP-227)."""
@@ -177,30 +208,23 @@ class GroupInference:
         if known != group:
             self._told_apart[exchange.connection] = None
 
-    # ------------------------------------------------------------ assignments
-    def _assignment(self, exchange: Exchange) -> set[_Place]:
-        value = exchange.response.value if exchange.response else None
-        if not value:
-            return set()
-        if exchange.api_key == SYNC_GROUP:
-            return self._places(_consumer_assignment(exchange, value).get("assigned_partitions"))
-        if exchange.api_key in _HEARTBEATS:
-            assignment = value.get("assignment")
-            return self._places(assignment.get("topic_partitions") if isinstance(assignment, dict) else None)
-        return set()
-
-    def _places(self, topics: Any) -> set[_Place]:
-        found: set[_Place] = set()
-        for topic in topics if isinstance(topics, list | tuple) else ():
-            if not isinstance(topic, Mapping):
-                continue
-            name = topic.get("topic")
-            topic_id = topic.get("topic_id")
-            if name is None and isinstance(topic_id, str):
-                name = self._names(topic_id) or topic_id
-            if isinstance(name, str):
-                found.update((name, index) for index in topic.get("partitions") or ())
-        return found
+    def _assignment(self, exchange: Exchange, group: str) -> frozenset[TopicPartition] | None:
+        """Return the partitions that a member is given; None if nothing tells them."""
+        request = exchange.request.value if exchange.request else None
+        response = exchange.response.value if exchange.response else None
+        if exchange.api_key == ApiKey.STREAMS_GROUP_HEARTBEAT and request:
+            self._topologies.setdefault(group, {}).update(subtopologies(request))
+        if not response:
+            return None
+        if exchange.api_key == ApiKey.SYNC_GROUP:
+            return synced(response.get("assignment"))
+        if exchange.api_key == ApiKey.STREAMS_GROUP_HEARTBEAT:
+            read = self._topologies.get(group, {})
+            tasks = tasks_of(response, "active_tasks")
+            return tasks and frozenset(
+                TopicPartition(topic, at) for part, at in tasks for topic in read.get(part, ())
+            )
+        return given(response, self._names) if exchange.api_key in GROUP_HEARTBEATS else None
 
 
 def _numbered(texts: Iterable[str | None]) -> dict[str | None, int]:
@@ -208,22 +232,14 @@ def _numbered(texts: Iterable[str | None]) -> dict[str | None, int]:
     return {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}
 
 
-def _consumer_assignment(exchange: Exchange, response: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = exchange.annotations.decoded.get("response.assignment")
-    data = response.get("assignment")
-    if found is None and isinstance(data, bytes):
-        found = embedded.decode("group_assignment", data, embedded.Hints(protocol_type="consumer")).value
-    return found if isinstance(found, Mapping) else {}
-
-
 def _client(exchange: Exchange) -> _Client:
     return exchange.client_id, split_endpoint(exchange.client)[0]
 
 
 def _is_replica(exchange: Exchange) -> bool:
-    """Tell whether a broker fetches: its replica ID is not negative."""
+    """Return whether a broker fetches: its replica ID is not negative."""
     value = exchange.request.value if exchange.request else None
-    if exchange.api_key != FETCH or not value:
+    if exchange.api_key != ApiKey.FETCH or not value:
         return False
     state = value.get("replica_state") or value
     replica = state.get("replica_id")

@@ -25,6 +25,8 @@ OR = re.compile(r"\|\|?|or(?![\w.\[-])", re.IGNORECASE)
 NOT = re.compile(r"!(?!=)|not(?![\w.\[-])", re.IGNORECASE)
 # what may follow a condition without "and" between them
 JOINED = re.compile(r"!?\s*~[A-Za-z]+(?![\w.])|@")
+# a text alone: not a number, which could be anything; a dot or a bracket behind a name belongs to a field
+PLAIN = re.compile(r"(?![0-9]+(?![\w.:/+*-]))\w[\w.:/+*-]*(?=$|[\s()&|])")
 QUOTES = "\"'"
 
 

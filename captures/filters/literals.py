@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from captures.filters import predicates, values
 from captures.filters.errors import did_you_mean
-from captures.filters.fields import NAMED_VALUES, Field, Kind
+from captures.filters.fields import Field, Kind
 from captures.filters.grammar import CONTAINS, EQUAL, MATCHES, Value
 from captures.filters.paths import Path, domain_of, is_records
 from captures.filters.predicates import Predicate
@@ -18,16 +18,16 @@ from captures.filters.regex import BytesRegex, RegexError, TextRegex
 from dissectors import schema
 from dissectors.apis import NAMES, api_name, keys_by_name
 from dissectors.domains import Domain
-from dissectors.error_codes import ERRORS, error_name
+from dissectors.error_codes import ErrorCode, error_name
+from dissectors.units import MS
 
-ERROR_CODES = {error.name: error.code for error in ERRORS}
+ERROR_CODES = {error.name: int(error) for error in ErrorCode}
 
 _ORDERED = frozenset({Kind.NUMBER, Kind.DURATION, Kind.SIZE, Kind.TIME})
 _SEARCHABLE = frozenset({Kind.TEXT, Kind.API, Kind.ERROR, Kind.ADDRESS, Kind.HOST, Kind.BYTES})
 _NO_API = ("SaslToken", "unknown")
 _HEXADECIMAL = re.compile(r"0[xX]((?:[0-9a-fA-F]{2})+)")
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
-_MS = 1_000_000
 
 _INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint16", "uint32"})
 _NUMERIC = (int, float)
@@ -48,12 +48,12 @@ class BadValueError(ValueError):
 
 
 def is_api(text: str) -> bool:
-    """Tell whether a text is the name of an API."""
+    """Return whether a text is the name of an API."""
     return text.lower() in keys_by_name()
 
 
 def has_ranges(field: Field | Path) -> bool:
-    """Tell whether the field's values have an order, so that ``1..5`` is a range."""
+    """Return whether the field's values have an order, so that ``1..5`` is a range."""
     if isinstance(field, Field):
         return field.kind in _ORDERED
     return _PathTypes(field).numbers
@@ -254,13 +254,13 @@ class _PathTypes:
         found = values.number(text)
         if found is None and self.milliseconds:
             duration = values.duration(text)
-            found = None if duration is None else duration / _MS
+            found = None if duration is None else duration / MS
         if found is None:
             found = values.size(text)
         if found is None and self.timestamps:
             moment = values.moment(text)
             if moment is not None and moment.since == "epoch":
-                found = Fraction(moment.at, _MS)
+                found = Fraction(moment.at, MS)
         return found
 
 
@@ -355,5 +355,4 @@ def named_values(field: Field) -> dict[str, str]:
     """Return the names that a field's values may have, with what they mean; for completion."""
     if field.kind is Kind.BOOL:
         return {"true": "", "false": ""}
-    make = NAMED_VALUES.get(field.name)
-    return dict(make()) if make else {}
+    return dict(field.choices())

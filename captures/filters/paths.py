@@ -8,18 +8,20 @@ that holds an embedded protocol come its fields, which are not declared here and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, cast
+from typing import cast
 
 from captures.filters.errors import did_you_mean
 from dissectors import schema
-from dissectors.apis import NAMES, Api, api
+from dissectors.api_keys import ApiKey
+from dissectors.apis import NAMES, api
 from dissectors.domains import TIMESTAMP_MS, Domain
+from dissectors.entities import PARTITION_FIELDS
 from dissectors.schema import Field, Message, Struct
+from dissectors.sides import SIDES, Side
 
-Side = Literal["request", "response"]
 Step = tuple[str, int | None]
 """Name of a field, and which element of its array is meant; None means any."""
 
@@ -38,7 +40,7 @@ BATCH = Struct(
     "base_offset" / schema.Int64 * "offset of the first record",
     "last_offset" / schema.Int64 * "offset of the last record",
     "magic" / schema.Int8 * "message format: 0, 1 or 2",
-    "codec" / schema.String * "none, gzip, snappy, lz4 or zstd",
+    "codec" / schema.String * "name of its compression codec",
     "crc_valid" / schema.Bool * "whether the checksum fits",
     "timestamp_type" / schema.String * "create or log_append",
     "base_timestamp" / schema.Int64.of(TIMESTAMP_MS) * "ms since 1970",
@@ -96,7 +98,7 @@ class UnknownStepError(LookupError):
 
 
 def is_path(name: str) -> bool:
-    """Tell whether a field name is a path into a body."""
+    """Return whether a field name is a path into a body."""
     return name.startswith(("request.", "response."))
 
 
@@ -170,7 +172,7 @@ def inner(field: Field) -> Struct | None:
 
 
 def is_records(field: Field) -> bool:
-    """Tell whether a field holds record batches."""
+    """Return whether a field holds record batches."""
     return field.type.kind == "records" or field.type.content == "unaligned_records"
 
 
@@ -211,11 +213,11 @@ def children(prefix: str, keys: Iterable[int] | None = None) -> dict[str, Field]
 
     :param keys: the APIs that come into question, all if None
     """
-    side_text, _, rest = prefix.partition(".")
-    if side_text not in ("request", "response"):
+    side, _, rest = prefix.partition(".")
+    if side not in SIDES:
         return {}
     wanted = range(len(NAMES)) if keys is None else keys
-    reached = {key: list(_roots(key, cast(Side, side_text))) for key in wanted}
+    reached = {key: list(_roots(key, side)) for key in wanted}
     for part in filter(None, rest.split(".")):
         found = _STEP.fullmatch(part)
         if found is None:
@@ -242,30 +244,22 @@ def _every_field(struct: Struct) -> Iterator[Field]:
             yield from _every_field(deeper)
 
 
-def _field_names(known: Api) -> set[str]:
-    names: set[str] = set()
-    for side in ("request", "response"):
-        for root in _roots(known.key, side):
-            for field in _every_field(root):
-                names.add(field.name)
-                if is_records(field):
-                    names.add("<records>")
-    return names
-
-
-FIND_COORDINATOR = 10
-
-_MENTIONS: dict[str, tuple[str, ...]] = {
-    "topic": ("topic", "resource_name", "partition"),
-    "group": ("group",),
-    "member": ("member",),
-    "transaction": ("transactional_id",),
-    "producer": ("producer_id", "<records>"),
-    "records": ("<records>",),
-    "throttle": ("throttle_time_ms",),
-    "acks": ("acks",),
+_MENTIONS: dict[str, Callable[[Field], bool]] = {
+    "topic": lambda field: (
+        field.type.entity == "topicName"
+        or field.type.content == "topic_id"
+        or field.name.startswith("resource_name")
+        or field.name in PARTITION_FIELDS
+    ),
+    "group": lambda field: field.type.entity == "groupId",
+    "member": lambda field: field.name == "member_id",
+    "transaction": lambda field: field.type.entity == "transactionalId",
+    "producer": lambda field: field.type.entity == "producerId" or is_records(field),
+    "records": is_records,
+    "throttle": lambda field: field.name == "throttle_time_ms",
+    "acks": lambda field: field.name == "acks",
 }
-"""Parts of field names, one of which every API has that may mention a thing of the kind."""
+"""Tells of a field whether it may mention a thing of the kind."""
 
 
 @cache
@@ -274,15 +268,16 @@ def apis_with(kind: str) -> frozenset[int]:
 
     They may be too many, never too few: all others need not be decoded to know that they do not.
     """
-    found = set()
-    for key in range(len(NAMES)):
-        known = api(key)
-        if known is not None and any(
-            part in name for name in _field_names(known) for part in _MENTIONS[kind]
-        ):
-            found.add(key)
+    mentions = _MENTIONS[kind]
+    found = {
+        key
+        for key in range(len(NAMES))
+        if any(
+            mentions(field) for side in SIDES for root in _roots(key, side) for field in _every_field(root)
+        )
+    }
     if kind in ("group", "transaction"):
-        found.add(FIND_COORDINATOR)
+        found.add(ApiKey.FIND_COORDINATOR)
     if kind == "group":
         found |= {0, 1}  # inferred
     return frozenset(found)

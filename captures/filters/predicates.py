@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from captures.arrays import Bools
 from captures.filters.grammar import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL
 from captures.filters.regex import BytesRegex, TextRegex
 from captures.filters.values import Moment
@@ -24,7 +25,7 @@ from captures.filters.values import Moment
 Interval = tuple[int | None, int | None]
 """Lowest and highest value that fits, both included; None is unbounded."""
 
-Mask = NDArray[np.bool_]
+Mask = Bools
 
 
 @dataclass(frozen=True)

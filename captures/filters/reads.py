@@ -7,7 +7,7 @@ be annotated (records as lists of batches) or not (records as bytes), complete o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from captures.exchanges import Exchange
 from captures.filters.context import Context
@@ -20,10 +20,9 @@ from dissectors.budget import Budget, LimitReached, of_message
 from dissectors.frames import Body
 from dissectors.record_values import Notes, RecordValues
 from dissectors.records import Record, record_set
+from dissectors.sides import SIDES, Side
+from dissectors.units import MS
 
-Side = Literal["request", "response"]
-_SIDES: tuple[Side, Side] = ("request", "response")
-_MS = 1_000_000
 _READER = RecordValues()
 _OF_RECORDS = frozenset({"batch_bytes", "batch_ratio", "batch_records", "message_bytes", "message_records"})
 
@@ -32,7 +31,7 @@ def _bodies(exchange: Exchange) -> Iterator[tuple[int, int, Mapping[str, Any], S
     key = exchange.api_key
     if key is None:
         return
-    for side in _SIDES:
+    for side in SIDES:
         body: Body | None = getattr(exchange, side)
         if body is not None and body.version is not None and body.value:
             yield key, body.version, body.value, side
@@ -124,7 +123,7 @@ def throttle(exchange: Exchange, context: Context) -> int | None:
     """Throttle time of the response in ns."""
     value = exchange.response.value if exchange.response else None
     found = (value or {}).get("throttle_time_ms")
-    return found * _MS if isinstance(found, int) else None
+    return found * MS if isinstance(found, int) else None
 
 
 def acks(exchange: Exchange, context: Context) -> int | None:
@@ -135,7 +134,7 @@ def acks(exchange: Exchange, context: Context) -> int | None:
 
 
 def ends(endpoint: str, names: Sequence[str]) -> Iterator[str]:
-    """Yield an endpoint, and the same with each of its names in the place of the host."""
+    """Yield an endpoint, and the same with each of its names instead of the host."""
     yield endpoint
     for name in names:
         yield with_port(name, endpoint)
@@ -232,7 +231,7 @@ def _added_up(exchange: Exchange, context: Context, one: Callable[[dict[str, Any
 
 
 def _announced(batch: dict[str, Any]) -> int:
-    # a compressed message of magic 0 or 1 does not tell, unless it was decompressed
+    # a compressed message of magic 0 or 1 does not say, unless it was decompressed
     untold = batch["control"] or (batch["magic"] < 2 and batch["codec"] != "none")
     return 0 if untold else int(batch["count"])
 

@@ -1,8 +1,8 @@
 """Regular expressions that users write, on an engine whose time is linear in what it looks at: Google's RE2.
 
 Python's ``re`` backtracks: ``^(a+)+$`` takes twice as long for each letter more of a text that does not fit, and the
-texts come from whoever may connect. Every pattern of a user that meets foreign text is compiled here, and nowhere else;
-``re`` is for patterns of our own.
+texts come from any client that can connect. Every pattern of a user that meets untrusted text is compiled here, and
+nowhere else; ``re`` is for patterns of our own.
 
 RE2 has no lookaround, backreferences, atomic groups or possessive quantifiers, which are what cannot be had in linear
 time. ``\\d``, ``\\w``, ``\\s`` and ``\\b`` mean ASCII (https://github.com/google/re2/wiki/Syntax).
@@ -47,7 +47,7 @@ _LINEAR = "kproxy matches in linear time"
 
 
 class RegexError(ValueError):
-    """A text that is no regular expression, or asks for what cannot be had in linear time.
+    """A text that is not a regular expression, or asks for what cannot be had in linear time.
 
     :ivar position: 0-based index of the character that it is about
     """
@@ -78,7 +78,7 @@ class TextRegex:
         self._search = _compiled(pattern, any_case=any_case, single_bytes=False)
 
     def found(self, text: str) -> bool:
-        """Tell whether it is found anywhere."""
+        """Return whether it is found anywhere."""
         data = text.encode("utf-8", "surrogatepass")
         return self._search(data, 0, len(data))[0] != _NOWHERE
 
@@ -107,7 +107,7 @@ class BytesRegex:
         self._search = _compiled(pattern, any_case=any_case, single_bytes=pattern.isascii())
 
     def found(self, data: bytes) -> bool:
-        """Tell whether it is found anywhere."""
+        """Return whether it is found anywhere."""
         return self._search(data, 0, len(data))[0] != _NOWHERE
 
     def span(self, data: bytes, at: int = 0) -> Span | None:

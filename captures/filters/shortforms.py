@@ -24,6 +24,7 @@ from captures.filters.grammar import (
     Value,
 )
 from dissectors.apis import keys_by_name
+from dissectors.error_codes import BY_NAME
 
 SLOW = "100ms"
 """What ``~s`` alone takes for slow."""
@@ -38,6 +39,7 @@ class Form:
     :ivar doc: one line for people
     :ivar make: position of the form and value -> tree
     :ivar optional: whether the value may be left out
+    :ivar completes: the field whose values complete it
     """
 
     sign: str
@@ -45,6 +47,7 @@ class Form:
     doc: str
     make: Callable[[int, Value | None], Node]
     optional: bool = False
+    completes: str = ""
 
     def expand(self, position: int, value: Value | None) -> Node:
         """Return what the form stands for."""
@@ -74,13 +77,27 @@ def _api(position: int, value: Value | None) -> Node:
 FORMS = {
     form.sign: form
     for form in (
-        Form("a", "API", "the API: its name, or a regex that is found in it", _api),
-        Form("t", "regex", "a topic in request or response", _test(MATCHES, "topic")),
+        Form("a", "API", "the API: its name, or a regex that is found in it", _api, completes="api"),
+        Form("t", "regex", "a topic in request or response", _test(MATCHES, "topic"), completes="topic"),
         Form("p", "number", "a partition in request or response", _test(EQUAL, "partition")),
-        Form("g", "regex", "the consumer, share or streams group", _test(MATCHES, "group")),
-        Form("c", "regex", "the client: its ID or its address", _test(MATCHES, "client_id", "client")),
-        Form("b", "regex", "the broker's address", _test(MATCHES, "broker")),
-        Form("x", "regex", "the transactional ID", _test(MATCHES, "transactional_id")),
+        Form(
+            "g", "regex", "the consumer, share or streams group", _test(MATCHES, "group"), completes="group"
+        ),
+        Form(
+            "c",
+            "regex",
+            "the client: its ID or its address",
+            _test(MATCHES, "client_id", "client"),
+            completes="client_id",
+        ),
+        Form("b", "regex", "the broker's address", _test(MATCHES, "broker"), completes="broker"),
+        Form(
+            "x",
+            "regex",
+            "the transactional ID",
+            _test(MATCHES, "transactional_id"),
+            completes="transactional_id",
+        ),
         Form("k", "regex", "the key of a record", _test(MATCHES, "key")),
         Form("v", "regex", "the value of a record", _test(MATCHES, "value")),
         Form(
@@ -103,6 +120,19 @@ FORMS = {
     )
 }
 """Short forms by their letters."""
+
+
+PLAIN_FIELDS = ("api", "client", "broker", "topic", "group")
+"""Where a text that stands alone is looked for."""
+
+
+def plain(value: Value) -> Node:
+    """Return what a text alone stands for: an API or an error of that name, or else a regex of what it may name."""
+    if not value.quoted and value.text.lower() in keys_by_name():
+        return _test(EQUAL, "api")(value.position, value)
+    if not value.quoted and value.text.upper() in BY_NAME:
+        return _test(EQUAL, "error.any")(value.position, value)
+    return _test(MATCHES, *PLAIN_FIELDS)(value.position, value)
 
 
 def signs() -> list[str]:

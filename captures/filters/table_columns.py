@@ -5,15 +5,16 @@ Texts are asked once for each distinct value, and the answers are gathered by ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from captures.arrays import Int64s
 from captures.exchanges import Capture, ExchangeTable, Flag
 from captures.exchanges.columns import ExchangeColumns
-from captures.exchanges.table import NO_TIME
 from captures.filters.predicates import Mask
 from captures.filters.values import split_endpoint
 from captures.names.names import Names, with_port
@@ -40,136 +41,6 @@ class Numbers(NamedTuple):
     present: Mask | None
 
 
-class Columns(Protocol):
-    """What filters ask of a table, whatever keeps it. All arrays have one element per row."""
-
-    def __len__(self) -> int: ...
-
-    def prepare(self, fields: Iterable[str]) -> None:
-        """Take note of all the fields that will be asked for."""
-
-    def messages(self) -> ExchangeColumns | None:
-        """Return the columns of the messages, None if there are none."""
-
-    @property
-    def start(self) -> int | None:
-        """Time of the first exchange in ns since the epoch."""
-
-    def numbers(self, name: str) -> Numbers:
-        """Return the column of a field of kind number, duration, size or time."""
-
-    def texts(self, name: str) -> Texts:
-        """Return the column of a field of kind text, API, address or host."""
-
-    def flags(self) -> Ints:
-        """Return the column of :class:`captures.exchanges.Flag`."""
-
-    def answered(self) -> Mask:
-        """Return where there is a response."""
-
-    def requested(self) -> Mask:
-        """Return where there is a request."""
-
-
-MESSAGE_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "excess": ("wait",),
-    "wait": ("wait",),
-    "waited": ("wait",),
-    "error": ("error_codes",),
-    "error.any": ("error_codes", "expected_error_codes"),
-    "expected": ("expected_error_codes",),
-    "throttle": ("throttle_time_ms",),
-    "topic": ("topics",),
-    "partition": ("partitions",),
-    "topic_partition": ("partitions", "partition_topics"),
-    "group": ("groups", "replica_id"),
-    "group.inferred": ("groups", "replica_id"),
-    "member": ("members",),
-    "records": ("records",),
-    "batches": ("batches",),
-    "records.size": ("record_bytes",),
-}
-"""Fields that columns of the messages decide (:data:`captures.exchanges.columns.COLUMNS`), and these."""
-
-
-def message_columns(fields: Iterable[str]) -> set[str]:
-    """Return the columns of the messages that some fields need."""
-    return {column for field in fields for column in MESSAGE_COLUMNS.get(field, ())}
-
-
-FLAG_FIELDS: Mapping[str, Flag] = {
-    "unanswered": Flag.UNANSWERED,
-    "no_response": Flag.NO_RESPONSE_EXPECTED,
-    "orphan": Flag.ORPHAN,
-    "sasl": Flag.SASL_TOKEN,
-    "damaged": Flag.REQUEST_DAMAGED | Flag.RESPONSE_DAMAGED,
-    "request.damaged": Flag.REQUEST_DAMAGED,
-    "response.damaged": Flag.RESPONSE_DAMAGED,
-    "conflicting": Flag.CONFLICTING,
-    "resynchronised": Flag.RESYNCHRONISED,
-}
-"""Fields that are flags of the table."""
-
-_View = Callable[[str], Ints]
-"""Name of a column of the table -> the rows of it that are looked at."""
-
-
-def _latency(view: _View) -> tuple[Ints, Mask | None]:
-    # what is not there has no time; sizes would tell the same, but they are two columns more to read
-    end, answer = view("request_last"), view("response_first")
-    return answer - end, (end != NO_TIME) & (answer != NO_TIME)
-
-
-def _time(view: _View) -> tuple[Ints, Mask | None]:
-    return np.where(view("request_size") > 0, view("request_first"), view("response_first")), None
-
-
-def _size(view: _View) -> tuple[Ints, Mask | None]:
-    # two frames of 1 GiB do not fit into 32 bits
-    return view("request_size").astype(np.int64) + view("response_size"), None
-
-
-def _api_code(view: _View) -> tuple[Ints, Mask | None]:
-    keys = view("api_key")
-    if len(keys) and keys.min() >= 0:
-        return keys, None
-    tokens = view("flags") & np.uint16(Flag.SASL_TOKEN) != 0
-    return np.where(tokens, np.int16(-2), keys), None
-
-
-def _known_api(name: str) -> Callable[[_View], tuple[Ints, Mask | None]]:
-    return lambda view: (view(name), view("api_key") >= 0)
-
-
-def _correlation_id(view: _View) -> tuple[Ints, Mask | None]:
-    return view("correlation_id"), view("flags") & np.uint16(Flag.SASL_TOKEN) == 0
-
-
-def _there(name: str) -> Callable[[_View], tuple[Ints, Mask | None]]:
-    return lambda view: (view(name) > 0, None)
-
-
-def _plain(name: str) -> Callable[[_View], tuple[Ints, Mask | None]]:
-    return lambda view: (view(name), None)
-
-
-_RECIPES: Mapping[str, Callable[[_View], tuple[Ints, Mask | None]]] = {
-    "latency": _latency,
-    "time": _time,
-    "size": _size,
-    "api": _api_code,
-    "api.key": _known_api("api_key"),
-    "version": _known_api("version"),
-    "correlation_id": _correlation_id,
-    "request": _there("request_size"),
-    "response": _there("response_size"),
-    "request.size": _plain("request_size"),
-    "response.size": _plain("response_size"),
-    **{name: _plain(name) for name in ("connection", "client_id", "flags")},
-}
-"""Columns that are made of those of the table, row by row."""
-
-
 class TableColumns:
     """The columns of an exchange table; each is made when it is first asked for, and kept.
 
@@ -190,8 +61,8 @@ class TableColumns:
         table: ExchangeTable,
         endpoints: Callable[[int], tuple[str, str]],
         *,
-        rows: slice | NDArray[np.int64] | None = None,
-        numbers: NDArray[np.int64] | None = None,
+        rows: slice | Int64s | None = None,
+        numbers: Int64s | None = None,
         start: int | None = None,
         names: Names | None = None,
         messages: ExchangeColumns | None = None,
@@ -205,14 +76,14 @@ class TableColumns:
         self._numbers = numbers
         self._start = start
         self._read: dict[str, Ints] = {}
-        self._made: dict[str, Numbers] = {}
-        self._texts: dict[str, Texts] = {}
+        self._numbers_made: dict[NumberRecipe, Numbers] = {}
+        self._texts_made: dict[TextRecipe, Texts] = {}
 
     @classmethod
     def of(cls, capture: Capture, messages: ExchangeColumns | None = None) -> TableColumns:
         """Return the columns of a capture.
 
-        :param messages: those of the messages too, of the same capture; theirs are the rows that are looked at
+        :param messages: those of the messages too, of the same capture; theirs are the rows that are inspected
         """
         rows = None if messages is None else messages.rows
         if rows is not None and np.array_equal(rows, np.arange(len(capture.table))):
@@ -226,92 +97,173 @@ class TableColumns:
     def start(self) -> int | None:
         """Time of the first exchange in ns since the epoch."""
         if self._start is None and len(self._table):
-            self._start = int(_time(self._table.column)[0].min())
+            whole = TableColumns(self._table, self._endpoints)
+            self._start = int(whole.numbers(time).values.min())
         return self._start
 
-    def prepare(self, fields: Iterable[str]) -> None:
-        if self._messages is not None:
-            self._messages.prepare(message_columns(fields))
-
+    @property
     def messages(self) -> ExchangeColumns | None:
+        """The columns of the messages, None if there are none."""
         return self._messages
 
-    # ------------------------------------------------------------ numbers
-    def _view(self, name: str) -> Ints:
+    def view(self, name: str) -> Ints:
         """Return some rows of a column of the table, without a copy where they are side by side."""
         found = self._read.get(name)
         if found is None:
             found = self._read[name] = self._table.column(name)[self._rows]
         return found
 
-    def numbers(self, name: str) -> Numbers:
-        found = self._made.get(name)
+    def numbers(self, recipe: NumberRecipe) -> Numbers:
+        """Return a column of numbers."""
+        found = self._numbers_made.get(recipe)
         if found is None:
-            made = (self._numbered(), None) if name == "number" else _RECIPES[name](self._view)
-            found = self._made[name] = Numbers(*made)
+            found = self._numbers_made[recipe] = recipe(self)
         return found
 
-    def flags(self) -> Ints:
-        return self.numbers("flags").values
+    def texts(self, recipe: TextRecipe) -> Texts:
+        """Return a column of texts."""
+        found = self._texts_made.get(recipe)
+        if found is None:
+            found = self._texts_made[recipe] = recipe(self)
+        return found
 
-    def answered(self) -> Mask:
-        return self.numbers("response").values
+    def flags(self, wanted: Flag) -> Mask:
+        """Return where one of some flags is set."""
+        found: Mask = self.view("flags") & np.uint16(wanted) != 0
+        return found
 
-    def requested(self) -> Mask:
-        return self.numbers("request").values
+    def latency(self) -> Numbers:
+        """Return latencies in ns (:meth:`captures.exchanges.table.ExchangeTable.latency`)."""
+        return Numbers(*self._table.latency(self._rows))
 
-    def _numbered(self) -> Ints:
-        if self._numbers is not None:
-            return self._numbers
-        numbers = np.empty(len(self._table), np.int64)
-        numbers[self._table.order()] = np.arange(1, len(self._table) + 1)
-        return np.asarray(numbers[self._rows])
+    def exchange_numbers(self) -> Ints:
+        """Return the numbers that the exchanges have in the capture."""
+        if self._numbers is None:
+            numbers = np.empty(len(self._table), np.int64)
+            numbers[self._table.order()] = np.arange(1, len(self._table) + 1)
+            self._numbers = np.asarray(numbers[self._rows])
+        return self._numbers
 
     # ------------------------------------------------------------ texts
-    def texts(self, name: str) -> Texts:
-        found = self._texts.get(name)
-        if found is None:
-            found = self._texts[name] = self._make_texts(name)
-        return found
+    def client_ids(self) -> Texts:
+        """Return the client IDs."""
+        # -1, no client ID known, is the last element
+        return Texts(self.view("client_id"), [*self._table.client_ids, None])
 
-    def _make_texts(self, name: str) -> Texts:
-        match name:
-            case "api":
-                return self._apis()
-            case "client_id":
-                # -1, no client ID known, is the last element
-                return Texts(self.numbers(name).values, [*self._table.client_ids, None])
-            case "client.host" | "broker.host":
-                codes, whole, _ = self.texts(name.removesuffix(".host"))
-                return Texts(codes, [split_endpoint(text or "")[0] for text in whole], self._named(whole))
-            case _:
-                assert name in ("client", "broker"), name
-                return self._ends(name)
-
-    def _apis(self) -> Texts:
-        codes = self.numbers("api").values
-        # -2 and -1 count from the end
-        values: list[str | None] = [*NAMES, "SaslToken", "unknown"]
-        if codes.max(initial=0) < len(NAMES):
-            return Texts(codes, values)
-        known, codes = np.unique(codes, return_inverse=True)
-        return Texts(codes, [api_name(code) if code >= 0 else values[code] for code in known.tolist()])
-
-    def _ends(self, name: str) -> Texts:
-        connections = self.numbers("connection").values
+    def ends(self, side: int) -> Texts:
+        """Return the addresses of clients (0) or brokers (1), with their names."""
+        connections = self.view("connection")
         # connections are numbered from 0, so their number is the code
         met = np.zeros(int(connections.max(initial=-1)) + 1, np.bool_)
         met[connections] = True
         values: list[str | None] = [None] * len(met)
-        side = 0 if name == "client" else 1
         for connection in np.flatnonzero(met).tolist():
             values[connection] = self._endpoints(connection)[side]
         named = {
             code: [with_port(each, values[code] or "") for each in names]
-            for code, names in self._named(values).items()
+            for code, names in self.names_of(values).items()
         }
         return Texts(connections, values, named)
 
-    def _named(self, ends: Sequence[str | None]) -> dict[int, tuple[str, ...]]:
+    def names_of(self, ends: Sequence[str | None]) -> dict[int, tuple[str, ...]]:
         """Return the names of endpoints that have any, by index."""
         return {code: names for code, end in enumerate(ends) if end and (names := self._names.of(end))}
+
+
+NumberRecipe: TypeAlias = Callable[[TableColumns], Numbers]
+"""Makes a column of numbers; it is the column's name too."""
+TextRecipe: TypeAlias = Callable[[TableColumns], Texts]
+"""Makes a column of texts; it is the column's name too."""
+
+
+# ---------------------------------------------------------------- numbers
+@cache
+def plain(name: str) -> NumberRecipe:
+    """Return the recipe of a column that the table has."""
+    return lambda columns: Numbers(columns.view(name), None)
+
+
+@cache
+def of_known_api(name: str) -> NumberRecipe:
+    """Return the recipe of a column that holds something where the API is known."""
+    return lambda columns: Numbers(columns.view(name), columns.view("api_key") >= 0)
+
+
+api_key = of_known_api("api_key")
+
+
+def number(columns: TableColumns) -> Numbers:
+    """Return the numbers that the exchanges have in the capture."""
+    return Numbers(columns.exchange_numbers(), None)
+
+
+def latency(columns: TableColumns) -> Numbers:
+    """Return latencies in ns."""
+    return columns.latency()
+
+
+def time(columns: TableColumns) -> Numbers:
+    """Return when the exchanges began, in ns since the epoch."""
+    begun = np.where(requested(columns), columns.view("request_first"), columns.view("response_first"))
+    return Numbers(begun, None)
+
+
+def size(columns: TableColumns) -> Numbers:
+    """Return the bytes of request and response."""
+    # two frames of 1 GiB do not fit into 32 bits
+    return Numbers(columns.view("request_size").astype(np.int64) + columns.view("response_size"), None)
+
+
+def correlation_id(columns: TableColumns) -> Numbers:
+    """Return correlation IDs; SASL tokens have none."""
+    return Numbers(columns.view("correlation_id"), ~columns.flags(Flag.SASL_TOKEN))
+
+
+def requested(columns: TableColumns) -> Mask:
+    """Return where there is a request."""
+    return np.asarray(columns.view("request_size") > 0)
+
+
+def answered(columns: TableColumns) -> Mask:
+    """Return where there is a response."""
+    return np.asarray(columns.view("response_size") > 0)
+
+
+# ---------------------------------------------------------------- texts
+def api(columns: TableColumns) -> Texts:
+    """Return names of APIs."""
+    codes = columns.view("api_key")
+    if len(codes) and codes.min() < 0:
+        codes = np.where(columns.flags(Flag.SASL_TOKEN), np.int16(-2), codes)
+    # -2 and -1 count from the end
+    values: list[str | None] = [*NAMES, "SaslToken", "unknown"]
+    if codes.max(initial=0) < len(NAMES):
+        return Texts(codes, values)
+    known, codes = np.unique(codes, return_inverse=True)
+    return Texts(codes, [api_name(code) if code >= 0 else values[code] for code in known.tolist()])
+
+
+def client_id(columns: TableColumns) -> Texts:
+    """Return client IDs."""
+    return columns.client_ids()
+
+
+def client(columns: TableColumns) -> Texts:
+    """Return addresses of clients, with their names."""
+    return columns.ends(0)
+
+
+def broker(columns: TableColumns) -> Texts:
+    """Return addresses of brokers, with their names."""
+    return columns.ends(1)
+
+
+@cache
+def host(end: TextRecipe) -> TextRecipe:
+    """Return the recipe of addresses without ports."""
+
+    def hosts(columns: TableColumns) -> Texts:
+        codes, whole, _ = columns.texts(end)
+        return Texts(codes, [split_endpoint(text or "")[0] for text in whole], columns.names_of(whole))
+
+    return hosts

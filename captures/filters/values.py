@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-SECOND = 1_000_000_000
+from dissectors.units import SECOND
 
 DURATIONS = {
     "ns": 1,

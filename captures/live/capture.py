@@ -7,12 +7,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from captures.arrays import Int64s
 from captures.exchanges import Capture
 from captures.live.processes import Finder, ProcessNames, processes_behind
 from captures.live.sniffer import Sniffer
 from captures.names import Names
 from captures.packets import Source
-from captures.packets.table import Int64s, PacketBlock
+from captures.packets.table import PacketBlock
 from captures.packets.tls import KeyLog
 
 REMEMBERED = 300 * 1_000_000_000
@@ -28,7 +29,7 @@ class GrowingCapture(Capture):
     Between two updates what is older than :attr:`remembered`, by the clock of its packets, is forgotten: rows have to
     be looked at before the next update. Where that clock is set back by more than that, everything before is old.
 
-    :ivar remembered: ns; None if whoever reads it calls :meth:`forget`
+    :ivar remembered: ns; None if the reader calls :meth:`forget` itself
     """
 
     remembered: int | None = REMEMBERED

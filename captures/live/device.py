@@ -33,7 +33,7 @@ class Counts:
     """What the kernel counted since the device was opened (pcap_stats(3PCAP)).
 
     :ivar received: packets that passed the capture filter, dropped ones included on Linux
-    :ivar dropped: packets of them lost because nobody took them in time
+    :ivar dropped: packets lost because they were not read in time
     :ivar interface_dropped: packets lost by the interface or its driver
     """
 
@@ -132,7 +132,7 @@ def open_device(settings: Settings) -> Device:
 def interfaces() -> list[NetworkInterface]:
     """Return the interfaces that can be captured on.
 
-    :raises DeviceError: if the system does not tell
+    :raises DeviceError: if the system does not say
     """
     from captures.live import packet_socket, pcap
 

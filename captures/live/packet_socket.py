@@ -211,7 +211,7 @@ def _vlan_tag(auxiliary: bytes) -> bytes:
 def interfaces() -> list[NetworkInterface]:
     """Return the interfaces of the machine, and the one that stands for all of them.
 
-    :raises DeviceError: if the system does not tell
+    :raises DeviceError: if the system does not say
     """
     try:
         names = [name for _, name in socket.if_nameindex()]

@@ -206,7 +206,7 @@ class PcapDevice:
         return written
 
     def flush(self) -> None:
-        # what pcap_dump could not write it does not tell, and a flush afterwards finds nothing left to do
+        # what pcap_dump could not write it does not say, and a flush afterwards finds nothing left to do
         if self._library.pcap_dump_flush(self._dumper) or _libc().ferror(self._file):
             raise _os_error()
 
@@ -238,7 +238,7 @@ class PcapDevice:
 def interfaces() -> list[NetworkInterface]:
     """Return what libpcap can capture on, the likeliest first (pcap_findalldevs(3PCAP)).
 
-    :raises DeviceError: if the system does not tell
+    :raises DeviceError: if the system does not say
     """
     library = libpcap()
     assert library is not None

@@ -32,7 +32,7 @@ class PrivilegeError(Exception):
 class User:
     """Who the process becomes.
 
-    :ivar chosen: whether somebody said so, by ``-Z`` or by calling ``sudo``
+    :ivar chosen: whether the user chose it, with ``-Z`` or by calling ``sudo``
     """
 
     name: str
@@ -46,7 +46,7 @@ def successor(name: str | None) -> User | None:
 
     That is the user named, else who called sudo, else nobody.
 
-    :raises PrivilegeError: if there is no such user, or the process cannot become anybody
+    :raises PrivilegeError: if there is no such user, or the process cannot switch users
     """
     if os.geteuid() != 0:
         if name is not None:
@@ -127,7 +127,7 @@ def give_up_capabilities(besides: int = 0) -> None:
 
 
 def become_observer(user: User) -> None:
-    """Become another user who can see everybody's processes and read every file, and can change none.
+    """Switch to another user who can see all processes and read every file, but change none.
 
     :raises PrivilegeError: if the system refuses
     """
@@ -137,7 +137,7 @@ def become_observer(user: User) -> None:
 
 
 def advice(interface: str, expression: str, command: Sequence[str]) -> str:
-    """Return what somebody without the privilege to capture can do, with lines to copy.
+    """Return what a user without the privilege to capture can do, with lines to copy.
 
     :param command: the command line of this process
     """
@@ -155,7 +155,7 @@ def advice(interface: str, expression: str, command: Sequence[str]) -> str:
             f"  sudo {again}",
             "      (kproxy becomes your own user again once the interface is open)",
             f"  sudo setcap cap_net_raw=ep {python}",
-            "      (from then on, whoever may run this Python may capture)",
+            "      (from then on, every user who may run this Python may capture)",
             f"  sudo {tcpdump}",
             f"  {dumpcap}",
             "      (where members of your group may run dumpcap, often the group wireshark)",

@@ -1,4 +1,4 @@
-"""Finding out about everybody's processes after the privilege to do so was given up.
+"""Finding the processes of all users after the privilege to do so was given up.
 
 Which process holds a connection, Linux tells only to who may look into that process. So the question is put to a child
 process that was started before: it may see processes and read files, change nothing, and never gets a byte of what is

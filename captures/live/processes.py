@@ -59,7 +59,7 @@ class LocalEnds:
         self._addresses = set(_own_addresses()) if self._listening else set()
 
     def process(self, endpoint: str) -> Process | None:
-        """Return the process behind ``host:port``; None if it is not local, or the system does not tell."""
+        """Return the process behind ``host:port``; None if it is not local, or the system does not say."""
         host, port = split(endpoint)
         host = canonical(host)
         pid = self._exact.get((host, port))
@@ -135,7 +135,7 @@ def _connections() -> Iterator[tuple[int, Any]]:
     """TCP connections and listeners of processes that the system tells of, with the number of the process."""
     try:
         everything = [(each.pid, each) for each in psutil.net_connections("tcp")]
-    except psutil.AccessDenied:  # macOS tells all to root only, but of one's own processes to everybody
+    except psutil.AccessDenied:  # macOS shows all processes to root only, and users their own
         everything = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):

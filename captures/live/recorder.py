@@ -26,16 +26,17 @@ from typing import BinaryIO
 import numpy as np
 
 from captures import private
+from captures.arrays import Bytes
 from captures.export.pcapng_writer import Packet, PcapngWriter
 from captures.packets.errors import CaptureError
 from captures.packets.reader import BLOCK_SIZE, recognise
 from captures.packets.records import Interface, Records
 from captures.packets.source import Source, open_source
-from captures.packets.table import PADDING, Bytes, Statistics
+from captures.packets.table import PADDING, Statistics
+from captures.time_format import span
+from dissectors.units import SECOND
 
-NANOSECONDS = 1_000_000_000
-
-_SETTLE = NANOSECONDS // 2
+_SETTLE = SECOND // 2
 """After the end of a window its last packets are still on their way to the ring."""
 _TICK = 0.5  # seconds between two looks at the clock
 _MOST_MATCHES = 100  # of a window that are described one by one
@@ -91,7 +92,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RecordedFile:
     """A file that was written.
 
     :ivar packets: how many it holds
@@ -138,7 +139,7 @@ class Recorder:
         self._windows: list[Window] = []
         self._matches: SimpleQueue[Match | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="recorder", daemon=True)
-        self.kept: list[Kept] = []
+        self.kept: list[RecordedFile] = []
 
     def start(self) -> None:
         """Begin to wait for matches."""
@@ -250,7 +251,7 @@ class Recorder:
         self._notice(f"kept {kept.packets:,} packets around {match.text} in {path}{lacks}")
 
     def _free_path(self, match: Match) -> Path:
-        moment = datetime.fromtimestamp(match.begin / NANOSECONDS, UTC)
+        moment = datetime.fromtimestamp(match.begin / SECOND, UTC)
         stem = f"{moment:%Y-%m-%dT%H-%M-%S}Z-{_NO_NAME.sub('-', match.name)}"
         path, count = self._folder / f"{stem}.pcapng", 1
         while path.exists():
@@ -258,7 +259,7 @@ class Recorder:
             path = self._folder / f"{stem}-{count}.pcapng"
         return path
 
-    def _copy(self, window: Window, file: BinaryIO, path: Path, *, stopped: bool) -> Kept:
+    def _copy(self, window: Window, file: BinaryIO, path: Path, *, stopped: bool) -> RecordedFile:
         with ExitStack() as opened:
             # all are opened first: what is dropped from the ring meanwhile stays readable
             sources, lost = self._open(window)
@@ -266,10 +267,10 @@ class Recorder:
                 opened.enter_context(source)
             missing = self._missing(window, lost, stopped=stopped)
             writer = PcapngWriter(file, comment=_description(window, missing))
-            copying = _Copying(writer, window)
+            copying = _WindowCopy(writer, window)
             for source in sources:
                 copying.copy(source)
-        return Kept(path, writer.packets, missing)
+        return RecordedFile(path, writer.packets, missing)
 
     def _open(self, window: Window) -> tuple[list[Source], int]:
         """Open the chunks that may hold packets of a window.
@@ -294,19 +295,17 @@ class Recorder:
         """Return what of a window is not in the ring, in words."""
         lacks = []
         if lost:
-            lacks.append(f"the first {_seconds(lost)} were no longer in the ring")
+            lacks.append(f"the first {span(lost)} were no longer in the ring")
         elif window.begin < self._began:
             lacks.append(
-                f"recording began {_seconds(self._began - window.begin)} after the beginning of the window"
+                f"recording began {span(self._began - window.begin)} after the beginning of the window"
             )
         if stopped:
-            lacks.append(
-                f"recording ended {_seconds(window.end - self._clock())} before the end of the window"
-            )
+            lacks.append(f"recording ended {span(window.end - self._clock())} before the end of the window")
         return ", ".join(lacks)
 
 
-class _Copying:
+class _WindowCopy:
     """Copies the packets of a window; those with which matches begin get a comment."""
 
     def __init__(self, writer: PcapngWriter, window: Window) -> None:
@@ -318,7 +317,7 @@ class _Copying:
     def copy(self, source: Source) -> None:
         """Copy from one chunk.
 
-        :raises CaptureError: if it is no capture, which a chunk that was just begun may not be yet
+        :raises CaptureError: if it is not a capture, which a chunk that was just begun may not be yet
         """
         for interfaces, data, records in _frames(source):
             rows = np.flatnonzero((records.time >= self._window.begin) & (records.time <= self._window.end))
@@ -398,9 +397,5 @@ def _description(window: Window, missing: str) -> str:
 
 
 def _clock_time(moment: int) -> str:
-    seconds, rest = divmod(moment, NANOSECONDS)
+    seconds, rest = divmod(moment, SECOND)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
-
-
-def _seconds(duration: int) -> str:
-    return f"{max(duration, 0) / NANOSECONDS:.1f} s"

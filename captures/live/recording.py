@@ -1,8 +1,8 @@
 """What another process is recording, read as it grows, until that process has ended.
 
-The mark of a recording that goes on is a lock (flock) that its writer holds: on the file, on the newest one of a
+The mark of a recording that continues is a lock (flock) that its writer holds: on the file, on the newest one of a
 series, or on the folder of chunks. The system takes it away when the writer ends, however it does, so nothing that is
-left behind can be taken for a recording that goes on.
+left behind can be taken for a recording that continues.
 """
 
 from __future__ import annotations

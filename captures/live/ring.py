@@ -7,7 +7,7 @@ file header but the first. When there would be more than the bound allows, the o
 * A chunk gets its place in the joined capture when the reader comes to it. What is dropped before that was never
   there for the reader: to it, those packets were not captured. They are counted.
 * The chunk that the reader is in is not dropped, and never is a file that the user asked for.
-* What the reader had and what was dropped since raises :class:`~captures.packets.errors.Dropped`.
+* What the reader had and what was dropped since raises :class:`~captures.packets.errors.SpoolDropped`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from threading import Condition
 from typing import IO
 
 from captures import private
-from captures.packets.errors import Dropped
+from captures.packets.errors import SpoolDropped
 from captures.packets.feeds import Stop
 from captures.packets.pcap import FILE_HEADER
 from captures.packets.source import Source
@@ -59,7 +59,7 @@ class Chunk:
 
 
 @dataclass(slots=True, eq=False)
-class _Mapped:
+class _ChunkRange:
     """A chunk with its place: byte ``inside`` of the file is byte ``base`` of the joined capture."""
 
     base: int
@@ -82,7 +82,7 @@ class Ring:
     :ivar size: bytes of the joined capture that the reader has come to
     :ivar compression: none
     :ivar damage: none; what is missing was not captured
-    :ivar expected: nobody knows how many bytes there will be
+    :ivar expected: unknown: how many bytes there will be
     :ivar read_by_someone: whether there is a reader
     :ivar unread: packets that were dropped before the reader came to them
     """
@@ -108,7 +108,7 @@ class Ring:
         self._held = 0
         self._made = 0
         self._finished = False
-        self._mapped: list[_Mapped] = []
+        self._mapped: list[_ChunkRange] = []
         self._changed = Condition()
 
     @property
@@ -254,7 +254,7 @@ class Ring:
             while self._end == self.size and not self.complete:
                 following = self._following()
                 if following is not None:
-                    self._mapped.append(_Mapped(self._end, FILE_HEADER if self._mapped else 0, following))
+                    self._mapped.append(_ChunkRange(self._end, FILE_HEADER if self._mapped else 0, following))
                 else:
                     self._changed.wait()
             self.size = self._end
@@ -286,11 +286,11 @@ class Ring:
                 done += fill(mapped.chunk.file.fileno(), inside, part)
             return done
 
-    def _at(self, offset: int) -> _Mapped:
+    def _at(self, offset: int) -> _ChunkRange:
         for mapped in reversed(self._mapped):
             if mapped.base <= offset < mapped.end:
                 return mapped
-        raise Dropped(self.path, offset)
+        raise SpoolDropped(self.path, offset)
 
     def _following(self) -> Chunk | None:
         """Return the chunk that the reader comes to next, None if it is not there yet."""
@@ -322,7 +322,7 @@ class _EndOfCapture(Stop):
         self._stop_writing = stop_writing
 
     def request(self) -> None:
-        """Wake whoever waits, and let the writer finish the ring."""
+        """Wake waiting readers, and let the writer finish the ring."""
         super().request()
         self._stop_writing()
 

@@ -22,12 +22,12 @@ _RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class CaptureCounts:
     """What became of the packets so far.
 
     :ivar captured: packets written
     :ivar received: packets that passed the capture filter, by the kernel's count
-    :ivar dropped: packets that the kernel dropped, because nobody took them in time
+    :ivar dropped: packets that the kernel dropped because they were not read in time
     :ivar interface_dropped: packets lost by the interface or its driver
     :ivar not_written: packets thrown away while the disk was full
     :ivar unread: packets dropped from the ring before they were read
@@ -47,10 +47,10 @@ class Taken:
 
 
 class Sniffer:
-    """Captures until it is told to stop, or the interface goes away. Takes the device over.
+    """Captures until it is stopped or the interface goes away. Takes the device over.
 
     :param most: packets to capture at most, None for no bound
-    :param last_resort: whether to go on, without recording, when nothing can be written
+    :param last_resort: whether to continue, without recording, when nothing can be written
     :param notice: called with sentences for the user, from the capturing thread
     :ivar failure: why capturing ended by itself, or empty
     """
@@ -73,7 +73,7 @@ class Sniffer:
         self._not_written = 0
         self._retry_at: float | None = None  # set while the disk is full
         self._stopping = False
-        self._taken = Taken()
+        self._taken = CaptureCounts()
         self.failure = ""
         self._thread = Thread(target=self._run, name="sniffer", daemon=True)
 
@@ -104,7 +104,7 @@ class Sniffer:
         return self._thread.is_alive()
 
     @property
-    def taken(self) -> Taken:
+    def taken(self) -> CaptureCounts:
         """The counts, at most a moment old."""
         return self._taken
 
@@ -196,7 +196,7 @@ class Sniffer:
 
     def _count(self) -> None:
         counts = self._device.counts()
-        self._taken = Taken(
+        self._taken = CaptureCounts(
             self._captured,
             counts.received,
             counts.dropped,

@@ -2,8 +2,8 @@
 
 Pure functions over decoded bodies, without I/O and without memory of other exchanges::
 
-    request_gist(0, 13, body, names)                        # "orders-3  35 records 3.2k lz4"
-    response_gist(0, 13, request, response, names, 4_100_000)   # "at offset 120"
+    request_summary(0, 13, body, names)                        # "orders-3  35 records 3.2k lz4"
+    response_summary(0, 13, request, response, names, 4_100_000)   # "at offset 120"
     errors_in(1, 18, response)                              # [ErrorFound("responses[0]...error_code", 6, None, ...)]
     expected_errors(11, 9, request, response, errors)       # those of them that are part of a normal conversation
     designed_wait_ns(1, 18, request, response, latency)     # (500_000_000, "long poll: nothing new to read")
@@ -12,13 +12,12 @@ Pure functions over decoded bodies, without I/O and without memory of other exch
 
 Bodies are what :mod:`dissectors` decodes, record sets as bytes; partial ones (truncated messages) give as much as they
 hold. Nothing here raises for what is missing, nothing decompresses records, and no secret gets into a text.
-``names`` tells topic names by ID, such as :meth:`dissectors.knowledge.Knowledge.topic_name`.
+``names`` tells topic names by ID, such as :meth:`dissectors.session_context.SessionContext.topic_name`.
 """
 
 from captures.meaning.errors import ErrorFound, errors_in, errors_text
 from captures.meaning.exchange import Body, Names
-from captures.meaning.expected import EXPECTED, Expected, expected_errors
-from captures.meaning.gists import request_gist, response_gist
+from captures.meaning.expected import EXPECTED, ExpectedError, expected_errors
 from captures.meaning.mentions import (
     Producer,
     groups_in,
@@ -27,13 +26,14 @@ from captures.meaning.mentions import (
     topics_in,
     transactional_ids_in,
 )
+from captures.meaning.summaries import request_summary, response_summary
 from captures.meaning.waits import designed_wait_ns
 
 __all__ = [
     "EXPECTED",
     "Body",
     "ErrorFound",
-    "Expected",
+    "ExpectedError",
     "Names",
     "Producer",
     "designed_wait_ns",
@@ -43,8 +43,8 @@ __all__ = [
     "groups_in",
     "members_in",
     "producers_in",
-    "request_gist",
-    "response_gist",
+    "request_summary",
+    "response_summary",
     "topics_in",
     "transactional_ids_in",
 ]

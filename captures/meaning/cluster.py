@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from captures.meaning import words
-from captures.meaning.exchange import Body, Exchange, Gist, items, number, ok, rows, text
+from captures.meaning.exchange import Body, Exchange, SummaryWriter, items, number, ok, rows, text
 from captures.meaning.topics import only_check
 from captures.meaning.words import join, listed
+from dissectors.api_keys import ApiKey
 from dissectors.domains import COMPRESSION, UPGRADE_TYPE, feature_level_name
+from dissectors.error_codes import ErrorCode
 
 _CONTROLLERS = 2
 _UPGRADE = 1
-_UNSUPPORTED_VERSION = 35
-_API_VERSIONS = 18
 
 _SOFTWARE = {
     "apache-kafka-java": "java",
@@ -31,10 +31,10 @@ def _versions_response(x: Exchange) -> str:
 
 
 def _versions_errors(x: Exchange) -> str:
-    if x.response.get("error_code") != _UNSUPPORTED_VERSION:
+    if x.response.get("error_code") != ErrorCode.UNSUPPORTED_VERSION:
         return ""
     for row in rows(x.response, "api_keys"):
-        if row.get("api_key") == _API_VERSIONS:
+        if row.get("api_key") == ApiKey.API_VERSIONS:
             return f"{number(row, 'min_version')}-{number(row, 'max_version')} offered"
     return ""
 
@@ -153,15 +153,15 @@ def _push_request(x: Exchange) -> str:
     )
 
 
-GISTS = {
-    18: Gist(_versions_request, _versions_response, _versions_errors),
-    57: Gist(_features_request, ok),
-    60: Gist(_cluster_request, _cluster_response),
-    62: Gist(_registration_request, _registration_response),
-    63: Gist(_broker_heartbeat_request, _broker_heartbeat_response),
-    64: Gist(node, ok),
-    70: Gist(_registration_request, ok),
-    71: Gist(_subscriptions_request, _subscriptions_response),
-    72: Gist(_push_request, ok),
-    94: Gist(node, ok),
+SUMMARIES: dict[int, SummaryWriter] = {
+    ApiKey.API_VERSIONS: SummaryWriter(_versions_request, _versions_response, _versions_errors),
+    ApiKey.UPDATE_FEATURES: SummaryWriter(_features_request, ok),
+    ApiKey.DESCRIBE_CLUSTER: SummaryWriter(_cluster_request, _cluster_response),
+    ApiKey.BROKER_REGISTRATION: SummaryWriter(_registration_request, _registration_response),
+    ApiKey.BROKER_HEARTBEAT: SummaryWriter(_broker_heartbeat_request, _broker_heartbeat_response),
+    ApiKey.UNREGISTER_BROKER: SummaryWriter(node, ok),
+    ApiKey.CONTROLLER_REGISTRATION: SummaryWriter(_registration_request, ok),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: SummaryWriter(_subscriptions_request, _subscriptions_response),
+    ApiKey.PUSH_TELEMETRY: SummaryWriter(_push_request, ok),
+    ApiKey.UNREGISTER_CONTROLLER: SummaryWriter(node, ok),
 }

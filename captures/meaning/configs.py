@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from captures.meaning import words
-from captures.meaning.exchange import Body, Exchange, Gist, items, ok, rows, text
+from captures.meaning.exchange import Body, Exchange, SummaryWriter, items, ok, rows, text
 from captures.meaning.topics import only_check
 from captures.meaning.words import join
+from dissectors.api_keys import ApiKey
 from dissectors.domains import ALTER_CONFIG_OP, CONFIG_RESOURCE_TYPE, Domain
 from dissectors.embedded import sensitive_config
 
@@ -113,11 +114,11 @@ def amount(value: object) -> str:
     return f"{value:.15g}" if isinstance(value, float) else "?"
 
 
-GISTS = {
-    32: Gist(_describe_request, _describe_response),
-    33: Gist(_alter_request, ok),
-    44: Gist(_change_request, ok),
-    48: Gist(_quotas_request, _quotas_response),
-    49: Gist(_alter_quotas_request, ok),
-    74: Gist(_list_request, _list_response),
+SUMMARIES: dict[int, SummaryWriter] = {
+    ApiKey.DESCRIBE_CONFIGS: SummaryWriter(_describe_request, _describe_response),
+    ApiKey.ALTER_CONFIGS: SummaryWriter(_alter_request, ok),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: SummaryWriter(_change_request, ok),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: SummaryWriter(_quotas_request, _quotas_response),
+    ApiKey.ALTER_CLIENT_QUOTAS: SummaryWriter(_alter_quotas_request, ok),
+    ApiKey.LIST_CONFIG_RESOURCES: SummaryWriter(_list_request, _list_response),
 }

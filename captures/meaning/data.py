@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from captures.meaning import places, words
-from captures.meaning.exchange import Body, Exchange, Gist, inner, items, number, replica_of, rows, text
+from captures.meaning.exchange import (
+    Body,
+    Exchange,
+    SummaryWriter,
+    inner,
+    items,
+    number,
+    replica_of,
+    rows,
+    text,
+)
 from captures.meaning.payload import payload
 from captures.meaning.words import join, listed
+from dissectors.api_keys import ApiKey
 
 READ_COMMITTED = 1
 ACKS_ALL = -1
@@ -218,11 +229,11 @@ def _describe_producers_response(x: Exchange) -> str:
     return f"{said}, {words.counted(open_ones, 'open transaction')}" if open_ones else said
 
 
-GISTS = {
-    0: Gist(_produce_request, _produce_response, _produce_errors),
-    1: Gist(_fetch_request, _fetch_response, _fetch_errors),
-    2: Gist(_list_offsets_request, _list_offsets_response),
-    21: Gist(_delete_records_request, _delete_records_response),
-    23: Gist(_leader_epoch_request, _leader_epoch_response),
-    61: Gist(_describe_producers_request, _describe_producers_response),
+SUMMARIES: dict[int, SummaryWriter] = {
+    ApiKey.PRODUCE: SummaryWriter(_produce_request, _produce_response, _produce_errors),
+    ApiKey.FETCH: SummaryWriter(_fetch_request, _fetch_response, _fetch_errors),
+    ApiKey.LIST_OFFSETS: SummaryWriter(_list_offsets_request, _list_offsets_response),
+    ApiKey.DELETE_RECORDS: SummaryWriter(_delete_records_request, _delete_records_response),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: SummaryWriter(_leader_epoch_request, _leader_epoch_response),
+    ApiKey.DESCRIBE_PRODUCERS: SummaryWriter(_describe_producers_request, _describe_producers_response),
 }

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 from captures.meaning import places, words
 from captures.meaning.exchange import Body, Names
-from captures.meaning.plans import Plan, Side, members, paths, plan
+from captures.meaning.plans import Plan, paths, plan
 from dissectors import wire
 from dissectors.domains import ERROR_CODE
 from dissectors.error_codes import error_name
+from dissectors.sides import Side
 
 _LABELS = ("group_id", "transactional_id", "resource_name", "user", "key", "feature", "log_dir", "name")
 _MESSAGE_LENGTH = 90
@@ -39,8 +40,8 @@ class ErrorFound(NamedTuple):
 def _error_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
     return tuple(
         member.name
-        for member in members(struct)
-        if member.field.type.domain is ERROR_CODE and isinstance(member.con, wire.Fixed)
+        for member in struct.all_members
+        if member.field.type.domain is ERROR_CODE and isinstance(member.con, wire.FixedWidth)
     )
 
 
@@ -72,7 +73,7 @@ def errors_in(key: int, version: int, body: Body | None) -> list[ErrorFound]:
 
 
 def _any(made: Plan, body: Body) -> bool:
-    """Tell whether there is an error at all; the paths of sound answers are never built."""
+    """Return whether there is an error at all; the paths of sound answers are never built."""
     for name in made.fields:
         if body.get(name):
             return True

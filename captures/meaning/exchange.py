@@ -1,4 +1,4 @@
-"""One exchange as the gists see it, and tolerant access to its bodies.
+"""One exchange as the summaries see it, and tolerant access to its bodies.
 
 Bodies are the plain dicts that :mod:`dissectors` decodes. A message that was cut off gives a partial one: fields
 are missing, lists end early, and an element whose first field was not read is None. Nothing here raises for that.
@@ -17,7 +17,7 @@ Names = Callable[[str], str | None]
 
 
 class Exchange(NamedTuple):
-    """What a gist is made from.
+    """What a summary is made from.
 
     :ivar version: of the request
     :ivar request: the request's body; empty if there is none
@@ -37,7 +37,7 @@ Saying = Callable[[Exchange], str]
 """Puts one side of an exchange into words; empty if there is nothing to say."""
 
 
-class Gist(NamedTuple):
+class SummaryWriter(NamedTuple):
     """How the exchanges of one API are put into words.
 
     :ivar on_error: what to add when the response holds errors; it comes after their names

@@ -1,6 +1,6 @@
 """Errors that belong to a healthy conversation.
 
-The rule: an error is expected only if the protocol itself provides for it, the client goes on without a person or a
+The rule: an error is expected only if the protocol itself provides for it, the client continues without a person or a
 configuration having to change, *and* this one exchange shows that it is that case. What merely happens often is not
 expected: a rebalance (27), a moved leader (6) or a coordinator that is not there (15, which is also what a cluster
 without enough brokers for ``__consumer_offsets`` answers for ever) is what people look for.
@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from captures.meaning.errors import ErrorFound, errors_in
 from captures.meaning.exchange import Body, number
-from captures.meaning.plans import Side
+from dissectors.api_keys import PRODUCER_APIS, ApiKey
+from dissectors.error_codes import ErrorCode
+from dissectors.sides import Side
 
 _EMPTY: Body = {}
 
@@ -26,7 +28,7 @@ class _Case(NamedTuple):
     error: ErrorFound
 
 
-class Expected(NamedTuple):
+class ExpectedError(NamedTuple):
     """Why an error is expected, and when."""
 
     reason: str
@@ -63,56 +65,56 @@ def _wants_stable(case: _Case) -> bool:
     return bool(case.request.get("require_stable", True))
 
 
-_CONCURRENT = Expected(
+_CONCURRENT = ExpectedError(
     "The markers of this producer's previous transaction are still being written; the client asks again (KIP-98).",
     _always,
 )
-_STALE_EPOCH = Expected(
+_STALE_EPOCH = ExpectedError(
     "A heartbeat moved the member epoch while the request was under way; the member repeats it with the new one"
     " (KIP-848).",
     _always,
 )
-_SHARE_SESSION = Expected(
+_SHARE_SESSION = ExpectedError(
     "Brokers keep share sessions only as long as the connection; the client opens a new one (KIP-932).",
     _in_session("share_session_epoch"),
 )
 
-EXPECTED: dict[tuple[int, int], Expected] = {
-    (18, 35): Expected(
+EXPECTED: dict[tuple[int, int], ExpectedError] = {
+    (ApiKey.API_VERSIONS, ErrorCode.UNSUPPORTED_VERSION): ExpectedError(
         "The broker does not know this version of ApiVersions; the client falls back to one it does (KIP-511).",
         _newer_than_first,
     ),
-    (11, 79): Expected(
+    (ApiKey.JOIN_GROUP, ErrorCode.MEMBER_ID_REQUIRED): ExpectedError(
         "The coordinator gives a new member its ID, with which it joins again (KIP-394).", _first_join
     ),
-    (3, 5): Expected(
+    (ApiKey.METADATA, ErrorCode.LEADER_NOT_AVAILABLE): ExpectedError(
         "The topic is being created by this very request; partitions have no leader yet"
         " (auto.create.topics.enable).",
         _being_created,
     ),
-    (1, 70): Expected(
+    (ApiKey.FETCH, ErrorCode.FETCH_SESSION_ID_NOT_FOUND): ExpectedError(
         "Brokers evict fetch sessions from a cache of limited size; the client opens a new one (KIP-227).",
         _in_session("session_id"),
     ),
-    (78, 122): _SHARE_SESSION,
-    (79, 122): _SHARE_SESSION,
-    (8, 113): _STALE_EPOCH,
-    (9, 113): _STALE_EPOCH,
-    (9, 88): Expected(
-        "A transaction on these offsets is not decided yet; the consumer asked to be told and asks again (KIP-447).",
+    (ApiKey.SHARE_FETCH, ErrorCode.SHARE_SESSION_NOT_FOUND): _SHARE_SESSION,
+    (ApiKey.SHARE_ACKNOWLEDGE, ErrorCode.SHARE_SESSION_NOT_FOUND): _SHARE_SESSION,
+    (ApiKey.OFFSET_COMMIT, ErrorCode.STALE_MEMBER_EPOCH): _STALE_EPOCH,
+    (ApiKey.OFFSET_FETCH, ErrorCode.STALE_MEMBER_EPOCH): _STALE_EPOCH,
+    (ApiKey.OFFSET_FETCH, ErrorCode.UNSTABLE_OFFSET_COMMIT): ExpectedError(
+        "A transaction on these offsets is not decided yet; the consumer asked for this error, and retries (KIP-447).",
         _wants_stable,
     ),
-    **{(key, 51): _CONCURRENT for key in (0, 22, 24, 25, 26, 28)},
-    (69, 69): Expected(
+    **{(key, ErrorCode.CONCURRENT_TRANSACTIONS): _CONCURRENT for key in PRODUCER_APIS},
+    (ApiKey.CONSUMER_GROUP_DESCRIBE, ErrorCode.GROUP_ID_NOT_FOUND): ExpectedError(
         "The admin client asks for a new-protocol group first and, told that it is none, describes it as a classic"
         " group (KIP-848).",
         _always,
     ),
-    (43, 84): Expected(
+    (ApiKey.ELECT_LEADERS, ErrorCode.ELECTION_NOT_NEEDED): ExpectedError(
         "The partition is led by the replica that the election would choose: nothing to do (KIP-460).",
         _always,
     ),
-    (72, 117): Expected(
+    (ApiKey.PUSH_TELEMETRY, ErrorCode.UNKNOWN_SUBSCRIPTION_ID): ExpectedError(
         "The broker's subscription has changed; the client fetches the new one (KIP-714).", _always
     ),
 }
@@ -120,12 +122,12 @@ EXPECTED: dict[tuple[int, int], Expected] = {
 
 
 _ASKED: dict[int, frozenset[str]] = {
-    1: frozenset({"session_id"}),
-    3: frozenset({"allow_auto_topic_creation"}),
-    9: frozenset({"require_stable"}),
-    11: frozenset({"member_id"}),
-    78: frozenset({"share_session_epoch"}),
-    79: frozenset({"share_session_epoch"}),
+    ApiKey.FETCH: frozenset({"session_id"}),
+    ApiKey.METADATA: frozenset({"allow_auto_topic_creation"}),
+    ApiKey.OFFSET_FETCH: frozenset({"require_stable"}),
+    ApiKey.JOIN_GROUP: frozenset({"member_id"}),
+    ApiKey.SHARE_FETCH: frozenset({"share_session_epoch"}),
+    ApiKey.SHARE_ACKNOWLEDGE: frozenset({"share_session_epoch"}),
 }
 
 

@@ -6,14 +6,15 @@ from collections import Counter
 from typing import Any
 
 from captures.meaning import places, words
-from captures.meaning.exchange import Body, Exchange, Gist, inner, items, number, ok, rows, text
+from captures.meaning.exchange import Body, Exchange, SummaryWriter, inner, items, number, ok, rows, text
 from captures.meaning.words import join, listed, member
+from dissectors.api_keys import ApiKey
 from dissectors.embedded.consumer_protocol import ConsumerProtocolAssignment
 from dissectors.embedded.layout import prefixed
+from dissectors.error_codes import ErrorCode
 
 CONSUMER = "consumer"
 JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2
-_MEMBER_ID_REQUIRED = 79
 _COORDINATOR_TYPES = {0: "group", 1: "transaction", 2: "share state"}
 _REASON_LENGTH = 60
 _SECOND_STEP = "need to re-join with the given member-id"
@@ -78,7 +79,7 @@ def _join_response(x: Exchange) -> str:
 
 
 def _join_errors(x: Exchange) -> str:
-    if x.response.get("error_code") == _MEMBER_ID_REQUIRED and x.response.get("member_id"):
+    if x.response.get("error_code") == ErrorCode.MEMBER_ID_REQUIRED and x.response.get("member_id"):
         return f"join again as {member(x.response['member_id'])}"
     return ""
 
@@ -262,18 +263,18 @@ def _delete_groups_response(x: Exchange) -> str:
     return f"{words.counted(len(rows(x.response, 'results')), 'group')} deleted"
 
 
-GISTS = {
-    8: Gist(_commit_request, ok),
-    9: Gist(_offset_fetch_request, _offset_fetch_response),
-    10: Gist(_coordinator_request, _coordinator_response),
-    11: Gist(_join_request, _join_response, _join_errors),
-    12: Gist(_heartbeat_request, ok),
-    13: Gist(_leave_request, ok),
-    14: Gist(_sync_request, _sync_response),
-    15: Gist(groups_request, describe_response),
-    16: Gist(_list_groups_request, _list_groups_response),
-    42: Gist(groups_request, _delete_groups_response),
-    47: Gist(_offset_delete_request, ok),
-    68: Gist(modern_request, modern_response),
-    69: Gist(groups_request, describe_response),
+SUMMARIES: dict[int, SummaryWriter] = {
+    ApiKey.OFFSET_COMMIT: SummaryWriter(_commit_request, ok),
+    ApiKey.OFFSET_FETCH: SummaryWriter(_offset_fetch_request, _offset_fetch_response),
+    ApiKey.FIND_COORDINATOR: SummaryWriter(_coordinator_request, _coordinator_response),
+    ApiKey.JOIN_GROUP: SummaryWriter(_join_request, _join_response, _join_errors),
+    ApiKey.HEARTBEAT: SummaryWriter(_heartbeat_request, ok),
+    ApiKey.LEAVE_GROUP: SummaryWriter(_leave_request, ok),
+    ApiKey.SYNC_GROUP: SummaryWriter(_sync_request, _sync_response),
+    ApiKey.DESCRIBE_GROUPS: SummaryWriter(groups_request, describe_response),
+    ApiKey.LIST_GROUPS: SummaryWriter(_list_groups_request, _list_groups_response),
+    ApiKey.DELETE_GROUPS: SummaryWriter(groups_request, _delete_groups_response),
+    ApiKey.OFFSET_DELETE: SummaryWriter(_offset_delete_request, ok),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: SummaryWriter(modern_request, modern_response),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: SummaryWriter(groups_request, describe_response),
 }

@@ -13,11 +13,12 @@ from typing import NamedTuple
 from captures.meaning import places
 from captures.meaning.exchange import Body, Names
 from captures.meaning.payload import headers
-from captures.meaning.plans import Plan, Side, layouts, members, paths, plan, struct_of, walk
+from captures.meaning.plans import Plan, layouts, paths, plan, walk
 from dissectors import wire
-from dissectors.schema import Entity
+from dissectors.api_keys import ApiKey
+from dissectors.entities import PARTITION_FIELDS, TOPIC_FIELDS, fields_naming, topic_fields
+from dissectors.sides import Side
 
-FIND_COORDINATOR = 10
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _TOPIC_RESOURCE = 2
 _LITERAL = 3
@@ -32,16 +33,10 @@ class Producer(NamedTuple):
 
 
 # ---------------------------------------------------------------- topics
-def _naming(struct: wire.Struct, entity: Entity) -> tuple[str, ...]:
-    """Return the fields of a struct that name an entity by their declaration: values, or arrays of values."""
-    return tuple(member.name for member in members(struct) if member.field.type.entity == entity)
-
-
 def _topic_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
-    by_name = {member.name: member for member in members(struct)}
-    named = _naming(struct, "topicName")
-    own = [name for name in named if name in places.TOPIC_FIELDS]
-    found = [name for name in named if name not in own]
+    by_name = {member.name: member for member in struct.all_members}
+    own = topic_fields(struct)
+    found = [name for name in fields_naming(struct, "topicName") if name not in own]
     if own or "topic_id" in by_name:
         found.append("")  # the struct itself
     for resource in ("resource", "resource_filter"):
@@ -88,33 +83,34 @@ def topic_plan(key: int, version: int, side: Side) -> Plan:
 @cache
 def topic_paths(key: int, version: int, side: Side) -> frozenset[str]:
     """Return what :func:`topics_in` reads of a body."""
-    return frozenset(path for struct in layouts(key, version, side) for path in _topic_paths(struct))
+    return frozenset(
+        prefix + path
+        for layout in layouts(key, version, side)
+        for prefix, struct in wire.structs_of(layout)
+        for path in _topic_paths(struct)
+    )
 
 
-def _topic_paths(struct: wire.Struct, prefix: str = "") -> Iterator[str]:
+def _topic_paths(struct: wire.Struct) -> Iterator[str]:
     for field in _topic_fields("", struct):
         if not field:
-            yield from (prefix + name for name in _place_fields(struct))
+            yield from _place_fields(struct)
         elif field.startswith("resource_name"):
-            yield from (prefix + name for name in (field, field.replace("name", "type"), *_PATTERNS))
+            yield from (field, field.replace("name", "type"), *_PATTERNS)
         else:
-            yield prefix + field
-    for member in members(struct):
-        inside = struct_of(member)
-        if inside is not None:
-            yield from _topic_paths(inside[0], f"{prefix}{member.name}.")
+            yield field
 
 
 def _place_fields(struct: wire.Struct) -> Iterator[str]:
     """Yield the fields that a topic's struct tells name and partitions by."""
-    yield from (*places.TOPIC_FIELDS, "topic_id", *places.INDEX_FIELDS)
-    for member in members(struct):
+    yield from (*TOPIC_FIELDS, "topic_id", *PARTITION_FIELDS)
+    for member in struct.all_members:
         if member.name in places.PARTITION_ARRAYS:
-            inside = struct_of(member)
+            inside = wire.struct_inside(member.con)
             if inside is None:
                 yield member.name
             else:
-                yield from (f"{member.name}.{index}" for index in places.INDEX_FIELDS)
+                yield from (f"{member.name}.{index}" for index in PARTITION_FIELDS)
 
 
 def _add_topic(out: dict[str, list[int]], struct: Body, names: Names) -> None:
@@ -138,20 +134,20 @@ def _add_resource(out: dict[str, list[int]], struct: Body, field: str) -> None:
 
 # ---------------------------------------------------------------- groups, members, transactions, producers
 def _group_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
-    return _naming(struct, "groupId")
+    return fields_naming(struct, "groupId")
 
 
 def _member_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
-    return tuple(member.name for member in members(struct) if member.name == "member_id")
+    return tuple(member.name for member in struct.all_members if member.name == "member_id")
 
 
 def _transaction_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
-    return _naming(struct, "transactionalId")
+    return fields_naming(struct, "transactionalId")
 
 
 def _producer_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
-    found = _naming(struct, "producerId")
-    records = [member.name for member in members(struct) if isinstance(member.con, wire.Records)]
+    found = fields_naming(struct, "producerId")
+    records = [member.name for member in struct.all_members if isinstance(member.con, wire.Records)]
     return (*found, *records)
 
 
@@ -180,7 +176,7 @@ def producer_paths(key: int, version: int, side: Side) -> frozenset[str]:
 
 
 def _coordinator(key: int, side: Side) -> frozenset[str]:
-    return _COORDINATOR if key == FIND_COORDINATOR and side == "request" else frozenset()
+    return _COORDINATOR if key == ApiKey.FIND_COORDINATOR and side == "request" else frozenset()
 
 
 def _texts(values: Iterable[object]) -> list[str]:
@@ -199,7 +195,7 @@ def groups_in(key: int, version: int, body: Body | None, side: Side = "request")
         return []
     found = walk(plan(_group_fields, key, version, side), body)
     groups = _texts(struct.get(field) for struct, fields in found for field in fields)
-    if key == FIND_COORDINATOR and side == "request":
+    if key == ApiKey.FIND_COORDINATOR and side == "request":
         kind = body.get("key_type", _GROUP)
         if kind == _GROUP:
             return _coordinator_keys(body)
@@ -221,7 +217,7 @@ def transactional_ids_in(key: int, version: int, body: Body | None, side: Side =
     """Return the transactional IDs that a message names, FindCoordinator's keys included."""
     if not body:
         return []
-    if key == FIND_COORDINATOR and side == "request" and body.get("key_type") == _TRANSACTION:
+    if key == ApiKey.FIND_COORDINATOR and side == "request" and body.get("key_type") == _TRANSACTION:
         return _coordinator_keys(body)
     found = walk(plan(_transaction_fields, key, version, side), body)
     return _texts(struct.get(field) for struct, fields in found for field in fields)

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from captures.meaning import words
 from captures.meaning.exchange import Body
-from captures.meaning.plans import Side, members, paths, plan, walk
+from captures.meaning.plans import paths, plan, walk
 from dissectors import wire
-from dissectors.records import Batch, Codec, record_set
-
-_CODECS = [codec.name.lower() for codec in Codec]
+from dissectors.codec import CODEC_LABELS, CODEC_MASK
+from dissectors.records import Batch, record_set
+from dissectors.sides import Side
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ def headers(data: Any) -> list[Batch]:
 def _records_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
     return tuple(
         member.name
-        for member in members(struct)
+        for member in struct.all_members
         if isinstance(member.con, wire.Records) or member.field.type.content == "unaligned_records"
     )
 
@@ -143,7 +143,7 @@ def _add(out: Payload, data: bytes) -> None:
             out.uncounted += 1
         else:
             out.records += batch.count
-        codec = _CODECS[batch.attributes & 7]
+        codec = CODEC_LABELS[batch.attributes & CODEC_MASK]
         if codec not in out.codecs:
             out.codecs.append(codec)
         if batch.magic not in out.magics:

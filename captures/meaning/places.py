@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from captures.meaning import words
 from captures.meaning.exchange import Body, Names, rows
+from dissectors.entities import PARTITION_FIELDS, TOPIC_FIELDS
 from dissectors.wire import ZERO_UUID
 
-TOPIC_FIELDS = ("name", "topic", "topic_name")
-INDEX_FIELDS = ("partition_index", "index", "partition", "partition_id")
 PARTITION_ARRAYS = (
     "partitions",
     "partition_indexes",
@@ -22,8 +21,18 @@ PARTITION_ARRAYS = (
     "partition_errors",
 )
 
-Place = tuple[str, int]
-"""Topic, by name or ID, and partition."""
+
+class TopicPartition(NamedTuple):
+    """A partition; of a Streams group a task, with the subtopology instead of the topic.
+
+    :ivar topic: its name, or its ID where no message has told the name
+    """
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
 
 
 def topic(row: Body, names: Names) -> str:
@@ -40,7 +49,7 @@ def topic(row: Body, names: Names) -> str:
 
 def index(row: Body) -> int | None:
     """Return the partition number of a struct."""
-    for field in INDEX_FIELDS:
+    for field in PARTITION_FIELDS:
         found = row.get(field)
         if found is not None and isinstance(found, int):
             return found
@@ -65,13 +74,13 @@ def partitions(row: Body) -> list[int]:
     if isinstance(first, int):
         return [number for number in found if number is not None]
     # one lookup for the array: all its structs name the partition by the same field
-    field = next((name for name in INDEX_FIELDS if first and name in first), "")
+    field = next((name for name in PARTITION_FIELDS if first and name in first), "")
     return [number for struct in found if struct and (number := struct.get(field)) is not None]
 
 
 def rows_by_place(
     body: Body, topics: str, names: Names, partitions: str = "partitions"
-) -> Iterator[tuple[Place, Body]]:
+) -> Iterator[tuple[TopicPartition, Body]]:
     """Yield partition structs with their places: by the topic's name, or its ID as long as no message told the name.
 
     :param topics: the array of topics
@@ -82,7 +91,7 @@ def rows_by_place(
         for row in rows(holder, partitions):
             partition = index(row)
             if name != "?" and partition is not None:
-                yield (name, partition), row
+                yield TopicPartition(name, partition), row
 
 
 def each(topics: Iterable[Body], names: Names) -> list[tuple[str, Body]]:

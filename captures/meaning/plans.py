@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal
 
 from captures.meaning.exchange import Body
 from dissectors import wire
 from dissectors.apis import api
-
-Side = Literal["request", "response"]
+from dissectors.sides import Side
 
 Choice = Callable[[str, wire.Struct], tuple[str, ...]]
 """Name of the array or struct field that holds a struct ("" for the body), the struct -> wanted fields of it."""
@@ -38,23 +36,6 @@ class Plan:
         return bool(self.fields or self.inside)
 
 
-def members(struct: wire.Struct) -> list[wire.Member]:
-    """Return the fields of a struct, tagged ones included."""
-    return [*struct.members, *(struct.tagged or {}).values()]
-
-
-def struct_of(member: wire.Member) -> tuple[wire.Struct, bool] | None:
-    """Return the struct inside a field and whether the field is an array of it; None if there is none."""
-    con = member.con
-    if isinstance(con, wire.NullableStruct):
-        return con.struct, False
-    if isinstance(con, wire.Struct):
-        return con, False
-    if isinstance(con, wire.Array) and isinstance(con.element, wire.Struct):
-        return con.element, True
-    return None
-
-
 def layouts(key: int, version: int, side: Side) -> list[wire.Struct]:
     """Return the layouts of a message, the nearest known version's for an unknown one; empty for an unknown API."""
     known = api(key)
@@ -75,10 +56,10 @@ def plan(choice: Choice, key: int, version: int, side: Side) -> Plan:
 
 
 def _plan(choice: Choice, held_by: str, struct: wire.Struct) -> Plan:
-    arrays = frozenset(member.name for member in members(struct) if isinstance(member.con, wire.Array))
+    arrays = frozenset(member.name for member in struct.all_members if isinstance(member.con, wire.Array))
     made = Plan(choice(held_by, struct), arrays=arrays)
-    for member in members(struct):
-        found = struct_of(member)
+    for member in struct.all_members:
+        found = wire.struct_inside(member.con)
         if found is not None:
             inner = _plan(choice, member.name, found[0])
             if inner:

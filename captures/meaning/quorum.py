@@ -5,8 +5,9 @@ from __future__ import annotations
 from ipaddress import ip_address
 
 from captures.meaning import places, words
-from captures.meaning.exchange import Body, Exchange, Gist, inner, items, number, ok, rows, text
+from captures.meaning.exchange import Body, Exchange, SummaryWriter, inner, items, number, ok, rows, text
 from captures.meaning.words import join, listed
+from dissectors.api_keys import ApiKey
 
 
 def first(body: Body) -> Body:
@@ -128,13 +129,13 @@ def host(address: object) -> str:
     return ""
 
 
-GISTS = {
-    52: Gist(_vote_request, _vote_response, _quorum_errors),
-    53: Gist(_leader_request, ok, _quorum_errors),
-    54: Gist(_end_request, ok, _quorum_errors),
-    55: Gist(_describe_request, _describe_response),
-    59: Gist(_snapshot_request, _snapshot_response),
-    80: Gist(_voter_request, ok),
-    81: Gist(_voter_request, ok),
-    82: Gist(_voter_request, ok, _update_voter_errors),
+SUMMARIES: dict[int, SummaryWriter] = {
+    ApiKey.VOTE: SummaryWriter(_vote_request, _vote_response, _quorum_errors),
+    ApiKey.BEGIN_QUORUM_EPOCH: SummaryWriter(_leader_request, ok, _quorum_errors),
+    ApiKey.END_QUORUM_EPOCH: SummaryWriter(_end_request, ok, _quorum_errors),
+    ApiKey.DESCRIBE_QUORUM: SummaryWriter(_describe_request, _describe_response),
+    ApiKey.FETCH_SNAPSHOT: SummaryWriter(_snapshot_request, _snapshot_response),
+    ApiKey.ADD_RAFT_VOTER: SummaryWriter(_voter_request, ok),
+    ApiKey.REMOVE_RAFT_VOTER: SummaryWriter(_voter_request, ok),
+    ApiKey.UPDATE_RAFT_VOTER: SummaryWriter(_voter_request, ok, _update_voter_errors),
 }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from captures.meaning import places, words
-from captures.meaning.exchange import Body, Exchange, Gist, items, number, ok, rows, text
+from captures.meaning.exchange import Body, Exchange, SummaryWriter, items, number, ok, rows, text
 from captures.meaning.words import join, listed
+from dissectors.api_keys import ApiKey
 
 
 def _controller(x: Exchange) -> str:
@@ -80,11 +81,11 @@ def _assign_dirs_request(x: Exchange) -> str:
     return join(_broker(x), listed(said[: words.SHOWN]))
 
 
-GISTS = {
-    4: Gist(_leader_and_isr_request, ok),
-    5: Gist(_stop_replica_request, ok),
-    6: Gist(_update_metadata_request, ok),
-    7: Gist(_broker, _shutdown_response),
-    56: Gist(_alter_partition_request, _alter_partition_response),
-    73: Gist(_assign_dirs_request, ok),
+SUMMARIES: dict[int, SummaryWriter] = {
+    ApiKey.LEADER_AND_ISR: SummaryWriter(_leader_and_isr_request, ok),
+    ApiKey.STOP_REPLICA: SummaryWriter(_stop_replica_request, ok),
+    ApiKey.UPDATE_METADATA: SummaryWriter(_update_metadata_request, ok),
+    ApiKey.CONTROLLED_SHUTDOWN: SummaryWriter(_broker, _shutdown_response),
+    ApiKey.ALTER_PARTITION: SummaryWriter(_alter_partition_request, _alter_partition_response),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: SummaryWriter(_assign_dirs_request, ok),
 }

@@ -1,6 +1,6 @@
 """SASL, ACLs, SCRAM credentials and delegation tokens in words.
 
-Secrets never get into a gist: of a SASL token it tells the mechanism, the step and the user name, and of delegation
+Secrets never get into a summary: of a SASL token it tells the mechanism, the step and the user name, and of delegation
 tokens the owner.
 """
 
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from captures.meaning import words
 from captures.meaning.configs import value_name
-from captures.meaning.exchange import Body, Exchange, Gist, items, number, rows, text
+from captures.meaning.exchange import Body, Exchange, SummaryWriter, items, number, rows, text
 from captures.meaning.words import join, listed
+from dissectors.api_keys import ApiKey
 from dissectors.domains import ACL_OPERATION, ACL_PERMISSION, PATTERN_TYPE, RESOURCE_TYPE, SCRAM_MECHANISM
 from dissectors.embedded import sasl
 from dissectors.embedded.model import NO_HINTS
@@ -197,16 +198,16 @@ def _describe_token_response(x: Exchange) -> str:
     return words.counted(len(rows(x.response, "tokens")), "token")
 
 
-GISTS = {
-    17: Gist(_handshake_request, _handshake_response, _handshake_errors),
-    29: Gist(_describe_acls_request, _describe_acls_response),
-    30: Gist(_create_acls_request, _create_acls_response),
-    31: Gist(_delete_acls_request, _delete_acls_response),
-    36: Gist(_authenticate_request, _authenticate_response),
-    38: Gist(_create_token_request, _create_token_response),
-    39: Gist(_renew_token_request, _until),
-    40: Gist(_expire_token_request, _until),
-    41: Gist(_describe_token_request, _describe_token_response),
-    50: Gist(_describe_scram_request, _describe_scram_response),
-    51: Gist(_alter_scram_request, _alter_scram_response),
+SUMMARIES: dict[int, SummaryWriter] = {
+    ApiKey.SASL_HANDSHAKE: SummaryWriter(_handshake_request, _handshake_response, _handshake_errors),
+    ApiKey.DESCRIBE_ACLS: SummaryWriter(_describe_acls_request, _describe_acls_response),
+    ApiKey.CREATE_ACLS: SummaryWriter(_create_acls_request, _create_acls_response),
+    ApiKey.DELETE_ACLS: SummaryWriter(_delete_acls_request, _delete_acls_response),
+    ApiKey.SASL_AUTHENTICATE: SummaryWriter(_authenticate_request, _authenticate_response),
+    ApiKey.CREATE_DELEGATION_TOKEN: SummaryWriter(_create_token_request, _create_token_response),
+    ApiKey.RENEW_DELEGATION_TOKEN: SummaryWriter(_renew_token_request, _until),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: SummaryWriter(_expire_token_request, _until),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: SummaryWriter(_describe_token_request, _describe_token_response),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: SummaryWriter(_describe_scram_request, _describe_scram_response),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: SummaryWriter(_alter_scram_request, _alter_scram_response),
 }

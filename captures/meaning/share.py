@@ -6,10 +6,11 @@ from collections import Counter
 
 from captures.meaning import places, words
 from captures.meaning.data import empty, offsets, wait
-from captures.meaning.exchange import Body, Exchange, Gist, items, number, ok, rows, text
+from captures.meaning.exchange import Body, Exchange, SummaryWriter, items, number, ok, rows, text
 from captures.meaning.groups import describe_response, group, groups_request, modern_request, modern_response
 from captures.meaning.payload import payload
 from captures.meaning.words import join, listed, member
+from dissectors.api_keys import ApiKey
 
 _ACKNOWLEDGE = {0: "gap", 1: "accept", 2: "release", 3: "reject", 4: "renew"}
 
@@ -138,17 +139,17 @@ def _alter_offsets_request(x: Exchange) -> str:
     return join(group(x), places.at(pairs, "start_offset"))
 
 
-GISTS = {
-    76: Gist(modern_request, modern_response),
-    77: Gist(groups_request, describe_response),
-    78: Gist(_fetch_request, _fetch_response),
-    79: Gist(_acknowledge_request, ok),
-    83: Gist(_initialize_request, ok),
-    84: Gist(_state_request, _read_response),
-    85: Gist(_write_request, ok),
-    86: Gist(_state_request, ok),
-    87: Gist(_state_request, _read_response),
-    90: Gist(_describe_offsets_request, _describe_offsets_response),
-    91: Gist(_alter_offsets_request, ok),
-    92: Gist(_state_request, ok),
+SUMMARIES: dict[int, SummaryWriter] = {
+    ApiKey.SHARE_GROUP_HEARTBEAT: SummaryWriter(modern_request, modern_response),
+    ApiKey.SHARE_GROUP_DESCRIBE: SummaryWriter(groups_request, describe_response),
+    ApiKey.SHARE_FETCH: SummaryWriter(_fetch_request, _fetch_response),
+    ApiKey.SHARE_ACKNOWLEDGE: SummaryWriter(_acknowledge_request, ok),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: SummaryWriter(_initialize_request, ok),
+    ApiKey.READ_SHARE_GROUP_STATE: SummaryWriter(_state_request, _read_response),
+    ApiKey.WRITE_SHARE_GROUP_STATE: SummaryWriter(_write_request, ok),
+    ApiKey.DELETE_SHARE_GROUP_STATE: SummaryWriter(_state_request, ok),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: SummaryWriter(_state_request, _read_response),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: SummaryWriter(_describe_offsets_request, _describe_offsets_response),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: SummaryWriter(_alter_offsets_request, ok),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: SummaryWriter(_state_request, ok),
 }

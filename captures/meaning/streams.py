@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from captures.meaning import words
-from captures.meaning.exchange import Body, Exchange, Gist, inner, items, number, ok, rows, text
+from captures.meaning.exchange import Body, Exchange, SummaryWriter, inner, items, number, ok, rows, text
 from captures.meaning.groups import describe_response, epoch_words, group, groups_request, instance, reached
 from captures.meaning.words import join, listed, member
+from dissectors.api_keys import ApiKey
 from dissectors.domains import STREAMS_STATUS
 
 _TASKS = ("active", "standby", "warmup")
@@ -58,8 +59,8 @@ def _topology_request(x: Exchange) -> str:
     )
 
 
-GISTS = {
-    88: Gist(_heartbeat_request, _heartbeat_response),
-    89: Gist(groups_request, describe_response),
-    93: Gist(_topology_request, ok),
+SUMMARIES: dict[int, SummaryWriter] = {
+    ApiKey.STREAMS_GROUP_HEARTBEAT: SummaryWriter(_heartbeat_request, _heartbeat_response),
+    ApiKey.STREAMS_GROUP_DESCRIBE: SummaryWriter(groups_request, describe_response),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: SummaryWriter(_topology_request, ok),
 }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from captures.meaning import places, words
-from captures.meaning.exchange import Exchange, Gist, items, number, ok, rows, text
+from captures.meaning.exchange import Exchange, SummaryWriter, items, number, ok, rows, text
 from captures.meaning.words import join, listed
+from dissectors.api_keys import ApiKey
 
 _ELECTIONS = {0: "preferred", 1: "unclean"}
 
@@ -147,15 +148,17 @@ def _log_dirs_response(x: Exchange) -> str:
     return listed((words.counted(len(directories), "directory", "directories"), held))
 
 
-GISTS = {
-    3: Gist(_metadata_request, _metadata_response, _metadata_errors),
-    19: Gist(_create_request, _create_response),
-    20: Gist(_delete_request, _deleted),
-    34: Gist(_move_request, ok),
-    35: Gist(_log_dirs_request, _log_dirs_response),
-    37: Gist(_create_partitions_request, _create_response),
-    43: Gist(_elect_request, _elect_response),
-    45: Gist(_reassign_request, ok),
-    46: Gist(_reassignments_request, _reassignments_response),
-    75: Gist(_describe_partitions_request, _describe_partitions_response),
+SUMMARIES: dict[int, SummaryWriter] = {
+    ApiKey.METADATA: SummaryWriter(_metadata_request, _metadata_response, _metadata_errors),
+    ApiKey.CREATE_TOPICS: SummaryWriter(_create_request, _create_response),
+    ApiKey.DELETE_TOPICS: SummaryWriter(_delete_request, _deleted),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: SummaryWriter(_move_request, ok),
+    ApiKey.DESCRIBE_LOG_DIRS: SummaryWriter(_log_dirs_request, _log_dirs_response),
+    ApiKey.CREATE_PARTITIONS: SummaryWriter(_create_partitions_request, _create_response),
+    ApiKey.ELECT_LEADERS: SummaryWriter(_elect_request, _elect_response),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: SummaryWriter(_reassign_request, ok),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: SummaryWriter(_reassignments_request, _reassignments_response),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: SummaryWriter(
+        _describe_partitions_request, _describe_partitions_response
+    ),
 }

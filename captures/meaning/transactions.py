@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from captures.meaning import places, words
-from captures.meaning.exchange import Body, Exchange, Gist, items, number, ok, rows, text
+from captures.meaning.exchange import Body, Exchange, SummaryWriter, items, number, ok, rows, text
 from captures.meaning.words import join, listed
+from dissectors.api_keys import ApiKey
 
 
 def producer(body: Body) -> str:
@@ -135,14 +136,14 @@ def _allocate_response(x: Exchange) -> str:
     return f"producers {start}-{start + count - 1}" if count > 0 else "none"
 
 
-GISTS = {
-    22: Gist(_init_request, _init_response),
-    24: Gist(_add_partitions_request, ok),
-    25: Gist(_add_offsets_request, ok),
-    26: Gist(_end_request, _end_response),
-    27: Gist(_markers_request, ok),
-    28: Gist(_offset_commit_request, ok),
-    65: Gist(_describe_request, _describe_response),
-    66: Gist(_list_request, _list_response),
-    67: Gist(_allocate_request, _allocate_response),
+SUMMARIES: dict[int, SummaryWriter] = {
+    ApiKey.INIT_PRODUCER_ID: SummaryWriter(_init_request, _init_response),
+    ApiKey.ADD_PARTITIONS_TO_TXN: SummaryWriter(_add_partitions_request, ok),
+    ApiKey.ADD_OFFSETS_TO_TXN: SummaryWriter(_add_offsets_request, ok),
+    ApiKey.END_TXN: SummaryWriter(_end_request, _end_response),
+    ApiKey.WRITE_TXN_MARKERS: SummaryWriter(_markers_request, ok),
+    ApiKey.TXN_OFFSET_COMMIT: SummaryWriter(_offset_commit_request, ok),
+    ApiKey.DESCRIBE_TRANSACTIONS: SummaryWriter(_describe_request, _describe_response),
+    ApiKey.LIST_TRANSACTIONS: SummaryWriter(_list_request, _list_response),
+    ApiKey.ALLOCATE_PRODUCER_IDS: SummaryWriter(_allocate_request, _allocate_response),
 }

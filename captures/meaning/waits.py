@@ -9,21 +9,33 @@ from __future__ import annotations
 
 from captures.meaning.exchange import Body, number, replica_of, rows
 from captures.meaning.payload import headers
-from captures.meaning.plans import Side
-from dissectors.knowledge import CLUSTER_METADATA_ID
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode
+from dissectors.session_context import CLUSTER_METADATA_ID
+from dissectors.sides import Side
+from dissectors.units import MS
 
 LEAST_WAIT_NS = 5_000_000
-"""A shorter wait cannot be told from work, and is not called one."""
+"""A shorter wait cannot be distinguished from work, and does not count as one."""
 
-_MS = 1_000_000
+POLLS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 _NOTHING: Body = {}
-_PARKED_ERRORS = frozenset({0, 16, 25, 27, 82})
+_PARKED_ERRORS = frozenset({
+    ErrorCode.NONE, ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.FENCED_INSTANCE_ID,
+})  # fmt: skip
 """A member leaves the barrier with these: done, coordinator moved, expelled, overtaken, fenced. Others come at once."""
-_ENDING_ERRORS = frozenset({3, 6, 56, 74})
+_ENDING_ERRORS = frozenset({
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.FENCED_LEADER_EPOCH,
+})  # fmt: skip
 """What ends a Fetch that is held already: topic gone, leader moved, disk failed, epoch fenced (DelayedFetch.scala)."""
 
 Wait = tuple[int, str]
+Read = tuple[int, bool]
+"""Bytes of records in a response, and whether all of them were only just written."""
 NO_WAIT: Wait = (0, "")
+THROTTLED = "throttled by a quota"
 _FOR_EVER = 1 << 62
 """ns; the message does not say how long."""
 
@@ -36,16 +48,16 @@ _POLL_ANSWERED = frozenset({
     "responses.partitions.high_watermark", "responses.partitions.records",
 })  # fmt: skip
 _ASKED: dict[int, frozenset[str]] = {
-    1: _POLL_ASKED,
-    11: frozenset({"rebalance_timeout_ms", "session_timeout_ms"}),
-    14: frozenset({"assignments.member_id"}),
-    78: _POLL_ASKED,
+    ApiKey.FETCH: _POLL_ASKED,
+    ApiKey.JOIN_GROUP: frozenset({"rebalance_timeout_ms", "session_timeout_ms"}),
+    ApiKey.SYNC_GROUP: frozenset({"assignments.member_id"}),
+    ApiKey.SHARE_FETCH: _POLL_ASKED,
 }
 _ANSWERED: dict[int, frozenset[str]] = {
-    1: _POLL_ANSWERED,
-    11: frozenset({"error_code", "generation_id"}),
-    14: frozenset({"error_code"}),
-    78: _POLL_ANSWERED,
+    ApiKey.FETCH: _POLL_ANSWERED,
+    ApiKey.JOIN_GROUP: frozenset({"error_code", "generation_id"}),
+    ApiKey.SYNC_GROUP: frozenset({"error_code"}),
+    ApiKey.SHARE_FETCH: _POLL_ANSWERED,
 }
 _THROTTLE = frozenset({"throttle_time_ms"})
 
@@ -73,35 +85,44 @@ def designed_wait_ns(
     """
     if latency_ns < LEAST_WAIT_NS or not response_body:
         return NO_WAIT
-    request = request_body or _NOTHING
-    limit, why = NO_WAIT
-    if key in (1, 78):
-        limit, why = _poll(key, request, response_body)
-    elif key == 11:
-        limit, why = _barrier(version, request, response_body)
-    elif key == 14:
-        limit, why = _follower(request, response_body)
-    throttled = number(response_body, "throttle_time_ms", 0) * _MS
-    # Brokers before 2.0 hold the answer back; later ones answer at once and mute the connection (KIP-219). The time
-    # itself tells which it was.
+    limit, why = longest_wait(key, version, request_body or _NOTHING, response_body)
+    throttled = throttle_ns(response_body)
     if LEAST_WAIT_NS <= throttled <= latency_ns and throttled > limit:
-        limit, why = throttled, "throttled by a quota"
+        limit, why = throttled, THROTTLED
     wait = min(limit, latency_ns)
     return (wait, why) if wait >= LEAST_WAIT_NS else NO_WAIT
 
 
-def _poll(key: int, request: Body, response: Body) -> Wait:
+def throttle_ns(response: Body) -> int:
+    """Return how long a response was held back at most because of a quota.
+
+    Brokers before 2.0 hold the answer back; later ones answer at once and mute the connection (KIP-219). The latency
+    tells which it was.
+    """
+    return number(response, "throttle_time_ms", 0) * MS
+
+
+def longest_wait(key: int, version: int, request: Body, response: Body, read: Read | None = None) -> Wait:
+    """Return how long an exchange may have waited by design, throttling apart, in ns, and why.
+
+    :param read: what the records fields of a poll hold, where that is known; it is looked up if None
+    """
+    if key in POLLS:
+        return _poll(key, request, response, read)
+    if key == ApiKey.JOIN_GROUP:
+        return _barrier(version, request, response)
+    return _follower(request, response) if key == ApiKey.SYNC_GROUP else NO_WAIT
+
+
+def _poll(key: int, request: Body, response: Body, read: Read | None) -> Wait:
     """Fetch and ShareFetch are held until ``min_bytes`` are there or ``max_wait_ms`` are over."""
     if response.get("error_code"):
         return NO_WAIT
-    longest = number(request, "max_wait_ms", 0) * _MS
-    least = number(request, "min_bytes", 0)
+    longest = number(request, "max_wait_ms", 0) * MS
     raft = _of_the_quorum(request) or _of_the_quorum(response)
-    if longest <= 0 or (least <= 0 and not raft):
+    least = least_bytes(request, response)
+    if longest <= 0 or least <= 0:
         return NO_WAIT
-    if raft:
-        # the quorum's leader waits for new records whatever min_bytes says (KafkaRaftClient.java)
-        least = 1
     got, at_the_end = 0, True
     for row in _partitions(response):
         code = row.get("error_code")
@@ -109,16 +130,27 @@ def _poll(key: int, request: Body, response: Body) -> Wait:
             return longest, "long poll, ended by a change of leader"
         if code:
             return NO_WAIT
-        data = row.get("records")
+        data = row.get("records") if read is None else None
         if data and isinstance(data, bytes):
             got += len(data)
-            at_the_end = at_the_end and (raft or _only_just_written(key, row, data))
+            at_the_end = at_the_end and _only_just_written(key, row, data)
+    if read is not None:
+        got, at_the_end = read
+    at_the_end = at_the_end or raft
     if got < least:
         follower = replica_of(request) >= 0
         return longest, "replica waiting for new records" if follower else "long poll: nothing new to read"
     # A single batch up to the high watermark is what ends the poll of a reader who had everything else before. Where
     # more lies ready, the answer had nothing to wait for.
     return (longest, "waiting for new records") if at_the_end else NO_WAIT
+
+
+def least_bytes(request: Body, response: Body) -> int:
+    """Return how many bytes end a poll; it waits for none if they are not more than 0."""
+    if _of_the_quorum(request) or _of_the_quorum(response):
+        # the quorum's leader waits for new records whatever min_bytes says (KafkaRaftClient.java)
+        return 1
+    return number(request, "min_bytes", 0)
 
 
 def _partitions(response: Body) -> list[Body]:
@@ -136,7 +168,7 @@ def _only_just_written(key: int, row: Body, data: bytes) -> bool:
     if len(batches) != 1:
         return False
     # ShareFetch tells no high watermark
-    return key == 78 or batches[0].last_offset + 1 >= number(row, "high_watermark", 0)
+    return key == ApiKey.SHARE_FETCH or batches[0].last_offset + 1 >= number(row, "high_watermark", 0)
 
 
 def _barrier(version: int, request: Body, response: Body) -> Wait:
@@ -151,7 +183,7 @@ def _barrier(version: int, request: Body, response: Body) -> Wait:
         if first
         else "waiting for the group's members to join"
     )
-    return max(longest, 0) * _MS, why
+    return max(longest, 0) * MS, why
 
 
 def _follower(request: Body, response: Body) -> Wait:

@@ -12,7 +12,7 @@ SHOWN = 3
 """Names listed before the rest is counted."""
 
 LINE_LENGTH = 400
-"""Characters of a gist at most."""
+"""Characters of a summary at most."""
 
 _RUNS_SHOWN = 6
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -21,7 +21,7 @@ _UUID_LENGTH = 36
 
 
 def join(*parts: str) -> str:
-    """Join what there is by two spaces, the distance between the columns of a gist."""
+    """Join what there is by two spaces, the distance between the columns of a summary."""
     return "  ".join([part for part in parts if part])
 
 
@@ -31,14 +31,24 @@ def listed(parts: Iterable[str]) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes: ``812 B``, ``3.2k``, ``14M``; steps of 1024."""
+    """Bytes, for columns: ``812 B``, ``3.2k``, ``14M``; steps of 1024."""
+    figure, unit = _scaled(count)
+    return f"{figure}{unit}" if unit else f"{figure} B"
+
+
+def volume(count: int) -> str:
+    """Bytes, for sentences: ``812 B``, ``3.2 KiB``, ``14 MiB``."""
+    figure, unit = _scaled(count)
+    return f"{figure} {unit.upper()}iB" if unit else f"{figure} B"
+
+
+def _scaled(count: int) -> tuple[str, str]:
     if count < 1024:
-        return f"{count} B"
+        return f"{count}", ""
     value, power = count / 1024, 0
     while value >= 999.5:
         value, power = value / 1024, power + 1
-    unit = "kMGTPE"[power]
-    return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
+    return f"{value:.1f}" if value < 9.95 else f"{value:.0f}", "kMGTPE"[power]
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

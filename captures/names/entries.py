@@ -33,7 +33,7 @@ class LineError(ValueError):
 
 
 def is_address(text: str) -> bool:
-    """Tell whether a text is an IP address."""
+    """Return whether a text is an IP address."""
     try:
         ip_address(text)
     except ValueError:

@@ -33,7 +33,7 @@ def entries(lines: Lines) -> Iterator[Entry]:
 
 
 def endpoint(text: str) -> tuple[str, int | None] | None:
-    """Split ``10.0.0.1``, ``10.0.0.1:9092``, ``::1`` and ``[::1]:9092``; None if it is no address."""
+    """Split ``10.0.0.1``, ``10.0.0.1:9092``, ``::1`` and ``[::1]:9092``; None if it is not an address."""
     if is_address(text):
         return text, None
     found = _WITH_PORT.fullmatch(text)

@@ -45,7 +45,7 @@ class _Holders:
 
 
 def is_table(line: str) -> bool:
-    """Tell whether a line, the first that is not empty, begins a table."""
+    """Return whether a line, the first that is not empty, begins a table."""
     cells = _cells(line)
     return _is_heading(cells) or _is_pod(cells)
 

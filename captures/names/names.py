@@ -35,7 +35,7 @@ class Names:
         known += [name for name in dict.fromkeys(map(printable, names)) if name not in known]
 
     def hold(self, address: str, port: int, *names: str) -> None:
-        """Name who holds an endpoint now, in the place of who held it before; names that were added go before it.
+        """Name who holds an endpoint now, instead of who held it before; names that were added go before it.
 
         :raises ValueError: if it is no IP address
         """
@@ -69,7 +69,7 @@ class Names:
 
 
 def with_port(name: str, endpoint: str) -> str:
-    """Return a name in the place of the address of an endpoint."""
+    """Return a name instead of the address of an endpoint."""
     return f"{name}:{split(endpoint)[1]}"
 
 

@@ -40,7 +40,7 @@ connection, grown in place: ``a``, ``b`` (endpoint ids), ``generation``, ``first
 ``assembler.connections.streams`` has one row per stream: ``syn_seen``, ``end``, ``fin_time``,
 ``fin_position``, ``reset_time`` (-1 = none), ``packets``, ``retransmitted``, ``reordered``, ``lost``,
 ``cut``, ``conflicting``, ``outside``, ``zero_windows``. ``assembler.connections[i]`` gives one connection as a plain
-object. Column attributes are views of the rows in use: take them anew after each block. Endpoint ids are
+object. Column attributes are views of the rows in use: take them again after each block. Endpoint ids are
 resolved by the address book: ``packets.addresses.text(id)`` is ``"10.0.0.1:9092"`` or ``"[::1]:9092"``; also
 ``.host(id)``, ``.port(id)``, ``.address(id)``.
 
@@ -50,13 +50,14 @@ file as arrays ``(position, offset, length)``; ``index.pieces_of_many(streams, s
 
 *Live captures* (``source.live``: a pipe, or a file opened with ``follow=True``) need nothing else: a block comes as
 soon as there is a whole packet, iterating waits for it, and ``source.stop()``, from any thread or signal handler, ends
-it. What cannot be read twice (pipes, compressed files, decrypted TLS) is kept in a bounded spool; where the oldest
-bytes had to go, ``source.held(offset)`` is false and ``source.read`` raises :class:`~captures.packets.errors.Dropped`.
+it. What cannot be read twice (pipes, compressed files, decrypted TLS) is kept in a bounded spool; where the
+oldest bytes had to go, ``source.held(offset)`` is false and ``source.read`` raises
+:class:`~captures.packets.errors.SpoolDropped`.
 
 *Nothing is dropped in silence.* ``packets.statistics`` counts every record that did not become a TCP packet
 by reason, and lists damaged places of the file. ``packets.secrets`` holds the TLS key logs of pcapng
 decryption secrets blocks, ``packets.interfaces`` the interfaces, ``block.comments`` packet comments by packet
-number. Only a file that is no capture at all raises ``CaptureError``.
+number. Only a file that is not a capture at all raises ``CaptureError``.
 """
 
 from __future__ import annotations

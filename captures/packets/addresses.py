@@ -6,7 +6,7 @@ from ipaddress import IPv6Address, ip_address
 
 import numpy as np
 
-from captures.packets.table import Int64s
+from captures.arrays import Int64s
 
 _IPV6 = 1 << 62
 

@@ -15,18 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from captures.arrays import Bools, Int64s, UInt64s
 from captures.packets.addresses import AddressBook
-from captures.packets.clock_offsets import (
-    MOST_KEPT,
-    ClockOffset,
-    Once,
-    Sightings,
-    UInt64s,
-    clock_offset,
-    keys_of,
-)
+from captures.packets.clock_offsets import MOST_KEPT, ClockOffset, Once, Sightings, clock_offset, keys_of
 from captures.packets.files import CaptureFile
-from captures.packets.table import Bools, Int64s, PacketBlock
+from captures.packets.table import PacketBlock
 
 _ALL_PAIRS = 32
 """Of more files only those are compared that overlap in time."""
@@ -35,7 +28,7 @@ _REMEMBERED = 1 << 15
 """Packets among which those that another file has are looked for."""
 
 
-class Compared(NamedTuple):
+class ClockComparison(NamedTuple):
     """Two files whose clocks were compared.
 
     :ivar file: the file
@@ -69,7 +62,7 @@ class Clocks:
         low, high = self._times[file] or (1 << 62, 0)
         self._times[file] = min(low, int(block.time.min())), max(high, int(block.time.max()))
 
-    def compare(self) -> list[Compared]:
+    def compare(self) -> list[ClockComparison]:
         """Return what could be compared, in an order in which references come before those that refer to them."""
         count, seen = len(self._sightings), [each.once() for each in self._sightings]
         found: dict[tuple[int, int], ClockOffset] = {}
@@ -89,8 +82,8 @@ class Clocks:
                     break
                 yield min(one, other), max(one, other)
 
-    def _tree(self, found: dict[tuple[int, int], ClockOffset], seen: list[Once]) -> Iterator[Compared]:
-        """Reach as many files as can be, each over the pair with the most packets; begin anew where none is left."""
+    def _tree(self, found: dict[tuple[int, int], ClockOffset], seen: list[Once]) -> Iterator[ClockComparison]:
+        """Reach as many files as can be, each over the pair with the most packets; begin again where none is left."""
         reached: set[int] = set()
         while True:
             edges = [pair for pair in found if len(reached.intersection(pair)) == 1]
@@ -100,7 +93,7 @@ class Clocks:
                 reached.add(file)
                 offset = found.get((reference, file)) or clock_offset(seen[reference], seen[file])
                 assert offset is not None, "what they share does not depend on which comes first"
-                yield Compared(self._files[file], self._files[reference], offset)
+                yield ClockComparison(self._files[file], self._files[reference], offset)
                 continue
             beginnings = [min(pair) for pair in found if not reached.intersection(pair)]
             if not beginnings:
@@ -109,7 +102,7 @@ class Clocks:
 
 
 def aligned(times: Int64s, offsets: tuple[ClockOffset, ...]) -> Int64s:
-    """Return times by the clock that is reached by taking away offsets, one after the other."""
+    """Return times by the clock that is reached by taking away offsets, one after another."""
     for offset in offsets:
         times = times - offset.at(times)
     return times

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from captures.arrays import Bytes, Int64s
 from captures.packets.addresses import AddressBook
 from captures.packets.merged import read_packets
 from captures.packets.source import Source
-from captures.packets.table import Bytes, Int64s, PacketBlock
+from captures.packets.table import PacketBlock
 
 Ends = tuple[str, str]
 """Two endpoints, as :meth:`AddressBook.text` writes them."""
@@ -69,7 +70,7 @@ def headers_between(source: Source, ends: Iterable[Ends], begin: int, end: int) 
     :param end: likewise; reading ends behind it
     :raises CaptureError: if the capture cannot be read again
     """
-    wanted = _Wanted(ends)
+    wanted = _EndpointPairs(ends)
     found: dict[int, list[tuple[np.ndarray, ...]]] = {}
     for block in read_packets(source):
         if not len(block):
@@ -84,7 +85,7 @@ def headers_between(source: Source, ends: Iterable[Ends], begin: int, end: int) 
     return {wanted.pairs[pair]: _joined(parts) for pair, parts in found.items()}
 
 
-class _Wanted:
+class _EndpointPairs:
     """Finds the packets of pairs of endpoints in blocks."""
 
     def __init__(self, ends: Iterable[Ends]) -> None:

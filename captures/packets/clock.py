@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from captures.packets.table import Int64s
+from captures.arrays import Int64s
 
 STEP = 1_000_000_000
 """A packet so many ns earlier than one before it is late; less are packets of several queues, not merged in order."""
@@ -35,10 +35,10 @@ class ClockState(NamedTuple):
 class CaptureClock:
     """Turns capture times into clock readings: nanoseconds that only grow, packet by packet.
 
-    A reading is the latest time so far. Where the capturing clock was set back, readings go on from there as if
+    A reading is the latest time so far. Where the capturing clock was set back, readings continue from there as if
     it had not been. They depend on the packets alone, not on how these are cut into blocks.
 
-    :param state: where a clock stood that this one goes on with
+    :param state: where a clock stood that this one continues with
     """
 
     def __init__(self, state: ClockState | None = None) -> None:

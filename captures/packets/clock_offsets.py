@@ -6,8 +6,8 @@ first capture sees a packet first, the difference is the offset plus a delay, in
 less a delay. The smallest delay of each direction counts, as the least disturbed one: the offset lies between the two,
 its middle is the estimate, and half the distance is how far off it may be.
 
-Nothing says where the captures were made. Which of the two saw a direction first is told by the differences themselves,
-since no packet arrives before it was sent.
+Nothing says where the captures were made. Which of the two saw a direction first follows from the differences
+themselves, since no packet arrives before it was sent.
 
 Clocks drift. The estimate is made in several windows of time; if they agree within their uncertainty the offset is
 constant, else they lie on a line, else (a clock was set) it is followed from window to window.
@@ -21,11 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from captures.arrays import Bools, Floats, Int64s, UInt64s
 from captures.packets.addresses import AddressBook
-from captures.packets.table import Bools, Int64s, PacketBlock
-
-UInt64s = NDArray[np.uint64]
-Floats = NDArray[np.float64]
+from captures.packets.table import PacketBlock
 
 MOST_KEPT = 1 << 17
 """Packets kept of a capture. Of more of them a part is taken, in every capture the same: by their sequence numbers."""
@@ -55,7 +53,7 @@ _MOST_OF_THEM = 0.9
 class Once(NamedTuple):
     """Packets that a capture has once.
 
-    :ivar key: what tells each from all others, rising
+    :ivar key: what distinguishes each from all others, rising
     :ivar time: ns since the epoch
     :ivar hosts: two rows, numbers of the hosts that they went from and to; they mean something in this capture only
     """
@@ -66,7 +64,7 @@ class Once(NamedTuple):
 
 
 class Sightings:
-    """Packets as one capture saw them: what tells them from others, and when.
+    """Packets as one capture saw them: what distinguishes them from others, and when.
 
     The captures that are compared must number their endpoints by one address book.
 
@@ -235,7 +233,7 @@ def offset_of(time: Int64s, difference: Int64s, source: Int64s, target: Int64s) 
 
 
 def _directions(difference: Int64s, source: Int64s, target: Int64s) -> tuple[Bools, Bools]:
-    """Tell which packets the first capture saw first, and of which that can be told.
+    """Return which packets the first capture saw first, and for which that is known.
 
     Between two hosts the direction with the larger differences is the one in which the delay is added.
     """

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captures.packets.table import Bools, Int32s, Int64s
+from captures.arrays import Bools, Int32s, Int64s
 
 _NONE = -1
 
@@ -58,7 +58,7 @@ class Connection:
 class _Columns:
     """Arrays of one length that grow together; capacity doubles, so growing is cheap on average.
 
-    The attributes are views of the rows in use: read them anew after rows were added.
+    The attributes are views of the rows in use: read them again after rows were added.
     """
 
     _defaults: ClassVar[dict[str, tuple[type, int]]]
@@ -92,7 +92,7 @@ class Streams(_Columns):
     """One row per stream, numbered ``2 * connection + direction``. Times in ns, -1 where nothing was seen.
 
     :ivar syn_seen: position 0 is the first byte of the connection
-    :ivar end: position behind the last byte delivered or declared lost
+    :ivar end: position after the last byte delivered or declared lost
     :ivar fin_time: capture time of the first FIN
     :ivar fin_position: stream position of the FIN
     :ivar reset_time: capture time of the first RST

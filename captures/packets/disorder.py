@@ -1,7 +1,7 @@
 """The streams of a capture that are not in order, block by block.
 
-What can be told of many packets at once is: which of them only bring bytes again, and which follow each other
-without a break. The rest is up to :class:`captures.packets.reorder.StreamOrder`, once per run of packets.
+What can be decided for many packets at once is: which of them only repeat bytes, and which follow each other without a
+break. The rest is up to :class:`captures.packets.reorder.StreamOrder`, once per run of packets.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from captures.arrays import Bools, Int64s, UInt32s
 from captures.packets.connections import Streams
 from captures.packets.reorder import AHEAD, BEHIND, GRACE, Delivery, Hole, StreamOrder, Witness
-from captures.packets.runs import NEVER, Rows, Run, no_rows, payload_of
-from captures.packets.table import ACK, FIN, RST, SYN, Bools, GapCause, Int64s, PacketBlock, UInt32s
+from captures.packets.runs import NEVER, PayloadRun, Rows, no_rows, payload_of
+from captures.packets.table import ACK, FIN, RST, SYN, GapCause, PacketBlock
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 
@@ -175,7 +176,9 @@ class Disorder:
 
     # -- what comes in
 
-    def _runs(self, block: PacketBlock, clock: Int64s, data: Groups) -> tuple[Rows, dict[int, list[Run]]]:
+    def _runs(
+        self, block: PacketBlock, clock: Int64s, data: Groups
+    ) -> tuple[Rows, dict[int, list[PayloadRun]]]:
         """The packets as rows behind those that wait, and as runs of each stream."""
         seq = sequence(block, data.row)
         known = self._known(block, data, seq)
@@ -206,12 +209,12 @@ class Disorder:
         high = np.append(low, len(row))[1:]
         size = ahead[high - 1] + length[high - 1] - ahead[low]
         columns = (stream[low], low, high, ahead[low], size, seq[low], fin[high - 1], row[low], reading[low])
-        runs: dict[int, list[Run]] = {}
+        runs: dict[int, list[PayloadRun]] = {}
         held = len(self._held)
         for number, first, end, before, total, start, last, at, since in zip(
             *(column.tolist() for column in columns), strict=True
         ):
-            run = Run(first + held, end + held, -before, 0, total, start, last, at, since)
+            run = PayloadRun(first + held, end + held, -before, 0, total, start, last, at, since)
             runs.setdefault(number, []).append(run)
         return self._held.followed_by(rows), runs
 
@@ -296,7 +299,7 @@ class Disorder:
             latest = int(streams.ack[number ^ 1])
             if latest >= 0:
                 rows, values = np.append(-1, rows), np.append(np.uint32(latest), values)
-            found[number] = Witness(clock, rows, values, reset_row.get(number >> 1, NEVER))
+            found[number] = Witness(clock, block.number, rows, values, reset_row.get(number >> 1, NEVER))
         return found
 
     # -- what goes out
@@ -304,7 +307,7 @@ class Disorder:
     def _collect(self, rows: Rows) -> Outcome:
         """Take what is ready, bring the columns of the streams up to date, keep what waits."""
         ready: list[tuple[int, Delivery]] = []
-        again: list[tuple[int, Run]] = []
+        again: list[tuple[int, PayloadRun]] = []
         holes: list[tuple[int, int, int, int, int]] = []
         for number, order in list(self.orders.items()):
             for item in order.out:

@@ -37,14 +37,14 @@ def _again(kind: type[CaptureError], path: str, offset: int, reason: str) -> Cap
 DROPPED = "dropped from the spool (--spool enlarges it), or with their file"
 
 
-class Dropped(CaptureError):  # noqa: N818  # says what happened to the bytes, reads well at the raise
+class SpoolDropped(CaptureError):  # noqa: N818  # says what happened to the bytes, reads well at the raise
     """Bytes were asked for that a bounded spool has given back, see :mod:`captures.packets.spool`."""
 
     def __init__(self, path: str, offset: int) -> None:
         super().__init__(path, offset, f"the bytes were {DROPPED}")
 
 
-class Gone(Dropped):
+class FileGone(SpoolDropped):
     """A file of a capture was deleted, or another took its place, after the capture was opened."""
 
     def __init__(self, path: str, reason: str) -> None:

@@ -1,7 +1,7 @@
-"""Where the bytes of a capture come from, one after the other: files, growing files, pipes, decompression.
+"""Where the bytes of a capture come from, one after another: files, growing files, pipes, decompression.
 
-A feed is read once, from its beginning. One that is live waits for its writer; a :class:`Stop` ends the waiting.
-What a feed carries is told by its first bytes, never by a name.
+A feed is read once, from its beginning. One that is live waits for its writer; a :class:`Stop` ends the waiting. The
+first bytes of a feed show what it carries, never a name.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Stop:
         self._receiver, self._sender = os.pipe()
 
     def request(self) -> None:
-        """Wake whoever waits, for good."""
+        """Wake waiting readers, for good."""
         if not self.requested:
             self._deadline = monotonic() + GRACE
             self.requested = True
@@ -99,7 +99,7 @@ def _wait_readable(fds: list[int], seconds: float | None) -> list[int]:
 
 
 class FileFeed:
-    """A file that nobody writes to."""
+    """A file that is complete."""
 
     damage = ""
 
@@ -141,7 +141,7 @@ class PipeFeed:
         return None
 
 
-class Growing:
+class GrowingFileFeed:
     """A regular file that is still being written, followed by its descriptor as ``tail -f`` does.
 
     :param path: its name, None if it has none that is known
@@ -203,7 +203,7 @@ class Growing:
             return False
 
 
-class _Resumed:
+class _ReplayedFeed:
     """A feed whose first bytes were already looked at."""
 
     def __init__(self, head: bytes, rest: Feed) -> None:
@@ -264,7 +264,7 @@ def compression(magic: bytes) -> Compression | None:
     return ZSTD if magic == ZSTD_MAGIC or magic in ZSTD_SKIPPABLE else None
 
 
-class _Counted:
+class _CountingFeed:
     """A feed that knows how many bytes it gave.
 
     :ivar given: how many
@@ -287,8 +287,8 @@ class _Counted:
         return self._feed.consumed()
 
 
-class _Decompressed:
-    """What a compressed feed decompresses to: of all members, or frames, one after the other.
+class _DecompressedFeed:
+    """What a compressed feed decompresses to: of all members, or frames, one after another.
 
     Damage ends it, and is noted: the bytes before are good. So does what decompresses to far more than any capture:
     more than ``file_ratio`` times the bytes of the file, once that is more than ``file_ratio_from``.
@@ -296,7 +296,7 @@ class _Decompressed:
     :param file: the bytes of the file, which may be wrapped several times
     """
 
-    def __init__(self, compressed: Feed, how: Compression, file: _Counted) -> None:
+    def __init__(self, compressed: Feed, how: Compression, file: _CountingFeed) -> None:
         self._compressed = compressed
         self._how = how
         self._next_member = how.begin()
@@ -376,14 +376,14 @@ class _Decompressed:
 def unwrapped(feed: Feed) -> tuple[Feed, str]:
     """The feed decompressed, as often as it was compressed, and how it was: ``gzip``, ``gzip+zstd`` or empty."""
     wrappings: list[str] = []
-    feed = file = _Counted(feed)
+    feed = file = _CountingFeed(feed)
     while True:
         head = b""
         while len(head) < MAGIC_SIZE and (more := feed.read(MAGIC_SIZE - len(head))):
             head += more
-        feed = _Resumed(head, feed)
+        feed = _ReplayedFeed(head, feed)
         how = compression(head)
         if how is None or len(wrappings) == _MAX_WRAPPINGS:
             return feed, "+".join(wrappings)
         wrappings.append(how.name)
-        feed = _Decompressed(feed, how, file)
+        feed = _DecompressedFeed(feed, how, file)

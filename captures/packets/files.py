@@ -2,8 +2,8 @@
 
 A folder stands for the captures directly in it, a pattern (``/var/tmp/kafka-*.pcap``, quoted so that the shell leaves
 it alone) for the files that fit; either may be elsewhere (:mod:`~captures.packets.remote`). Both are taken to hold
-other things too: what is no capture is passed over and named. A file that was named itself is a fault if it is none.
-Captures are told by their content, so it does not matter how tcpdump (``-C``, ``-G``, ``-W``) or dumpcap (``-b``)
+other things too: what is not a capture is skipped and named. A file that was named itself is a fault if it is none.
+Captures are recognised by content, so it does not matter how tcpdump (``-C``, ``-G``, ``-W``) or dumpcap (``-b``)
 numbered what they rotated: the order is that of the first packets.
 """
 
@@ -41,12 +41,12 @@ class CaptureFile:
     """A capture file.
 
     :ivar path: where it is, ``-`` for standard input
-    :ivar size: bytes on disk, 0 if it is no regular file
+    :ivar size: bytes on disk, 0 if it is not a regular file
     :ivar identity: device and inode; of one that is elsewhere what tells it, and this version of it, from others
     :ivar first_time: time of its first packet in ns, None if it has none
     :ivar source: the open file, if it is a pipe, or followed
     :ivar reopened: whether it can be opened again
-    :ivar clock: what is to be taken away from its times, one after the other
+    :ivar clock: what is to be taken away from its times, one after another
     :ivar lag: ns by which its packets come later than their times, so that those of another host go before them
     """
 
@@ -61,7 +61,7 @@ class CaptureFile:
 
 
 @dataclass(slots=True)
-class Found:
+class FoundFiles:
     """What was found where a user pointed to.
 
     :ivar files: the captures, in the order of their first packets; those without packets are the last
@@ -84,8 +84,8 @@ class FileStatus:
     """What is known of a file before it is read.
 
     :ivar size: in bytes
-    :ivar changed: when it was last written to, in ns since the epoch; 0 if nobody tells
-    :ivar identity: what tells it from others
+    :ivar changed: when it was last written to, in ns since the epoch; 0 if unknown
+    :ivar identity: what distinguishes it from others
     :ivar regular: whether it can be read from anywhere, and again
     """
 
@@ -141,7 +141,7 @@ def is_folder(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """Files that one program writes one after the other, under names that tell their order.
+    """Files that one program writes one after another, under names that tell their order.
 
     :ivar over: tells whether that program has ended, and nothing more will be written
     :ivar first: name, without its folder, of the first that is read; empty for all
@@ -155,13 +155,13 @@ class Succession:
         return by_name(path) >= by_name(self.first)
 
 
-def find_files(paths: Sequence[str], quota: Quota, succession: Succession | None = None) -> Found:
+def find_files(paths: Sequence[str], quota: Quota, succession: Succession | None = None) -> FoundFiles:
     """Look for the captures that paths, patterns and folders stand for. Each file is found once.
 
     :param quota: where the bytes of pipes are kept
     :param succession: if their order is that of their names
     """
-    found = Found()
+    found = FoundFiles()
     for path in map(remote.local, paths):
         try:
             _find(path, found, quota, succession)
@@ -171,7 +171,7 @@ def find_files(paths: Sequence[str], quota: Quota, succession: Succession | None
     return found
 
 
-def _find(path: str, found: Found, quota: Quota, succession: Succession | None) -> None:
+def _find(path: str, found: FoundFiles, quota: Quota, succession: Succession | None) -> None:
     """Look for the captures that one path stands for."""
     named = is_one_file(path)
     captures = sum(_look_at(name, found, quota, named=named) for name in _wanted(path, succession))
@@ -190,7 +190,7 @@ class Rotation:
     """
 
     def __init__(
-        self, paths: Sequence[str], found: Found, quota: Quota, succession: Succession | None = None
+        self, paths: Sequence[str], found: FoundFiles, quota: Quota, succession: Succession | None = None
     ) -> None:
         self.succession = succession
         self._paths = [path for path in paths if not is_one_file(path)]
@@ -241,7 +241,7 @@ def _size(path: str) -> int:
 def first_time(source: Source) -> int | None:
     """Time of the first packet of a capture in ns, None if it has none.
 
-    :raises CaptureError: if it is no capture
+    :raises CaptureError: if it is not a capture
     """
     layout = recognise(source, Statistics())
     data, have, position = np.zeros(_HEAD + PADDING, np.uint8), 0, layout.start
@@ -297,8 +297,8 @@ def _is_hidden(path: Path) -> bool:
     return path.name.startswith(".")
 
 
-def _look_at(path: str, found: Found, quota: Quota, *, named: bool) -> bool:
-    """Add a file to what was found; returns whether it is a capture, as far as can be told."""
+def _look_at(path: str, found: FoundFiles, quota: Quota, *, named: bool) -> bool:
+    """Add a file to what was found; returns whether it is a capture, as far as that is known."""
     try:
         status = FileStatus.of(path)
         if status.size >= LEAST_HEADER:
@@ -320,7 +320,7 @@ def _look_at(path: str, found: Found, quota: Quota, *, named: bool) -> bool:
     return True
 
 
-def _unreadable(error: CaptureError, found: Found, *, named: bool) -> bool:
+def _unreadable(error: CaptureError, found: FoundFiles, *, named: bool) -> bool:
     """Note why a file cannot be read; one that was deleted since it was listed is no fault, and no capture."""
     if not named and not remote.is_remote(error.path) and not os.path.lexists(error.path):
         return False

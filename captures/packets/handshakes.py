@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from captures.arrays import Int64s
 from captures.packets.addresses import Interner
 from captures.packets.connections import Connections
-from captures.packets.table import ACK, FIN, RST, SYN, Int64s, PacketBlock
+from captures.packets.table import ACK, FIN, RST, SYN, PacketBlock
 
 _SEQ = 1 << 32
 _MAX_SYN_DATA = 1 << 16

@@ -1,7 +1,7 @@
 """Where in the file the bytes of every stream are: the map that lets payload stay on disk.
 
 Two to three bytes a segment, packed, and 16 for each stream of a block: well below 1 % of a capture, unless it is all
-of the smallest packets. A chunk of the map is unpacked when somebody asks for a byte in it; the latest stay so.
+of the smallest packets. A chunk of the map is unpacked when a byte in it is needed; the latest stay so.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from captures.packets.errors import Dropped
+from captures.arrays import Bools, Bytes, Int64s
+from captures.packets.errors import SpoolDropped
 from captures.packets.source import Source
-from captures.packets.table import Bools, Bytes, Int64s, SegmentBlock
+from captures.packets.table import SegmentBlock
 
 _CHUNK_ROWS = 8192
 _UNPACKED_CHUNKS = 16
@@ -56,7 +57,7 @@ class _Chunk(NamedTuple):
     offset: Int64s
 
 
-class _Run(NamedTuple):
+class _RowRange(NamedTuple):
     """Rows [low, high) of a chunk, which are of one stream, from a position on."""
 
     position: int
@@ -65,7 +66,7 @@ class _Run(NamedTuple):
     high: int
 
 
-_RUN = np.dtype([(name, np.int64) for name in _Run._fields])
+_RUN = np.dtype([(name, np.int64) for name in _RowRange._fields])
 
 
 class _Runs:
@@ -79,10 +80,12 @@ class _Runs:
     def __len__(self) -> int:
         return len(self._cells) // 2
 
-    def __getitem__(self, at: int) -> _Run:
+    def __getitem__(self, at: int) -> _RowRange:
         position, place = self._cells[2 * at], self._cells[2 * at + 1]
         low = place >> _COUNT_BITS & (1 << _LOW_BITS) - 1
-        return _Run(position, place >> _LOW_BITS + _COUNT_BITS, low, low + (place & (1 << _COUNT_BITS) - 1))
+        return _RowRange(
+            position, place >> _LOW_BITS + _COUNT_BITS, low, low + (place & (1 << _COUNT_BITS) - 1)
+        )
 
     def add(self, position: int, chunk: int, low: int, count: int) -> None:
         """Add a run behind the others."""
@@ -282,7 +285,7 @@ class SegmentIndex:
     def _read(self, offset: int, size: int) -> bytes:
         try:
             return self.source.read(offset, size)
-        except Dropped:
+        except SpoolDropped:
             return b""
 
     def _place(self, stream: int, position: int) -> tuple[int, int] | None:
@@ -298,7 +301,7 @@ class SegmentIndex:
         inside = target - chunk.begin.item(row)
         return chunk.offset.item(row) + inside, chunk.length.item(row) - inside
 
-    def _clip(self, run: _Run, start: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
+    def _clip(self, run: _RowRange, start: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
         """The part of a run inside [start, end)."""
         chunk = self._chunk(run.chunk)
         begins = chunk.begin[run.low : run.high]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from pathlib import Path
 
-from captures.packets.alignment import Compared
-from captures.packets.errors import CaptureError, Gone
-from captures.packets.files import CaptureFile, FileStatus, Found, Rotation
+from captures.packets.alignment import ClockComparison
+from captures.packets.errors import CaptureError, FileGone
+from captures.packets.files import CaptureFile, FileStatus, FoundFiles, Rotation
 from captures.packets.source import KEPT, Source, open_source
 from captures.packets.spool import Quota
 
@@ -40,7 +40,7 @@ class _Files:
         self._quota = quota
         self._sizes = {number: file.size for number, file in enumerate(files)}
         self._total = sum(self._sizes.values())
-        self._unknown: set[int] = set()  # files of which nobody knows how large they will be
+        self._unknown: set[int] = set()  # files of unknown final size
         self._open: OrderedDict[int, Source] = OrderedDict()
 
     @property
@@ -50,7 +50,7 @@ class _Files:
 
     @property
     def expected(self) -> int | None:
-        """About how many bytes all files have, None if nobody knows."""
+        """About how many bytes all files have, None if unknown."""
         return None if self._unknown else self._total
 
     def file(self, number: int) -> Source:
@@ -77,7 +77,7 @@ class _Files:
             self._open.popitem(last=False)[1].close()
 
     def expect(self, number: int, size: int | None) -> None:
-        """Take notice of how large a file will be, None if nobody knows."""
+        """Note how large a file will be, None if unknown."""
         if size is None:
             self._unknown.add(number)
             return
@@ -109,15 +109,15 @@ class _Files:
         try:
             now = FileStatus.of(file.path)
         except OSError as error:
-            raise Gone(file.path, error.strerror or str(error)) from error
+            raise FileGone(file.path, error.strerror or str(error)) from error
         if now.identity != file.identity or now.size < file.size:
-            raise Gone(file.path, "another file took its place while it was read")
+            raise FileGone(file.path, "another file took its place while it was read")
         try:
             return open_source(file.path, spool=self._quota)
         except CaptureError as error:
             if Path(file.path).exists():
                 raise
-            raise Gone(file.path, error.reason) from error
+            raise FileGone(file.path, error.reason) from error
 
 
 class _Lent:
@@ -174,9 +174,9 @@ class JoinedSource(Source):
     :ivar copies: packets that several files have, of which a first reading hands out one
     """
 
-    def __init__(self, found: Found, quota: Quota, rotation: Rotation | None = None) -> None:
+    def __init__(self, found: FoundFiles, quota: Quota, rotation: Rotation | None = None) -> None:
         self.files = found.files
-        self.clocks: list[Compared] | None = None
+        self.clocks: list[ClockComparison] | None = None
         self.aligned = any(file.clock for file in found.files)
         self.copies = 0
         self.unreadable = found.unreadable
@@ -209,7 +209,7 @@ class JoinedSource(Source):
 
     def report(self, error: CaptureError) -> None:
         """Take notice that a file cannot be read, or not to its end; another reading will say so again."""
-        if self._rotation is not None and isinstance(error, Gone):
+        if self._rotation is not None and isinstance(error, FileGone):
             self.deleted.append(error.path)
         elif str(error) not in map(str, self.unreadable):
             self.unreadable.append(error)
@@ -220,7 +220,7 @@ class JoinedSource(Source):
             return super().held(offset)
         try:
             return self._bytes.file(offset >> _PLACE_BITS).held(offset & _PLACE)
-        except Gone:
+        except FileGone:
             return False
 
     @property

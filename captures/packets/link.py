@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.packets.table import Bools, Bytes, Int64s
+from captures.arrays import Bools, Bytes, Int64s
 from captures.packets.walk import view
 
 NULL = 0

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from captures.arrays import Bytes, Int64s
+
 SPARE = 64
 """Bytes that a read may go beyond what counts."""
 
@@ -18,19 +20,19 @@ class Memory:
     :param data: the block's bytes, uint8, with at least :data:`SPARE` to spare behind the last one that counts
     """
 
-    def __init__(self, data: NDArray[np.uint8]) -> None:
+    def __init__(self, data: Bytes) -> None:
         self.view = data.data
         self.size = len(data)
         self._added = bytearray()
 
     def add(self, data: bytes) -> int:
-        """Put bytes behind the others; return their place."""
+        """Put bytes after the others; return their place."""
         place = self.size + len(self._added)
         self._added += data
         self._added += bytes(SPARE)
         return place
 
-    def gather(self, dtype: np.dtype[Any], places: NDArray[np.int64]) -> NDArray[Any]:
+    def gather(self, dtype: np.dtype[Any], places: Int64s) -> NDArray[Any]:
         """Read an item of at most :data:`SPARE` bytes at each place."""
         found: NDArray[Any] = _gather(self.view, dtype, np.minimum(places, self.size - dtype.itemsize))
         beside = np.flatnonzero(places >= self.size)
@@ -46,5 +48,5 @@ class Memory:
         return bytes(self.view[place : place + size])
 
 
-def _gather(buffer: Any, dtype: np.dtype[Any], at: NDArray[np.int64]) -> NDArray[Any]:
+def _gather(buffer: Any, dtype: np.dtype[Any], at: Int64s) -> NDArray[Any]:
     return np.ndarray((max(len(buffer) - dtype.itemsize + 1, 0),), dtype, buffer, 0, (1,))[at]

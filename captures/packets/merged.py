@@ -1,6 +1,6 @@
 """The packets of several files as those of one capture, in time order.
 
-Files that follow each other, as rotation leaves them, are read one after the other, block by block, as fast as one
+Files that follow each other, as rotation leaves them, are read one after another, block by block, as fast as one
 file. Where they overlap in time (captures of two interfaces, hosts or directions) their packets are merged: the next
 packet is always the earliest of those that are next in their files, so packets of one file keep their order whatever
 its clock did. A file is opened when the merge has reached its first packet.
@@ -18,17 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from captures.arrays import Int64s
 from captures.packets.addresses import AddressBook
 from captures.packets.alignment import Clocks, Copies, aligned
 from captures.packets.errors import CaptureError
-from captures.packets.files import CaptureFile, Found, Rotation, Succession, find_files, is_one_file
+from captures.packets.files import CaptureFile, FoundFiles, Rotation, Succession, find_files, is_one_file
 from captures.packets.joined import JoinedSource, base_of
 from captures.packets.rare import FragmentStore
 from captures.packets.reader import BLOCK_SIZE, PacketReader
 from captures.packets.records import Interface
 from captures.packets.source import KEPT, Source, open_source
 from captures.packets.spool import DEFAULT_SPOOL, Quota
-from captures.packets.table import Int64s, PacketBlock, Statistics, Window
+from captures.packets.table import PacketBlock, Statistics, Window
 
 _NEVER = (1 << 63) - 1
 _LEAST_BLOCK = 1 << 16
@@ -111,7 +112,7 @@ class JoinedReader:
     :param files: numbers of the files that are read; default: all
     :ivar source: the capture
     :ivar addresses: the endpoints met so far
-    :ivar interfaces: the interfaces met so far; a file goes on with those of one that has ended, if they are alike
+    :ivar interfaces: the interfaces met so far; a file continues with those of one that has ended, if they are alike
     :ivar secrets: TLS key logs (NSS format) embedded in the files, met so far
     """
 
@@ -134,7 +135,7 @@ class JoinedReader:
         self._opened = 0 if files is None else files.start
         self._stop = None if files is None else files.stop
         self._cursors: list[_Cursor] = []
-        # nobody knows yet which files a live capture will have; of some of many only some packets are seen
+        # the files of a live capture are not known yet; of some of many only some packets are seen
         comparing = source.clocks is None and not source.live and files is None
         self._clocks = Clocks(self.addresses, source.files) if comparing else None
         self._copies = Copies()
@@ -263,7 +264,7 @@ class JoinedReader:
         columns["number"] = number
         file = np.repeat([cursor.order for cursor in cursors], [len(part) for part in parts])[order]
         fresh = self._copies.fresh(replace(first, **columns), file, several=len(self._cursors) > 1)
-        if comments:  # what somebody wrote on a copy must not get lost
+        if comments:  # a comment on a copy must not get lost
             fresh |= np.isin(number, list(comments))
         if not fresh.all():
             columns = {name: column[fresh] for name, column in columns.items()}
@@ -347,7 +348,7 @@ def open_succession(
 ) -> Source:
     """Open what a program is recording, and follow it until that has ended.
 
-    :param path: a file, or a folder or a pattern of files that are written one after the other
+    :param path: a file, or a folder or a pattern of files that are written one after another
     :param begin: of a single file: the byte at which the recording begins
     :param spool: how many bytes of what cannot be read twice are kept
     :raises CaptureError: if there is nothing yet, or it cannot be read
@@ -361,7 +362,7 @@ def open_succession(
     return JoinedSource(found, quota, Rotation([path], found, quota, succession))
 
 
-def _by_one_clock(found: Found, quota: Quota) -> JoinedSource:
+def _by_one_clock(found: FoundFiles, quota: Quota) -> JoinedSource:
     """Read the files to compare their clocks, and open them with those aligned.
 
     :raises CaptureError: if there is a pipe among them, or a file that is followed

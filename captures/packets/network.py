@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from captures.arrays import Bools, Bytes, Int64s, UInt16s, UInt32s
 from captures.packets.addresses import AddressBook
 from captures.packets.link import (
     ETHERNET,
@@ -29,7 +30,7 @@ from captures.packets.link import (
 from captures.packets.rare import FragmentStore, find_ip
 from captures.packets.records import Interface, Records
 from captures.packets.source import KEPT, Source
-from captures.packets.table import PADDING, Bools, Bytes, Int64s, Statistics, UInt16s, UInt32s
+from captures.packets.table import PADDING, Statistics
 from captures.packets.walk import view
 
 _IPV4_HEADER = np.dtype(
@@ -468,7 +469,7 @@ class NetworkDecoder:
                 self._enter(some.advanced(16 + options).take(kind == ethertype), ethertype, depth, "Geneve")
 
     def _mpls(self, frames: Frames, depth: int) -> None:
-        """Pop the label stack (RFC 3032); what it carries is told by the first nibble behind it."""
+        """Pop the label stack (RFC 3032); the first nibble after it shows what it carries."""
         for _ in range(16):
             frames = self._select(frames, frames.holds(5), _CUT)
             if not len(frames):

@@ -1,7 +1,7 @@
 """The pcap file format: a 24-byte file header, then records of 16 bytes and a frame each.
 
-Layout: https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcap/ and pcap-savefile(5). Byte order and unit of
-time are told by the magic number. The "modified" variant of old Linux kernels has eight more bytes a record.
+Layout: https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcap/ and pcap-savefile(5). Byte order and unit of time
+follow from the magic number. The "modified" variant of old Linux kernels has eight more bytes a record.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from struct import Struct
 
 import numpy as np
 
+from captures.arrays import Bools, Bytes, Int64s
 from captures.packets.errors import CaptureError
-from captures.packets.records import Interface, Parsed, Records
+from captures.packets.records import Interface, ParsedBuffer, Records
 from captures.packets.source import Source
-from captures.packets.table import Bools, Bytes, Int64s
 from captures.packets.walk import view, walk
 
 FILE_HEADER = 24
@@ -79,7 +79,7 @@ class PcapFormat:
         good &= (header["fraction"] < self._units) & (captured <= wire) & (wire <= self.maximum)
         return good
 
-    def parse(self, data: Bytes, start: int, end: int) -> Parsed:
+    def parse(self, data: Bytes, start: int, end: int) -> ParsedBuffer:
         """All complete records of ``data[start:end]``."""
         walked = walk(data, start, end, self)
         header = view(data, self._header)[walked.offsets]
@@ -95,4 +95,4 @@ class PcapFormat:
             interface=np.zeros(len(header), np.int32),
         )
         reason = "a record longer than any frame" if walked.damaged else ""
-        return Parsed(records, walked.end, reason)
+        return ParsedBuffer(records, walked.end, reason)

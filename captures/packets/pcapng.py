@@ -1,8 +1,8 @@
 """The pcapng file format: typed blocks, in sections that each have their own byte order and interfaces.
 
-Layout: https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcapng/. Read are section headers, interface
-descriptions, enhanced, simple and (obsolete) packet blocks, interface statistics for their drop counts, and
-decryption secrets, whose bytes are kept for whoever decrypts. Other blocks are counted and passed over.
+Layout: https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcapng/. Read are section headers, interface descriptions,
+enhanced, simple and (obsolete) packet blocks, interface statistics for their drop counts, and decryption secrets, whose
+bytes are kept for decryption. Other blocks are counted and skipped.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from struct import error as StructError  # noqa: N812  # the name says what it i
 
 import numpy as np
 
+from captures.arrays import Bools, Bytes, Int64s
 from captures.packets.errors import CaptureError
 from captures.packets.link import distinct
-from captures.packets.records import Interface, Parsed, Records, empty_records
+from captures.packets.records import Interface, ParsedBuffer, Records, empty_records
 from captures.packets.source import Source
-from captures.packets.table import Bools, Bytes, Int64s, Statistics
+from captures.packets.table import Statistics
 from captures.packets.walk import view, walk
 from dissectors.budget import limit, shown
 
@@ -137,7 +138,7 @@ class PcapngFormat:
         good &= (last == 0) | (view(data, self._order + "u4")[last] == length)
         return good
 
-    def parse(self, data: Bytes, start: int, end: int) -> Parsed:
+    def parse(self, data: Bytes, start: int, end: int) -> ParsedBuffer:
         """All complete blocks of ``data[start:end]``, over section headers of either byte order."""
         parts: list[Records] = []
         self._stopped = ""
@@ -148,7 +149,9 @@ class PcapngFormat:
             if end - place >= 12 and bytes(data[place : place + 4]) == b"\x0a\x0d\x0d\x0a":
                 was = self.big_endian
                 if not self._set_byte_order(data, place):
-                    return Parsed(_concatenate(parts), place, "a section header without byte-order magic")
+                    return ParsedBuffer(
+                        _concatenate(parts), place, "a section header without byte-order magic"
+                    )
                 if self.big_endian != was:
                     span = _NEW_SPAN
             limit = min(place + span, end)
@@ -158,15 +161,15 @@ class PcapngFormat:
             records, taken = self._records(data, offsets)
             parts.append(records)
             if self._stopped:
-                return Parsed(_concatenate(parts), int(offsets[taken]), self._stopped, stopped=True)
+                return ParsedBuffer(_concatenate(parts), int(offsets[taken]), self._stopped, stopped=True)
             if foreign < len(walked.offsets):
                 place = int(walked.offsets[foreign])
             elif walked.end > place and walked.damaged:
                 place = walked.end  # a section of the other byte order, or real damage: look again
             elif walked.damaged:
-                return Parsed(_concatenate(parts), walked.end, "a block of an impossible length")
+                return ParsedBuffer(_concatenate(parts), walked.end, "a block of an impossible length")
             elif limit == end:
-                return Parsed(_concatenate(parts), walked.end)
+                return ParsedBuffer(_concatenate(parts), walked.end)
             else:
                 place, span = walked.end, span * 4
 

@@ -7,15 +7,16 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from captures.arrays import Bytes
 from captures.packets.addresses import AddressBook
 from captures.packets.errors import NotACapture
 from captures.packets.network import NetworkDecoder, relocated
 from captures.packets.pcap import PcapFormat, is_pcap
 from captures.packets.pcapng import PcapngFormat, is_pcapng
 from captures.packets.rare import FragmentStore
-from captures.packets.records import Interface, Parsed
+from captures.packets.records import Interface, ParsedBuffer
 from captures.packets.source import Source
-from captures.packets.table import PADDING, Bytes, Damage, PacketBlock, Statistics, Window
+from captures.packets.table import PADDING, Damage, PacketBlock, Statistics, Window
 from captures.packets.walk import REACH, RecordLayout, lengths, resync
 from dissectors.budget import limit, shown
 
@@ -35,14 +36,14 @@ class _Format(RecordLayout, Protocol):
     interfaces: list[Interface]
     secrets: list[bytes]
 
-    def parse(self, data: Bytes, start: int, end: int) -> Parsed:
+    def parse(self, data: Bytes, start: int, end: int) -> ParsedBuffer:
         """All complete records of ``data[start:end]``."""
 
 
 def recognise(source: Source, statistics: Statistics) -> _Format:
     """The format of a capture, told by its first bytes.
 
-    :param statistics: where the format is to count what is no packet
+    :param statistics: where the format is to count what is not a packet
     :raises CaptureError: if it is none (:class:`NotACapture`), or its header is cut
     """
     source.wait_for(_HEAD)
@@ -62,7 +63,7 @@ class Part(NamedTuple):
     """The records of a file whose headers begin in a range of its bytes.
 
     :ivar begin: offset of the first byte; a record is looked for from there on, by its looks
-    :ivar end: offset behind the last byte
+    :ivar end: offset after the last byte
     :ivar known: whether a record is known to begin at ``begin``
     :ivar first_block: bytes that are read first; then four times as many each time, up to the block size. 0 for that
         at once
@@ -190,7 +191,7 @@ class PacketReader:
             self._note(self.source.size, 0, self.source.damage)
 
     def _next_packet(self) -> str:
-        """Return what to call the packet behind those that were read: of a part nobody knows how many came before."""
+        """Return how to name the packet after those that were read: within a part, its number is not known."""
         return f"packet {self.statistics.packets + 1}" if self._part is WHOLE else "a packet"
 
     def _first(self, layout: _Format) -> int:
@@ -208,7 +209,7 @@ class PacketReader:
                 return self.source.size
             position, window = position + max(end - layout.base, 1), self._block_size
 
-    def _block(self, data: Bytes, position: int, parsed: Parsed) -> PacketBlock:
+    def _block(self, data: Bytes, position: int, parsed: ParsedBuffer) -> PacketBlock:
         records = parsed.records
         first = self.statistics.packets + 1
         self.statistics.packets += len(records)
@@ -233,7 +234,7 @@ class PacketReader:
         )
 
     def _skip_damage(self, data: Bytes, end: int, position: int, reason: str) -> int | None:
-        """Where to go on behind a record that cannot be one; None if nowhere.
+        """Where to continue behind a record that cannot be one; None if nowhere.
 
         :param data: what begins with that record, `end` bytes
         :param position: where that is in the source

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from captures.packets.table import Int32s, Int64s
+from captures.arrays import Int32s, Int64s
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Records:
 
 
 @dataclass(slots=True)
-class Parsed:
+class ParsedBuffer:
     """What a format made of a buffer.
 
     :ivar records: the complete packet records

@@ -174,10 +174,10 @@ def opened(path: str) -> BinaryIO:
     """
     with _reached(path):
         files, place = _found(path)
-        return cast(BinaryIO, _Told(files.open(place, "rb", block_size=4 * _BLOCK)))
+        return cast(BinaryIO, _RemoteFile(files.open(place, "rb", block_size=4 * _BLOCK)))
 
 
-class _Told:
+class _RemoteFile:
     """A file whose faults are those of files."""
 
     def __init__(self, file: Any) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 
+from captures.arrays import Int64s, UInt32s
 from captures.packets.coverage import Coverage
-from captures.packets.runs import NEVER, Rows, Run, no_rows
-from captures.packets.table import GapCause, Int64s, UInt32s
+from captures.packets.runs import NEVER, PayloadRun, Rows, no_rows
+from captures.packets.table import GapCause
 from dissectors.budget import limit
 
 GRACE = 50_000_000
@@ -46,7 +48,7 @@ class Hole:
 class Delivery:
     """A run whose bytes are in order now; `delivered` says since when, None if each packet came in order."""
 
-    run: Run
+    run: PayloadRun
     delivered: Int64s | None
 
 
@@ -55,12 +57,14 @@ class Witness:
     """What the packets of a block say about the receiver of a stream.
 
     :ivar clock: reading of the capture clock at each packet of the block
+    :ivar number: their numbers
     :ivar rows: packets of the receiver with an acknowledgment; the first may be -1: the last one before the block
     :ivar acks: their acknowledgment numbers
     :ivar reset_row: first packet of either side with RST, ``NEVER`` if there is none
     """
 
     clock: Int64s
+    number: Int64s
     rows: Int64s
     acks: UInt32s
     reset_row: int = NEVER
@@ -75,7 +79,8 @@ class Witness:
         return max(int(self.rows[latest + found]), row)
 
 
-_NOBODY = Witness(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint32))
+_NONE = np.empty(0, np.int64)
+_NOBODY = Witness(_NONE, _NONE, _NONE, np.empty(0, np.uint32))
 
 
 class StreamOrder:
@@ -99,7 +104,7 @@ class StreamOrder:
         self.next_seq = next_seq
         self.position = position
         self.out: list[Delivery | Hole] = []
-        self.repeats: list[Run] = []
+        self.repeats: list[PayloadRun] = []
         self.retransmitted = 0
         self.reordered = 0
         self.outside = 0
@@ -108,15 +113,17 @@ class StreamOrder:
         self._rows = no_rows()
         self._witness = _NOBODY
         self._reset = -NEVER if reset else NEVER  # clock reading
-        self._waiting: list[Run] = []
+        self._waiting: list[PayloadRun] = []
         self._begins: list[int] = []  # positions of the waiting runs, for bisect
         self._there = Coverage()  # the bytes of the waiting runs
         self._most_bytes, self._most_packets = limit("waiting_bytes"), limit("waiting_packets")
         self._waiting_bytes = 0
         self._waiting_packets = 0
+        self._most_since = limit("waiting_packets_in_all")
+        self._arrivals: list[tuple[int, int]] = []  # first packets of runs and their positions, a heap
         self._due: int | None = None  # row at which the first hole is given up, None if not known yet
         self._not_before = 0  # row from which it may be: it is not looked at before it is the first
-        self._strangers: list[Run] = []
+        self._strangers: list[PayloadRun] = []
 
     @property
     def idle(self) -> bool:
@@ -131,10 +138,13 @@ class StreamOrder:
     @property
     def first_waiting(self) -> int | None:
         """Number of the first packet that waits behind a hole."""
-        return min((int(self._rows.number[run.low]) for run in self._waiting), default=None)
+        arrivals = self._arrivals
+        while arrivals and arrivals[0][1] <= self.position:
+            heappop(arrivals)
+        return arrivals[0][0] if arrivals else None
 
     @property
-    def kept(self) -> list[Run]:
+    def kept(self) -> list[PayloadRun]:
         """The runs whose packets are needed in the next block."""
         return self._waiting + self._strangers
 
@@ -163,9 +173,9 @@ class StreamOrder:
         if witness.reset_row < NEVER:
             self._reset = min(self._reset, int(witness.clock[witness.reset_row]))
 
-    def add(self, run: Run) -> None:
+    def add(self, run: PayloadRun) -> None:
         """Take in the next captured run; its position is computed from its sequence number."""
-        rest: Run | None = run
+        rest: PayloadRun | None = run
         while rest is not None:
             self._give_up_due(rest.row)
             distance = (rest.seq - self.next_seq + (1 << 31)) % (1 << 32) - (1 << 31)
@@ -196,7 +206,7 @@ class StreamOrder:
 
     # -- what arrives
 
-    def _at_once(self, run: Run) -> int:
+    def _at_once(self, run: PayloadRun) -> int:
         """How many packets of a run can be taken in together.
 
         That is, until a hole is given up, or one of them reaches what waits, or too much waits.
@@ -216,7 +226,7 @@ class StreamOrder:
             most = min(most, run.packets_before(self._rows, full + 1) - 1)
         return max(min(most, self._most_packets - self._waiting_packets), 1)
 
-    def _take(self, run: Run) -> None:
+    def _take(self, run: PayloadRun) -> None:
         last = run.high - 1
         if run.fin and self.fin_position < 0:
             self.fin_position, self.fin_time = run.end, int(self._rows.time[last])
@@ -233,7 +243,7 @@ class StreamOrder:
             self._give_up(int(self._rows.row[last]))
             self._not_before = int(self._rows.row[last]) + 1
 
-    def _fill(self, run: Run) -> None:
+    def _fill(self, run: PayloadRun) -> None:
         """Take in what comes next in the stream, and deliver what has waited for it."""
         if not self._waiting:
             self._deliver(run)
@@ -250,7 +260,7 @@ class StreamOrder:
             following.since = int(self._rows.clock[last])
         self._due = None
 
-    def _wait(self, run: Run) -> None:
+    def _wait(self, run: PayloadRun) -> None:
         """Insert the parts of `run` that do not wait already; what lies between these came again."""
         start, end = run.start, run.end
         if start == end:  # a FIN without payload
@@ -271,8 +281,9 @@ class StreamOrder:
         if start < end:
             self._repeat(run, start, end)
 
-    def _insert(self, run: Run) -> None:
+    def _insert(self, run: PayloadRun) -> None:
         index = bisect_left(self._begins, run.start)
+        heappush(self._arrivals, (int(self._rows.number[run.low]), run.start))
         self._waiting.insert(index, run)
         self._begins.insert(index, run.start)
         self._waiting_bytes += run.end - run.start
@@ -280,7 +291,7 @@ class StreamOrder:
         if not index:
             self._due = None
 
-    def _repeat(self, run: Run, start: int, end: int) -> None:
+    def _repeat(self, run: PayloadRun, start: int, end: int) -> None:
         """Count bytes [start, end) of `run` as sent again, and remember to compare them."""
         self.retransmitted += end - start
         begin = max(start, 0)  # before 0: bytes from before the capture began
@@ -289,7 +300,7 @@ class StreamOrder:
 
     # -- what is given up
 
-    def _acked_row(self, run: Run) -> int:
+    def _acked_row(self, run: PayloadRun) -> int:
         """First packet at which all before a waiting run had been acknowledged, ``NEVER`` if not in this block."""
         if run.acked_row is None:
             seq = (self.next_seq + run.start - self.position) % (1 << 32)
@@ -305,7 +316,10 @@ class StreamOrder:
             self._acked_row(first)
             hopeless = max(min(first.acked, self._reset), first.since)
             due = self._witness.clock.searchsorted(min(hopeless + GRACE, first.since + PATIENCE))
-            self._due = max(int(due), self._not_before)
+            # what waits in all streams came with the latest packets of the capture, so that it is no more than those
+            assert self.first_waiting is not None
+            full = self._witness.number.searchsorted(self.first_waiting + self._most_since)
+            self._due = max(min(int(due), int(full)), self._not_before)
         return self._due
 
     def _give_up_due(self, row: int) -> None:
@@ -331,7 +345,7 @@ class StreamOrder:
         self.next_seq = (self.next_seq + position - self.position) % (1 << 32)
         self.position = position
 
-    def _deliver(self, run: Run, delivered: Int64s | None = None) -> None:
+    def _deliver(self, run: PayloadRun, delivered: Int64s | None = None) -> None:
         self.out.append(Delivery(run, delivered))
         self._advance(run.end)
 
@@ -363,11 +377,11 @@ class StreamOrder:
             self.outside += sum(run.end - run.start for run in self._strangers)
             self._strangers.clear()
 
-    def _stranger(self, packet: Run) -> None:
+    def _stranger(self, packet: PayloadRun) -> None:
         """A packet far outside of any window.
 
         One such packet is damage or a stray; several that follow each other are the stream after a long loss,
-        or another connection whose SYN was not captured. The stream goes on with them, behind a hole of
+        or another connection whose SYN was not captured. The stream continues with them, behind a hole of
         unknown size.
         """
         if self._strangers:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from captures.packets.table import FIN, Bytes, Int64s
+from captures.arrays import Bytes, Int64s
+from captures.packets.table import FIN
 
 NEVER = 1 << 62
 
@@ -51,7 +52,7 @@ class Rows:
         names = Rows.__dataclass_fields__
         return Rows(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
-    def of(self, runs: Sequence[Run]) -> Rows:
+    def of(self, runs: Sequence[PayloadRun]) -> Rows:
         """Copies of the rows of `runs`, one run behind the other; `ahead` is the position of a row in its stream."""
         if not runs:
             return no_rows()
@@ -70,7 +71,7 @@ def no_rows() -> Rows:
 
 
 @dataclass(slots=True)
-class Run:
+class PayloadRun:
     """Consecutive payload: bytes [start, end) of the stream, which are in the rows [low, high).
 
     Position ``rows.ahead[i] + shift`` is where the payload of row ``i`` begins; the first and last row may reach
@@ -98,7 +99,7 @@ class Run:
     acked_row: int | None = None
     acked: int = NEVER
 
-    def part(self, rows: Rows, start: int, end: int) -> Run:
+    def part(self, rows: Rows, start: int, end: int) -> PayloadRun:
         """The bytes in [start, end) of this run."""
         if start == self.start and end == self.end:
             return self
@@ -107,7 +108,7 @@ class Run:
             low = self._row_at(rows, start, "right") - 1
         if end < self.end:
             high = self._row_at(rows, end, "left")
-        return Run(
+        return PayloadRun(
             low=low,
             high=high,
             shift=self.shift,
@@ -119,7 +120,7 @@ class Run:
             since=self.since if low == self.low else int(rows.clock[low]),
         )
 
-    def first(self, rows: Rows, count: int) -> tuple[Run, Run | None]:
+    def first(self, rows: Rows, count: int) -> tuple[PayloadRun, PayloadRun | None]:
         """The first packets of this run, and the rest of it."""
         if count >= self.high - self.low:
             return self, None
@@ -172,7 +173,7 @@ class Payload:
     flags: Int64s
 
 
-def payload_of(runs: Sequence[Run], rows: Rows) -> Payload:
+def payload_of(runs: Sequence[PayloadRun], rows: Rows) -> Payload:
     """The packets of `runs`, in their order."""
     table = np.array([(run.low, run.high, run.shift, run.start, run.end) for run in runs], np.int64)
     low, high, shift, start, end = table.reshape(-1, 5).T

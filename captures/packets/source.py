@@ -1,9 +1,9 @@
 """Random access to the bytes of a capture, wherever they come from.
 
 A plain file is read in place with ``pread``, also while it is still being written (``follow``); one that is elsewhere
-(:mod:`~captures.packets.remote`) likewise, in ranges. What cannot be read
-twice, a pipe or a compressed file, goes through a bounded :class:`~captures.packets.spool.Spool`: it is pulled as the
-packets are read, and stays on disk until someone looks. What a file is, is told by its first bytes, never by its name.
+(:mod:`~captures.packets.remote`) likewise, in ranges. What cannot be read twice, a pipe or a compressed file, goes
+through a bounded :class:`~captures.packets.spool.Spool`: it is pulled as the packets are read, and stays on disk until
+it is needed. The first bytes of a file show what it is, never its name.
 
 Bytes that exist nowhere in the capture as one piece (a reassembled IP datagram, decrypted TLS) are put
 beside it with :meth:`Source.keep`; they get offsets from :data:`KEPT` up and are read like all others.
@@ -24,18 +24,18 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from captures.packets import remote
-from captures.packets.errors import CaptureError, Dropped
+from captures.packets.errors import CaptureError, SpoolDropped
 from captures.packets.feeds import (
     MAGIC_SIZE,
     Feed,
     FileFeed,
-    Growing,
+    GrowingFileFeed,
     PipeFeed,
     Stop,
     compression,
 )
 from captures.packets.spool import DEFAULT_SPOOL, Quota, Spool, spool_directory
-from captures.packets.stores import InPlace, Rest, Spooled, Store
+from captures.packets.stores import InPlace, Rest, SpooledFeed, Store
 
 KEPT = 1 << 62
 """Offsets from here up address the bytes handed to :meth:`Source.keep`."""
@@ -91,7 +91,7 @@ class Source:
 
     @property
     def expected(self) -> int | None:
-        """About how many bytes there will be when it is complete, None if nobody knows."""
+        """About how many bytes there will be when it is complete, None if unknown."""
         return None if self._store is None else self._store.expected
 
     @property
@@ -154,7 +154,7 @@ class Source:
         """
         try:
             data = self.read(offset, size)
-        except Dropped:
+        except SpoolDropped:
             data = b""
         return data.ljust(size, b"\0")
 
@@ -259,7 +259,7 @@ def _opened(name: str, quota: Quota, over: Callable[[], bool] | None, *, follow:
     stop = Stop()
     closing.append(stop.close)
     if stat.S_ISREG(mode.st_mode):
-        growing = Growing(fd, None if name == "-" else name, stop, over)
+        growing = GrowingFileFeed(fd, None if name == "-" else name, stop, over)
         begin = partial(_follow, name, fd, growing, quota, closing)
         return Source(name, (lambda: Rest(begin(), first)) if first else begin, quota, stop, closing)
     feed = PipeFeed(fd, stop)
@@ -310,7 +310,9 @@ def _read_file(
     return _spooled(name, FileFeed(file, size), quota, closing)
 
 
-def _follow(name: str, fd: int, growing: Growing, quota: Quota, closing: list[Callable[[], None]]) -> Store:
+def _follow(
+    name: str, fd: int, growing: GrowingFileFeed, quota: Quota, closing: list[Callable[[], None]]
+) -> Store:
     size = 0
     while size < MAGIC_SIZE and (more := growing.wait_beyond(size)) > size:
         size = more
@@ -322,7 +324,7 @@ def _follow(name: str, fd: int, growing: Growing, quota: Quota, closing: list[Ca
 def _spooled(name: str, feed: Feed, quota: Quota, closing: list[Callable[[], None]]) -> Store:
     spool = Spool(name, quota)
     closing.append(spool.close)
-    return Spooled(feed, spool)
+    return SpooledFeed(feed, spool)
 
 
 def _unusable(path: str, offset: int, error: OSError) -> CaptureError:

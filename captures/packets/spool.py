@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO
 
-from captures.packets.errors import Dropped
+from captures.packets.errors import SpoolDropped
 
 DEFAULT_SPOOL = 8 << 30
 """Bytes that spools may hold unless told otherwise."""
@@ -169,7 +169,7 @@ class Spool:
         :raises Dropped: if they are no longer there
         """
         if offset < self.begin:
-            raise Dropped(self._path, offset)
+            raise SpoolDropped(self._path, offset)
         done = 0
         first = bisect_right(self._chunks, offset, key=lambda chunk: chunk.start) - 1
         for chunk in self._chunks[max(first, 0) :]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Protocol
 
-from captures.packets.feeds import Feed, Growing, unwrapped
+from captures.packets.feeds import Feed, GrowingFileFeed, unwrapped
 from captures.packets.spool import Spool, fill
 
 
@@ -26,7 +26,7 @@ class Store(Protocol):
 
     @property
     def expected(self) -> int | None:
-        """About how many bytes there will be in the end, None if nobody knows."""
+        """About how many bytes there will be at the end, None if unknown."""
 
     @property
     def compression(self) -> str:
@@ -49,13 +49,13 @@ class Store(Protocol):
 class InPlace:
     """A file read where it is.
 
-    :param growing: what waits for more of it, None if nobody writes to it
+    :param growing: what waits for more of it, None if it is complete
     """
 
     compression = ""
     begin = 0
 
-    def __init__(self, fd: int, growing: Growing | None = None) -> None:
+    def __init__(self, fd: int, growing: GrowingFileFeed | None = None) -> None:
         self._fd = fd
         self._growing = growing
         self.complete = growing is None
@@ -130,7 +130,7 @@ class Rest:
         return self._store.read_into(self._first + offset, buffer)
 
 
-class Spooled:
+class SpooledFeed:
     """A feed, and the spool that keeps what it gave."""
 
     def __init__(self, feed: Feed, spool: Spool) -> None:

@@ -13,23 +13,17 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from captures.arrays import Bytes, Int32s, Int64s, UInt16s, UInt32s
 from captures.packets.memory import Memory
 
 if TYPE_CHECKING:
     from captures.packets.addresses import AddressBook
     from captures.packets.source import Source
 
-Bools = NDArray[np.bool_]
-Bytes = NDArray[np.uint8]
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
-UInt16s = NDArray[np.uint16]
-UInt32s = NDArray[np.uint32]
 
 PADDING = 128
-"""Spare zero bytes behind every buffer, so that a gather of a fixed-size header never leaves it."""
+"""Spare zero bytes after every buffer, so that a gather of a fixed-size header never leaves it."""
 
 # TCP flags as in the header's 14th byte (RFC 9293 section 3.1).
 FIN = 0x01
@@ -61,7 +55,7 @@ class Damage:
     """A place of the capture file that could not be read.
 
     :ivar offset: byte offset in the (decompressed) capture
-    :ivar skipped: bytes passed over to go on; 0 if reading ended here
+    :ivar skipped: bytes skipped to continue; 0 if reading ended here
     :ivar reason: what is wrong, in words
     :ivar path: the file
     """
@@ -197,7 +191,7 @@ class Gaps:
 
     :ivar stream: int64, as in :class:`SegmentBlock`
     :ivar position: int64, stream position of the first missing byte
-    :ivar missing: int64, bytes missing; 0 where their number cannot be known (the stream goes on at
+    :ivar missing: int64, bytes missing; 0 where their number cannot be known (the stream continues at
         ``position``, and what follows does not belong to what came before)
     :ivar cause: uint8, a :class:`GapCause`
     :ivar number: int64, number of the packet that the snapshot length cut, -1 if none was
@@ -290,7 +284,7 @@ class SegmentBlock:
 
     def _read(self, offset: int, size: int) -> bytes:
         assert self.source is not None
-        # a spool may have dropped them meanwhile: framing goes on behind, and who reads the frame is told
+        # a spool may have dropped them meanwhile: framing continues after them, and reading the frame reports it
         return self.source.read_or_zeros(offset, size)
 
     def payload(self) -> tuple[bytes, Int64s]:

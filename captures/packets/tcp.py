@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from captures.arrays import Int64s
 from captures.packets.clock import CaptureClock
 from captures.packets.connections import Connections
 from captures.packets.disorder import (
@@ -23,22 +24,12 @@ from captures.packets.disorder import (
     captured_and_cut,
     sequence,
 )
-from captures.packets.errors import Dropped
+from captures.packets.errors import SpoolDropped
 from captures.packets.handshakes import Handshakes
 from captures.packets.index import SegmentIndex
 from captures.packets.reorder import GRACE
 from captures.packets.source import Source
-from captures.packets.table import (
-    ACK,
-    FIN,
-    RST,
-    SYN,
-    GapCause,
-    Gaps,
-    Int64s,
-    PacketBlock,
-    SegmentBlock,
-)
+from captures.packets.table import ACK, FIN, RST, SYN, GapCause, Gaps, PacketBlock, SegmentBlock
 
 __all__ = ["GRACE", "Conflict", "TcpAssembler"]
 
@@ -273,7 +264,7 @@ class TcpAssembler:
         for position, length, offset in zip(*(column.tolist() for column in columns), strict=True):
             try:
                 again = np.frombuffer(index.source.read(offset, length), np.uint8)
-            except Dropped:  # nothing to compare any more
+            except SpoolDropped:  # nothing to compare any more
                 continue
             place = slice(position - begin, position - begin + len(again))
             differ = int(np.count_nonzero((first[place] != again) & there[place]))

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from captures.packets.table import Bools, Bytes, Int64s, UInt32s
+from captures.arrays import Bools, Bytes, Int64s, UInt32s
 
 _SAMPLE = 256
 """Records followed one by one to learn how large they are."""
@@ -28,7 +28,7 @@ _NARROW = 64
 _CHAIN = 4
 """Records in a row that must be believable where a boundary is guessed."""
 REACH = 1 << 20
-"""Bytes behind a place that tell whether records go on there: more than four of the largest usual frames."""
+"""Bytes behind a place that tell whether records continue there: more than four of the largest usual frames."""
 
 
 class RecordLayout(Protocol):
@@ -55,7 +55,7 @@ class RecordLayout(Protocol):
 
 
 @dataclass(slots=True)
-class Walked:
+class WalkedRecords:
     """Records found in a buffer.
 
     :ivar offsets: int64, where each complete record begins
@@ -79,7 +79,7 @@ def lengths(data: Bytes, layout: RecordLayout) -> UInt32s:
     return view(data, ">u4" if layout.big_endian else "<u4")
 
 
-def walk(data: Bytes, start: int, end: int, layout: RecordLayout) -> Walked:
+def walk(data: Bytes, start: int, end: int, layout: RecordLayout) -> WalkedRecords:
     """All complete records of `data` in [start, end), the first of which begins at `start`."""
     sample = _walk_one_by_one(data, start, end, end, layout, _SAMPLE)
     count = len(sample.offsets)
@@ -97,7 +97,7 @@ def walk(data: Bytes, start: int, end: int, layout: RecordLayout) -> Walked:
             rest = _walk_one_by_one(data, sample.end, end, end, layout)
         else:
             rest = _join(data, guesses, end, layout)
-    return Walked(np.concatenate([sample.offsets, rest.offsets]), rest.end, rest.damaged)
+    return WalkedRecords(np.concatenate([sample.offsets, rest.offsets]), rest.end, rest.damaged)
 
 
 def resync(
@@ -106,7 +106,7 @@ def resync(
     """The first place at or after `start` where a chain of records seems to begin, or -1.
 
     :param end: of the data
-    :param limit: only places before it are looked at; all of them if None
+    :param limit: only places before it are inspected; all of them if None
     :param reach: bytes from a place on by which it is judged. So that the outcome does not depend on how much is
         read at a time, they must all be there, unless the capture ends before
     """
@@ -156,7 +156,7 @@ def _begins_chain(data: Bytes, places: Int64s, ends: Int64s, layout: RecordLayou
 
 def _walk_one_by_one(
     data: Bytes, start: int, limit: int, end: int, layout: RecordLayout, most: int = 1 << 62
-) -> Walked:
+) -> WalkedRecords:
     """Records that begin in [start, limit) and end by `end`, `most` at most."""
     unpack = Struct(">I" if layout.big_endian else "<I").unpack_from
     field, base = layout.length_field, layout.base
@@ -175,10 +175,10 @@ def _walk_one_by_one(
             break
         found.append(place)
         place = after
-    return Walked(np.array(found, np.int64), place, damaged)
+    return WalkedRecords(np.array(found, np.int64), place, damaged)
 
 
-def _join(data: Bytes, starts: Int64s, end: int, layout: RecordLayout) -> Walked:
+def _join(data: Bytes, starts: Int64s, end: int, layout: RecordLayout) -> WalkedRecords:
     """Follow the stretches from all `starts` in lockstep, check the joints, mend what a guess broke."""
     offsets, first, counts, ends = _lockstep(data, starts, end, layout)
     limits = np.append(starts[1:], end)
@@ -195,8 +195,8 @@ def _join(data: Bytes, starts: Int64s, end: int, layout: RecordLayout) -> Walked
             pieces.append(part.offsets)
             place = part.end
             if place < limit:
-                return Walked(np.concatenate(pieces), place, part.damaged)
-    return Walked(np.concatenate(pieces), place, False)
+                return WalkedRecords(np.concatenate(pieces), place, part.damaged)
+    return WalkedRecords(np.concatenate(pieces), place, False)
 
 
 def _lockstep(

@@ -1,40 +1,40 @@
-"""Files that keep coming, read batch by batch: everything is counted on, and connections go on."""
+"""Files that keep coming, read batch by batch: everything is counted on, and connections continue."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from captures.ranges.carrying import Carried, CarryingStitcher
+from captures.ranges.checkpoint import Checkpoint, CheckpointStitcher
 from captures.ranges.clocks import clocks_of
 from captures.ranges.edges import Pair, unpack
-from captures.ranges.jobs import EDGES, Input, Marked, Told, marked_of, settled
-from captures.ranges.numbering import Earlier, Numbered, bases, number
-from captures.ranges.stitching import Together
-from dissectors.knowledge import Facts, Knowledge
+from captures.ranges.exchange_numbers import Earlier, NumberedRanges, bases, number
+from captures.ranges.jobs import EDGES, Input, RangeOutput, RangeSummary, marked_of, settled
+from captures.ranges.stitcher import StitchedConnections
+from dissectors.session_context import SessionContext, SessionFacts
 
 
 @dataclass(slots=True)
-class Standing:
+class BatchState:
     """What the batches so far leave to the next.
 
     :ivar buckets: among how many those are dealt out who put connections together; it stays the same
-    :ivar carried: bucket -> what goes on
+    :ivar carried: bucket -> what continues
     :ivar packets: how many there were
-    :ivar exchanges: how many were told
+    :ivar exchanges: how many were reported
     :ivar connections: how many have an id
-    :ivar ids: of connections that go on
-    :ivar facts: what exchanges have told of others
+    :ivar ids: of connections that continue
+    :ivar facts: what exchanges have revealed about others
     :ivar latest: time of the latest packet, ns since the epoch
     """
 
     buckets: int
-    carried: dict[int, Carried] = field(default_factory=dict)
+    carried: dict[int, Checkpoint] = field(default_factory=dict)
     packets: int = 0
     exchanges: int = 0
     connections: int = 0
     ids: dict[tuple[Pair, int], int] = field(default_factory=dict)
-    facts: Facts = field(default_factory=lambda: Knowledge().facts)
+    facts: SessionFacts = field(default_factory=lambda: SessionContext().facts)
     latest: int = 0
 
     @property
@@ -45,11 +45,11 @@ class Standing:
 
 def put_together_on(
     given: Input,
-    marked: Sequence[Marked],
-    before: Standing,
+    marked: Sequence[RangeSummary],
+    before: BatchState,
     bucket: int,
     told: Iterable[tuple[int, bytes]],
-) -> tuple[Together, Carried]:
+) -> tuple[StitchedConnections, Checkpoint]:
     """Put the connections of one bucket together, beginning with those of the batches before.
 
     :param told: numbers of ranges, and the packed edges of that bucket
@@ -57,25 +57,27 @@ def put_together_on(
     """
     marks = [each.mark for each in marked]
     with given.plan.source() as source:
-        stitcher = CarryingStitcher(
+        stitcher = CheckpointStitcher(
             source,
             given.plan.ranges,
             bases(marks, before.packets),
             clocks=clocks_of(marks).starts,
             keylog=given.secrets(secret for mark in marks for secret in mark.secrets),
             in_place=[given.in_place(part) for part in given.plan.ranges],
-            carried=before.carried.get(bucket, Carried()),
+            carried=before.carried.get(bucket, Checkpoint()),
         )
         for part, data in sorted(told):
             stitcher.feed(part, unpack(data))
         return stitcher.carry(max([before.latest, *(mark.latest for mark in marks)]))
 
 
-def read_on(given: Input, told: dict[int, list[Told]], before: Standing) -> tuple[Input, Numbered, Standing]:
+def read_on(
+    given: Input, told: dict[int, list[RangeOutput]], before: BatchState
+) -> tuple[Input, NumberedRanges, BatchState]:
     """Take all steps behind the reading of a batch in this process.
 
     :param told: by number of the range, of all ranges; what has to be read again is
-    :return: the batch as its plan came out in the end, its exchanges, and what is left to the next
+    :return: the batch as its plan came out at the end, its exchanges, and what is left to the next
     :raises CaptureError: if a file cannot be read any more
     """
     given, told = settled(given, told)
@@ -92,10 +94,10 @@ def read_on(given: Input, told: dict[int, list[Told]], before: Standing) -> tupl
 
 def number_on(
     given: Input,
-    marked: Sequence[Marked],
-    before: Standing,
-    made: dict[int, tuple[Together, Carried]],
-) -> tuple[Numbered, Standing]:
+    marked: Sequence[RangeSummary],
+    before: BatchState,
+    made: dict[int, tuple[StitchedConnections, Checkpoint]],
+) -> tuple[NumberedRanges, BatchState]:
     """Count on over a batch.
 
     :param made: by bucket, of those that had something to do
@@ -103,7 +105,7 @@ def number_on(
     marks = [each.mark for each in marked]
     together = [each for _, (each, _) in sorted(made.items())]
     numbered = number(given.plan, marks, together, [each.facts for each in marked], before.earlier)
-    facts = Knowledge()
+    facts = SessionContext()
     facts.add(before.facts)
     facts.add(numbered.facts)
     numbered.facts = facts.facts
@@ -112,7 +114,7 @@ def number_on(
     known = before.ids | known
     ids = {whole.key: known[whole.key] for each in carried.values() for whole in each.wholes.values()}
     new = sum(connection >= before.connections for connection in numbered.connections)
-    after = Standing(
+    after = BatchState(
         before.buckets,
         carried,
         before.packets + sum(mark.statistics.packets for mark in marks),
@@ -125,6 +127,6 @@ def number_on(
     return numbered, after
 
 
-def buckets_at_work(before: Standing, told: Iterable[int]) -> Iterator[int]:
-    """Yield the buckets that have something to do: of which ranges tell something, or where something goes on."""
+def buckets_at_work(before: BatchState, told: Iterable[int]) -> Iterator[int]:
+    """Yield the buckets that have something to do: of which ranges tell something, or where something continues."""
     yield from sorted({*told, *before.carried})

@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from captures.arrays import Int64s
 from captures.packets.clock import STEP, CaptureClock, ClockState
-from captures.packets.table import Int64s
 
 _ALWAYS = -(1 << 63)
 
@@ -58,7 +58,7 @@ class ClockStart(NamedTuple):
 class SpanClock:
     """Reads the clock of a range, and remembers what :class:`ClockSpan` tells.
 
-    :param begin: where it goes on, None if nobody knows
+    :param begin: where it continues, None if unknown
     """
 
     def __init__(self, begin: ClockState | None) -> None:
@@ -112,14 +112,14 @@ class Clocks(NamedTuple):
     state: ClockState | None = None
 
 
-class Clocked(Protocol):
-    """What has the clock of a range: a :class:`~captures.ranges.edges.Mark`."""
+class HasClock(Protocol):
+    """What has the clock of a range: a :class:`~captures.ranges.edges.SyncPoint`."""
 
     @property
     def clock(self) -> ClockSpan | None: ...
 
 
-def clocks_of(marks: Sequence[Clocked]) -> Clocks:
+def clocks_of(marks: Sequence[HasClock]) -> Clocks:
     """Return how the clocks of ranges are brought to one.
 
     :param marks: of all ranges, in order
@@ -131,7 +131,7 @@ def clocks_of(marks: Sequence[Clocked]) -> Clocks:
         if span is None:
             starts.append(ClockStart())
             continue
-        if span.begin == state:  # the first, or one that was told
+        if span.begin == state:  # the first, or one that is known
             starts.append(ClockStart())
             state = span.after
             continue

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import zstandard
 
-from captures.exchanges.moving import ConnectionState, Endpoint
+from captures.arrays import Bytes, Int32s, Int64s, UInt16s, UInt32s
+from captures.exchanges.checkpoints import ConnectionState, Endpoint
 from captures.exchanges.samples import Sample
 from captures.exchanges.single import Skip
 from captures.packets import CaptureError, Statistics
-from captures.packets.table import Bytes, Int32s, Int64s, UInt16s, UInt32s
 from captures.ranges.clocks import ClockSpan
 
 Pair = tuple[Endpoint, Endpoint]
@@ -97,8 +97,8 @@ class Snapshot:
 
 
 @dataclass(slots=True)
-class Crossing:
-    """A connection of a range that may go on beyond its edges.
+class SplitConnection:
+    """A connection of a range that may continue beyond its edges.
 
     :ivar pair: an index into the pairs of the edges it belongs to
     :ivar local: id in the range
@@ -109,11 +109,12 @@ class Crossing:
     :ivar last_time: of its last packet
     :ivar skipped: bytes that belong to no frame
     :ivar foreign: what it spoke instead of Kafka for a while, or empty
+    :ivar ended_by_kproxy: whether kproxy closed it, reset it or let it fall silent
     :ivar exchanges: how many of its exchanges are finished in the range
     :ivar early: the first reading of the clock at which some of its bytes may have been missing, None if none were
     :ivar payload: bytes that belong to the state and cannot be read from the files in place, by their offset
-    :ivar samples: what the kernel told of it from there on where its reading was sure of itself; numbers of packets
-        count from the first of the range, as do ids of connections
+    :ivar samples: the kernel's TCP statistics of it from there on, where its reading was sure of itself; numbers of
+        packets count from the first of the range, as do ids of connections
     """
 
     pair: int
@@ -125,6 +126,7 @@ class Crossing:
     last_time: int
     skipped: list[Skip] = field(default_factory=list)
     foreign: str = ""
+    ended_by_kproxy: bool = False
     exchanges: int = 0
     early: int | None = None
     payload: dict[int, bytes] = field(default_factory=dict)
@@ -144,14 +146,14 @@ class Edges:
     """
 
     pairs: list[Pair]
-    crossings: list[Crossing]
+    crossings: list[SplitConnection]
     packets: Packets
     payload: dict[int, bytes] = field(default_factory=dict)
     comments: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Mark:
+class SyncPoint:
     """What a range was, for the numbering of what is in it.
 
     :ivar number: of the range

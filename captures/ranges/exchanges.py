@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
-from captures.exchanges.moving import Places, segments_at
+from captures.exchanges.checkpoints import Places, segments_at
 from captures.exchanges.notes import NO_NOTE, Note, Notes
 from captures.exchanges.projected import ProjectedReader
 from captures.exchanges.table import COLUMNS
 from captures.interventions import UNTOUCHED, Interventions
 from captures.packets import JoinedSource
-from captures.packets.table import Int64s
 from captures.packets.tls import KeyLog
-from captures.ranges.numbering import Context
-from captures.ranges.reading import read_range
-from captures.ranges.stitching import Piece, WholeConnection
-from dissectors.knowledge import Facts, Knowledge
+from captures.ranges.exchange_numbers import Context
+from captures.ranges.range_reader import read_range
+from captures.ranges.stitcher import Piece, WholeConnection
+from dissectors.session_context import SessionContext, SessionFacts
 
 __all__ = ["RangeExchanges", "add_stitched"]
 
@@ -37,6 +37,10 @@ class _Notes(Notes):
 
     def interventions(self, row: int, values: Any = None) -> Interventions:
         return self.given[row][1] or UNTOUCHED if row in self.given else super().interventions(row, values)
+
+    def intervened(self) -> Mapping[int, Interventions]:
+        known = {row: done for row, done in super().intervened().items() if row not in self.given}
+        return known | {row: done for row, (_, done) in self.given.items() if done and done.intervene}
 
 
 class _Reader(ExchangeReader):
@@ -77,7 +81,7 @@ class RangeExchanges:
     """
 
     def __init__(
-        self, source: JoinedSource, context: Context, facts: Facts, *, keylog: KeyLog | None = None
+        self, source: JoinedSource, context: Context, facts: SessionFacts, *, keylog: KeyLog | None = None
     ) -> None:
         reading = read_range(source, context.part, keylog=keylog)
         self.capture = reading.capture
@@ -132,7 +136,7 @@ class RangeExchanges:
         mechanisms: dict[Hashable, str] = {
             local: named[each] for local, each in enumerate(self._order.connections.tolist()) if each in named
         }
-        known = Knowledge()
+        known = SessionContext()
         known.add(self._facts._replace(mechanisms=mechanisms))
         reader = _Reader(self.capture, self._order.numbers, knowledge=known, **options)
         reader.extend(self._order.rows)

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from captures.arrays import Int64s
 from captures.exchanges import ExchangeTable
 from captures.exchanges.notes import Notes
 from captures.exchanges.table import COLUMNS
 from captures.names import Names
 from captures.packets import AddressBook
-from captures.packets.table import Int64s
-from captures.ranges.numbering import Context
-from captures.ranges.reading import Finished
+from captures.ranges.exchange_numbers import Context
+from captures.ranges.range_reader import FinishedExchanges
 
 
 class HeaderCapture:
@@ -47,7 +47,7 @@ class Headers(NamedTuple):
     connections: Int64s
 
 
-def headers_of(finished: Finished, context: Context) -> Headers:
+def headers_of(finished: FinishedExchanges, context: Context) -> Headers:
     """Return the exchanges of a range.
 
     :param finished: what the reading of the range has told
@@ -76,7 +76,7 @@ def headers_of(finished: Finished, context: Context) -> Headers:
     return Headers(HeaderCapture(table, ends), rows, numbers, connections[rows])
 
 
-def _add_finished(table: ExchangeTable, finished: Finished, context: Context) -> None:
+def _add_finished(table: ExchangeTable, finished: FinishedExchanges, context: Context) -> None:
     """Add the exchanges that are finished in the range, but those of connections that others have taken over."""
     local = finished.columns["connection"]
     place = np.full(int(local.max()) + 1 if len(local) else 0, -1, np.int64)

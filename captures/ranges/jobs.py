@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from captures.packets.tls import KeyLog
 from captures.ranges.clocks import clocks_of
-from captures.ranges.edges import Edges, Mark, pack, unpack
+from captures.ranges.edges import Edges, SyncPoint, pack, unpack
+from captures.ranges.exchange_numbers import Context, NumberedRanges, bases, number
 from captures.ranges.exchanges import RangeExchanges
-from captures.ranges.numbering import Context, Numbered, bases, number
 from captures.ranges.plan import Plan, Range
-from captures.ranges.reading import Finished, in_buckets, read_range
-from captures.ranges.stitching import Together, stitch
-from dissectors.knowledge import Facts, Knowledge
+from captures.ranges.range_reader import FinishedExchanges, in_buckets, read_range
+from captures.ranges.stitcher import StitchedConnections, stitch
+from dissectors.session_context import SessionContext, SessionFacts
 
 MARK, FINISHED, EDGES = "mark", "finished", "edges"
 
@@ -32,7 +32,7 @@ class Input:
 
     :ivar keylog: secrets of TLS connections (NSS format)
     :ivar buckets: among how many those are dealt out who put connections together
-    :ivar learn: whether it is of interest what exchanges tell of others, such as names of topics
+    :ivar learn: whether it is of interest what exchanges reveal about others, such as names of topics
     """
 
     plan: Plan
@@ -53,13 +53,13 @@ class Input:
         return not any(self.plan.whole.get(file, "").startswith("compressed") for file in range(*part.files))
 
 
-class Told(NamedTuple):
+class RangeOutput(NamedTuple):
     """Something that the reading of a range tells.
 
     :ivar part: number of the range
     :ivar kind: :data:`MARK`, :data:`FINISHED`, or :data:`EDGES`
-    :ivar bucket: for whom it is, of those who put connections together; -1 if for nobody
-    :ivar data: a packed :class:`Marked`, :class:`~captures.ranges.reading.Finished`, or
+    :ivar bucket: the task that gets it, of those that put connections together; -1 for none
+    :ivar data: a packed :class:`RangeSummary`, :class:`~captures.ranges.range_reader.FinishedExchanges`, or
         :class:`~captures.ranges.edges.Edges`
     """
 
@@ -69,14 +69,14 @@ class Told(NamedTuple):
     data: bytes
 
 
-class Marked(NamedTuple):
-    """What a range was, and what its exchanges tell of others."""
+class RangeSummary(NamedTuple):
+    """What a range was, and what its exchanges reveal about others."""
 
-    mark: Mark
-    facts: Facts
+    mark: SyncPoint
+    facts: SessionFacts
 
 
-def read_part(given: Input, part: Range) -> Iterator[Told]:
+def read_part(given: Input, part: Range) -> Iterator[RangeOutput]:
     """Read one range.
 
     A file that cannot be read is noted in the mark.
@@ -84,14 +84,14 @@ def read_part(given: Input, part: Range) -> Iterator[Told]:
     with given.plan.source() as source:
         reading = read_range(source, part, keylog=given.secrets(), in_place=given.in_place(part))
         finished, edges = reading.results()
-        facts = reading.facts() if given.learn else Knowledge().facts
-        yield Told(part.number, MARK, -1, pack(Marked(reading.mark, facts)))
-        yield Told(part.number, FINISHED, -1, pack(finished))
+        facts = reading.facts() if given.learn else SessionContext().facts
+        yield RangeOutput(part.number, MARK, -1, pack(RangeSummary(reading.mark, facts)))
+        yield RangeOutput(part.number, FINISHED, -1, pack(finished))
         for bucket, mine in in_buckets(edges, given.buckets).items():
-            yield Told(part.number, EDGES, bucket, pack(mine))
+            yield RangeOutput(part.number, EDGES, bucket, pack(mine))
 
 
-def misread(plan: Plan, marks: Sequence[Mark]) -> list[Range]:
+def misread(plan: Plan, marks: Sequence[SyncPoint]) -> list[Range]:
     """Return the ranges that were not read from where the range before ended, as they are to be read again.
 
     Something in their bytes looked like a record, or their first packets are much earlier than others before. There is
@@ -109,7 +109,7 @@ def misread(plan: Plan, marks: Sequence[Mark]) -> list[Range]:
     return found
 
 
-def replan(plan: Plan, marks: Sequence[Mark]) -> Plan | None:
+def replan(plan: Plan, marks: Sequence[SyncPoint]) -> Plan | None:
     """Return the plan with what has to be read together as one part; None if nothing has.
 
     Those are files that were captured at the same time, and files of which IP fragments cross an edge.
@@ -140,11 +140,13 @@ def replan(plan: Plan, marks: Sequence[Mark]) -> Plan | None:
     )
 
 
-def _fragments(mark: Mark) -> int:
+def _fragments(mark: SyncPoint) -> int:
     return mark.statistics.fragments_waiting
 
 
-def put_together(given: Input, marks: Sequence[Mark], told: Iterable[tuple[int, bytes]]) -> Together:
+def put_together(
+    given: Input, marks: Sequence[SyncPoint], told: Iterable[tuple[int, bytes]]
+) -> StitchedConnections:
     """Put the connections of one bucket together.
 
     :param told: numbers of ranges, and the packed edges of that bucket
@@ -156,14 +158,14 @@ def put_together(given: Input, marks: Sequence[Mark], told: Iterable[tuple[int, 
             source,
             given.plan.ranges,
             bases(marks),
-            _Unpacked(sorted(told)),
+            _LazyEdges(sorted(told)),
             clocks=clocks_of(marks).starts,
             keylog=given.secrets(secrets),
             in_place=[given.in_place(part) for part in given.plan.ranges],
         )
 
 
-class _Unpacked:
+class _LazyEdges:
     """Packed edges, unpacked each time they are asked for.
 
     :param told: numbers of ranges, and what they tell
@@ -177,12 +179,14 @@ class _Unpacked:
             yield part, unpack(data)
 
 
-def number_all(given: Input, marked: Sequence[Marked], together: Sequence[Together]) -> Numbered:
+def number_all(
+    given: Input, marked: Sequence[RangeSummary], together: Sequence[StitchedConnections]
+) -> NumberedRanges:
     """Count connections and exchanges over the whole capture."""
     return number(given.plan, [each.mark for each in marked], together, [each.facts for each in marked])
 
 
-def give_out(given: Input, context: Context, facts: Facts) -> RangeExchanges:
+def give_out(given: Input, context: Context, facts: SessionFacts) -> RangeExchanges:
     """Read a range again, and give out its exchanges.
 
     :raises CaptureError: if a file cannot be read any more
@@ -190,20 +194,20 @@ def give_out(given: Input, context: Context, facts: Facts) -> RangeExchanges:
     return RangeExchanges(given.plan.source(), context, facts, keylog=given.secrets())
 
 
-class Read(NamedTuple):
+class MergeResult(NamedTuple):
     """A capture that was read in parts.
 
-    :ivar given: the capture, as its plan came out in the end
+    :ivar given: the capture, as its plan came out at the end
     """
 
     given: Input
-    marked: list[Marked]
+    marked: list[RangeSummary]
     finished: list[bytes]
-    numbered: Numbered
+    numbered: NumberedRanges
 
 
-def read_here(given: Input) -> Read:
-    """Take all steps in this process, one after the other.
+def read_here(given: Input) -> MergeResult:
+    """Take all steps in this process, one after another.
 
     :raises CaptureError: if a file cannot be read any more
     """
@@ -216,14 +220,14 @@ def read_here(given: Input) -> Read:
         for bucket in range(given.buckets)
     ]
     finished = [each.data for each in everything if each.kind == FINISHED]
-    return Read(given, marked, finished, number_all(given, marked, together))
+    return MergeResult(given, marked, finished, number_all(given, marked, together))
 
 
-def settled(given: Input, told: dict[int, list[Told]]) -> tuple[Input, dict[int, list[Told]]]:
+def settled(given: Input, told: dict[int, list[RangeOutput]]) -> tuple[Input, dict[int, list[RangeOutput]]]:
     """Read again, in this process, what was not read from its first record on, or has to be read together.
 
     :param told: by number of the range; what was read again takes its place
-    :return: the capture as its plan came out in the end, and what was told of it
+    :return: the capture as its plan came out at the end, and what was reported about it
     """
     while True:
         marks = [each.mark for each in marked_of(told)]
@@ -240,17 +244,17 @@ def settled(given: Input, told: dict[int, list[Told]]) -> tuple[Input, dict[int,
         told = _read_all(given)
 
 
-def _read_all(given: Input) -> dict[int, list[Told]]:
+def _read_all(given: Input) -> dict[int, list[RangeOutput]]:
     return {part.number: list(read_part(given, part)) for part in given.plan.ranges}
 
 
-def marked_of(told: Mapping[int, Sequence[Told]]) -> list[Marked]:
+def marked_of(told: Mapping[int, Sequence[RangeOutput]]) -> list[RangeSummary]:
     """Return the marks of all ranges, in order."""
     marks = [next(each.data for each in told[number] if each.kind == MARK) for number in sorted(told)]
     return [unpack(mark) for mark in marks]
 
 
-def exchanges_of(finished: bytes) -> Finished:
-    """Return what :func:`read_part` told of the exchanges that are finished in a range."""
-    made: Finished = unpack(finished)
+def exchanges_of(finished: bytes) -> FinishedExchanges:
+    """Return what :func:`read_part` reported about the exchanges that are finished in a range."""
+    made: FinishedExchanges = unpack(finished)
     return made

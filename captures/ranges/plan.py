@@ -14,7 +14,7 @@ from pathlib import Path
 from captures.packets import CaptureError, JoinedSource
 from captures.packets.clock import ClockState
 from captures.packets.feeds import MAGIC_SIZE, compression
-from captures.packets.files import CaptureFile, Found, find_files
+from captures.packets.files import CaptureFile, FoundFiles, find_files
 from captures.packets.pcap import is_pcap
 from captures.packets.source import open_source
 from captures.packets.spool import DEFAULT_SPOOL, Quota
@@ -30,7 +30,7 @@ class Range:
     :ivar number: its place among all
     :ivar files: numbers of the first file, and of that behind the last one
     :ivar begin: offset in the file, if it is a part of one
-    :ivar end: offset behind it, None for the end of the file
+    :ivar end: offset after it, None for the end of the file
     :ivar known: whether a record is known to begin at ``begin``
     :ivar clock: where the capture clock stands before it, if it has to be known
     """
@@ -67,7 +67,7 @@ class Plan:
 
     def source(self, spool: int = DEFAULT_SPOOL) -> JoinedSource:
         """Open the files as one source."""
-        return JoinedSource(Found([replace(file) for file in self.files]), Quota(spool))
+        return JoinedSource(FoundFiles([replace(file) for file in self.files]), Quota(spool))
 
     def merged(self, together: Sequence[tuple[int, int]], why: str) -> Plan:
         """Return the plan with the parts of some files, from one up to before another, as one part.

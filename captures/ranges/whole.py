@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from captures.exchanges import ExchangeTable
-from captures.exchanges.moving import COUNTERS, Endpoint
+from captures.exchanges.checkpoints import COUNTERS, Endpoint
 from captures.exchanges.samples import Sample
 from captures.exchanges.single import Skip
 from captures.faults import Faults
+from captures.interventions import Interventions
 from captures.names import Names
 from captures.packets import AddressBook, Connections, JoinedSource, Statistics
 from captures.packets.tls.info import TlsInfo
-from captures.ranges.edges import Mark
+from captures.ranges.edges import SyncPoint
+from captures.ranges.exchange_numbers import NumberedRanges
 from captures.ranges.exchanges import RangeExchanges
-from captures.ranges.numbering import Numbered
-from captures.ranges.stitching import WholeConnection
-from dissectors.knowledge import Facts
+from captures.ranges.stitcher import WholeConnection
+from dissectors.session_context import SessionFacts
 
 _OF_STREAMS = (
     "syn_seen",
@@ -56,7 +57,7 @@ class _Decryption(NamedTuple):
 
 
 class WholeSamples(NamedTuple):
-    """What the kernel told of connections, as :class:`~captures.exchanges.samples.Samples` gives it."""
+    """The kernel's TCP statistics of connections, as :class:`~captures.exchanges.samples.Samples` gives them."""
 
     samples: list[Sample]
 
@@ -69,6 +70,19 @@ class WholeSamples(NamedTuple):
     def of(self, connection: int) -> list[Sample]:
         """Return those of one connection."""
         return [sample for sample in self.samples if sample.connection == connection]
+
+
+class WholeNotes(NamedTuple):
+    """What kproxy did to a capture as a whole; what it did to an exchange comes with the exchange.
+
+    :ivar ended_connections: those that kproxy closed, reset or let fall silent
+    """
+
+    ended_connections: set[int]
+
+    def intervened(self) -> Mapping[int, Interventions]:
+        """Return what kproxy did to exchanges that may still be answered, by row: there are none."""
+        return {}
 
 
 class WholeCapture:
@@ -95,6 +109,7 @@ class WholeCapture:
         self.connections = _connections(whole.connections, self.addresses)
         numbers = list(enumerate(whole.connections))
         self._swapped = {number for number, each in numbers if each.client_direction}
+        self.notes = WholeNotes({number for number, each in numbers if each.ended_by_kproxy})
         self.foreign = {number: each.foreign for number, each in numbers if each.foreign}
         self.decryption = _Decryption({number: _Tls(each.tls) for number, each in numbers if each.tls})
         samples = [sample._replace(connection=number) for number, each in numbers for sample in each.samples]
@@ -158,12 +173,12 @@ class Whole(NamedTuple):
     """
 
     connections: list[WholeConnection]
-    facts: Facts
+    facts: SessionFacts
     statistics: Statistics
     latest: int
 
 
-def whole_of(numbered: Numbered, marks: Sequence[Mark]) -> Whole:
+def whole_of(numbered: NumberedRanges, marks: Sequence[SyncPoint]) -> Whole:
     """Return what concerns the whole of a capture."""
     statistics = Statistics()
     for mark in marks:

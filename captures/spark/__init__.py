@@ -19,14 +19,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from captures.spark.frames import Reading, exchanges, tables
+    from captures.spark.frames import ReadOptions, exchanges, tables
     from captures.spark.pipeline import follow_tables, write_tables
     from captures.spark.source import register
-    from captures.spark.streaming import stream
+    from captures.spark.stream_source import stream
     from captures.tables.options import TablesOptions, TablesSummary
 
 __all__ = [
-    "Reading",
+    "ReadOptions",
     "TablesOptions",
     "TablesSummary",
     "exchanges",
@@ -38,13 +38,13 @@ __all__ = [
 ]
 
 _WHERE = {
-    "Reading": "captures.spark.frames",
+    "ReadOptions": "captures.spark.frames",
     "TablesOptions": "captures.tables.options",
     "TablesSummary": "captures.tables.options",
     "exchanges": "captures.spark.frames",
     "follow_tables": "captures.spark.pipeline",
     "register": "captures.spark.source",
-    "stream": "captures.spark.streaming",
+    "stream": "captures.spark.stream_source",
     "tables": "captures.spark.frames",
     "write_tables": "captures.spark.pipeline",
 }

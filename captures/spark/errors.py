@@ -33,7 +33,7 @@ class SessionConflict(SparkUnavailable, ValueError):  # noqa: N818
 
 _MEMORY = (
     "let fewer tasks run side by side (--master 'local[1]'), read smaller ranges (--range-size 16MB), or give Spark's"
-    " JVM more (--set spark.driver.memory=4g)"
+    " JVM more (--spark-conf spark.driver.memory=4g)"
 )
 _FOREIGN = ("pyspark", "py4j", "grpc", "pyarrow")
 _RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?:: ?(.*))?$", re.DOTALL)
@@ -77,18 +77,19 @@ _RULES = (
     ),
     _rule(
         r"OutOfMemoryError|OutOfDirectMemoryError|OutOfMemoryException|SparkOutOfMemory|\[UNABLE_TO_ACQUIRE_MEMORY",
-        "Spark's JVM ran out of memory: give it more (--set spark.driver.memory=4g; on a cluster spark.executor.memory"
-        " and spark.executor.memoryOverhead)",
+        "Spark's JVM ran out of memory: give it more (--spark-conf spark.driver.memory=4g; on a cluster "
+        "spark.executor.memory and spark.executor.memoryOverhead)",
     ),
     _rule(
         r"No space left on device|Disk quota exceeded",
-        "a disk is full: that of the output, or that of Spark's temporary files (TMPDIR, or --set spark.local.dir=DIR,"
-        " names another one)",
+        "a disk is full: that of the output, or that of Spark's temporary files (TMPDIR, or "
+        "--spark-conf spark.local.dir=DIR, names another one)",
     ),
     _rule(
         r"ExecutorLostFailure|Remote RPC client disassociated|Slave lost|Worker lost|Container (?:killed|marked)",
-        "an executor of the cluster was lost, which mostly means that it was stopped or that memory ran out: --set"
-        " spark.executor.memoryOverhead=2g gives Python more, --set spark.task.maxFailures=8 more attempts",
+        "an executor of the cluster was lost, which mostly means that it was stopped or that memory ran out: "
+        "--spark-conf spark.executor.memoryOverhead=2g gives Python more, "
+        "--spark-conf spark.task.maxFailures=8 more attempts",
     ),
     _rule(
         r"\[PATH_NOT_FOUND\] Path does not exist: (\S+?)\.? SQLSTATE|FileNotFoundException: File (\S+) does not exist|"
@@ -103,14 +104,15 @@ _RULES = (
     ),
     _rule(
         r"Class org\.apache\.hadoop\.fs\.(s3a|azurebfs|azure|gs)\S* not found|No FileSystem for scheme \"?([\w-]+)",
-        "this Spark cannot read {what}:// paths: name the package that can, as --set"
-        " spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION with the version of Spark's Hadoop (docs/spark.md)",
+        "this Spark cannot read {what}:// paths: name the package that can, as "
+        "--spark-conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION "
+        "with the version of Spark's Hadoop (docs/spark.md)",
     ),
     _rule(
         r"All masters are unresponsive|Failed to connect to master (\S+)|"
         r"Could not parse Master URL: '?([^'\n]*)'?",
-        "the cluster cannot be reached: check --master, and that it can reach this machine (--set"
-        " spark.driver.host=ADDRESS)",
+        "the cluster cannot be reached: check --master, and that it can reach this machine ("
+        "--spark-conf spark.driver.host=ADDRESS)",
     ),
     _rule(
         r"StatusCode\.UNAVAILABLE|failed to connect to all addresses",
@@ -166,7 +168,7 @@ def plain(error: BaseException) -> str:
 
 
 def expected(error: BaseException) -> bool:
-    """Whether an error is one that a user is told by :func:`plain`, and no fault of kproxy's own."""
+    """Whether :func:`plain` explains an error to the user; else it is a fault of kproxy itself."""
     from captures.export.parquet import ParquetMissing
     from captures.packets import CaptureError
     from captures.tables.folder import FolderError

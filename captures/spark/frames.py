@@ -17,22 +17,22 @@ from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import Input, give_out
 from captures.ranges.plan import RANGE_BYTES, make_plan
 from captures.ranges.whole import whole_of
-from captures.spark.reading import SparkReading
-from captures.spark.sharing import Share
-from captures.spark.writing import Judge, Task, columns_of, header_rows, rows_of
+from captures.spark.capture_reader import SparkReading
+from captures.spark.table_writer import Judge, Task, columns_of, header_rows, rows_of
+from captures.spark.task_shares import Share
 from captures.tables.exchange_rows import ExchangeTables
-from captures.tables.folder import Staged
+from captures.tables.folder import StagingFolder
 from captures.tables.schema import PER_EXCHANGE, Needs, choose_tables, ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-NOWHERE = Staged("", 0, "")
+NOWHERE = StagingFolder("", 0, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ReadOptions:
     """How captures are read.
 
     :ivar filter: only exchanges that fit (docs/filters.md) are rows, and are judged
@@ -48,7 +48,7 @@ class Reading:
 
 
 @dataclass(slots=True)
-class _Read:
+class _ReadCapture:
     """A capture that was read, and is to be decoded."""
 
     spark: SparkSession
@@ -62,7 +62,7 @@ def exchanges(
     paths: str | Sequence[str],
     *,
     columns: Sequence[str] | None = None,
-    reading: Reading = Reading(),  # frozen
+    reading: ReadOptions = ReadOptions(),  # frozen
 ) -> DataFrame:
     """Return the exchanges of a capture, one row each, numbered as by one reading of all of it.
 
@@ -80,7 +80,7 @@ def tables(
     names: Sequence[str] = (),
     *,
     columns: Sequence[str] | None = None,
-    reading: Reading = Reading(),  # frozen
+    reading: ReadOptions = ReadOptions(),  # frozen
 ) -> dict[str, DataFrame]:
     """Return tables of a capture as DataFrames (docs/tables.md), by name.
 
@@ -102,9 +102,9 @@ def _read(
     spark: SparkSession,
     paths: Sequence[str],
     columns: Sequence[str] | None,
-    how: Reading,
+    how: ReadOptions,
     chosen: Sequence[str],
-) -> _Read:
+) -> _ReadCapture:
     wanted = compile_filter(how.filter) if how.filter else None
     by_table = {"exchanges": tuple(columns)} if columns else {}
     rows = ExchangeTables(chosen, names=_unnamed, run=0, columns=by_table)
@@ -121,14 +121,14 @@ def _read(
         filter=wanted,
         start=read.numbered.start,
     )
-    return _Read(spark, reading, task, [pack(context) for context in read.numbered.contexts])
+    return _ReadCapture(spark, reading, task, [pack(context) for context in read.numbered.contexts])
 
 
 def _unnamed(_: str) -> str | None:
     return None
 
 
-def _frame(read: _Read, name: str) -> DataFrame:
+def _frame(read: _ReadCapture, name: str) -> DataFrame:
     columns = read.task.columns.get(name)
     shape = ddl(name, columns)
     task = read.task.with_groups(read.spark, read.contexts)

@@ -8,7 +8,7 @@ every Java takes. Here the same launcher (``org.apache.spark.launcher.Main``) is
   jdk.incubator.vector not found"); Spark uses it for linear algebra only.
 - It is in a session of its own, so that Ctrl-C reaches Python alone, which then ends it in order. It ends by itself
   when its standard input does: when this process has ended, in whatever way.
-- What it prints goes to a file, whose end is told if it does not start.
+- Its output goes to a file, whose end is shown if it does not start.
 
 pyspark finds it by ``PYSPARK_GATEWAY_PORT``, as it finds the one of spark-submit (pyspark/java_gateway.py).
 """
@@ -71,7 +71,7 @@ class Gateway:
 
     @contextmanager
     def known_to_pyspark(self) -> Iterator[None]:
-        """Let pyspark connect to this JVM, in place of one that it would start, meanwhile."""
+        """Let pyspark connect to this JVM, instead of one that it would start, meanwhile."""
         os.environ["PYSPARK_GATEWAY_PORT"] = str(self.port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = self.secret
         try:
@@ -96,13 +96,13 @@ class Gateway:
     @contextmanager
     def _output(self) -> Iterator[IO[bytes] | None]:
         if LOG in os.environ:
-            yield None  # somebody wants to see it
+            yield None  # the user wants to see it
             return
         with self._log.open("wb") as file:
             yield file
 
     def _connection(self, info: Path) -> tuple[int, str]:
-        """Wait until the JVM listens: return its port and what it is to be told to be let in."""
+        """Wait until the JVM listens: return its port and the secret that gives access."""
         deadline = monotonic() + _PATIENCE
         while not info.exists():
             if self.process.poll() is not None:
@@ -154,7 +154,7 @@ def _sourced(script: Path) -> dict[str, str]:
 
 
 def _scala(spark_home: Path) -> str:
-    """Return the version of Scala that Spark is built with, which the launcher has to be told."""
+    """Return the version of Scala that Spark is built with, which the launcher needs."""
     for jar in (spark_home / "jars").glob("spark-core_*.jar"):
         found = re.match(r"spark-core_([\d.]+)-", jar.name)
         if found is not None:

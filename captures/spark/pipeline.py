@@ -11,26 +11,27 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from captures.json_objects import to_json
 from captures.packets import CaptureError
 from captures.ranges.edges import pack
-from captures.ranges.jobs import Input, Read
+from captures.ranges.jobs import Input, MergeResult
 from captures.ranges.plan import Plan, make_plan
 from captures.ranges.whole import whole_of
-from captures.spark.reading import SparkReading
+from captures.spark.capture_reader import SparkReading
+from captures.spark.job_progress import Progress, silent, watched
 from captures.spark.session import running_session
-from captures.spark.sharing import shares_of
-from captures.spark.watching import Progress, silent, watched
-from captures.spark.writing import (
+from captures.spark.table_writer import (
     WRITTEN,
-    Done,
     Judge,
     Task,
+    TaskResult,
     WriteHeaders,
     WriteRanges,
     collected,
     faults_of,
     header_only,
 )
+from captures.spark.task_shares import shares_of
 from captures.tables.folder import Folder, open_folder
 from captures.tables.folder import Input as FileInput
 from captures.tables.options import (
@@ -45,7 +46,7 @@ from captures.tables.options import (
     notes_told,
 )
 from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE
-from captures.tables.single import READING, WRITING, Wanted
+from captures.tables.single import READING, WRITING, TableRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +63,7 @@ def write_tables(
 ) -> TablesSummary:
     """Write the tables of captures into a folder, on Spark.
 
-    With ``follow`` it goes on until Ctrl-C; :func:`follow_tables` can be stopped in other ways.
+    With ``follow`` it continues until Ctrl-C; :func:`follow_tables` can be stopped in other ways.
 
     :param paths: files, folders and patterns, which together are one capture
     :param progress: called with what is being done, how much of it is done, and how much there is to do
@@ -75,7 +76,7 @@ def write_tables(
     if options.follow:
         return follow_tables(paths, out, options, Event(), progress)
     begin = monotonic()
-    wanted = Wanted.of(options)
+    wanted = TableRequest.of(options)
     keylog = Path(options.keylog).read_bytes() if options.keylog else b""
     folder = open_folder(out, append=options.append, overwrite=options.overwrite)
     found = _look(paths, folder, options)
@@ -87,13 +88,13 @@ def write_tables(
     given = Input(found.plan, keylog, max(_BUCKETS, len(found.plan.ranges) // _RANGES_A_BUCKET))
     try:
         with running_session(options.master, remote=options.remote, settings=options.settings) as spark:
-            run = _Run(spark, given, folder, wanted, progress)
+            run = _PipelineRun(spark, given, folder, wanted, progress)
             with run.reading():
                 _check(run.read, options)
                 done = run.write()
         made = replace(_described(made, run.read, found, done, options, wanted), seconds=monotonic() - begin)
         parts = [part for each in done for part in each.parts]
-        folder.commit(parts, tables=wanted.tables, inputs=found.inputs, summary=made.to_json())
+        folder.commit(parts, tables=wanted.tables, inputs=found.inputs, summary=to_json(made))
     except BaseException:
         folder.discard()
         raise
@@ -103,7 +104,7 @@ def write_tables(
 def follow_tables(
     paths: Sequence[str], out: str, options: TablesOptions, stop: Event, progress: Progress = silent
 ) -> TablesSummary:
-    """Write the tables of captures that keep coming, on Spark, until somebody says stop.
+    """Write the tables of captures that keep coming, on Spark, until stopped.
 
     :param paths: folders and patterns, and files
     :param stop: set it from another thread, or a signal handler; what is there by then is still read
@@ -112,9 +113,9 @@ def follow_tables(
     :raises SparkUnavailable: if Spark cannot be used
     :raises ValueError: for a table, column, rule or filter that there is not
     """
-    from captures.spark.following import Follower
+    from captures.spark.follow import Follower
 
-    wanted = Wanted.of(options)
+    wanted = TableRequest.of(options)
     folder = open_folder(out, append=options.append, overwrite=options.overwrite)
     try:
         with running_session(options.master, remote=options.remote, settings=options.settings) as spark:
@@ -125,7 +126,7 @@ def follow_tables(
 
 # ---------------------------------------------------------------- what is read
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _InputFiles:
     """The files of a run.
 
     :ivar plan: those that are read
@@ -140,7 +141,7 @@ class _Found:
     unreadable: list[FileLeftOut]
 
 
-def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> _Found:
+def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> _InputFiles:
     """Look for captures, and leave out those that the tables have already."""
     plan = make_plan(paths, options.range_bytes)
     unreadable = [FileLeftOut(error.path, error.reason) for error in plan.unreadable]
@@ -154,10 +155,10 @@ def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> _Foun
         plan = make_plan(paths_of_new, options.range_bytes) if paths_of_new else Plan([])
     skipped = [FileLeftOut(each.path, ALREADY_READ) for each in compared.known]
     unreadable += [FileLeftOut(each.path, CHANGED) for each in compared.changed]
-    return _Found(plan, compared.new, skipped, unreadable)
+    return _InputFiles(plan, compared.new, skipped, unreadable)
 
 
-def _check(read: Read, options: TablesOptions) -> None:
+def _check(read: MergeResult, options: TablesOptions) -> None:
     """End a strict run at the first place that could not be read."""
     if not options.strict:
         return
@@ -169,16 +170,16 @@ def _check(read: Read, options: TablesOptions) -> None:
 
 
 # ---------------------------------------------------------------- what is written
-class _Run:
+class _PipelineRun:
     """Reads a capture, and writes its tables.
 
     :ivar read: what came of reading
     """
 
-    read: Read
+    read: MergeResult
 
     def __init__(
-        self, spark: SparkSession, given: Input, folder: Folder, wanted: Wanted, progress: Progress
+        self, spark: SparkSession, given: Input, folder: Folder, wanted: TableRequest, progress: Progress
     ) -> None:
         self._spark = spark
         self._given = given
@@ -197,7 +198,7 @@ class _Run:
         finally:
             self._reading.close()
 
-    def write(self) -> list[Done]:
+    def write(self) -> list[TaskResult]:
         """Write all tables; what needs all exchanges is begun first, as it takes the longest."""
         read, wanted = self.read, self._wanted
         self._contexts = [pack(context) for context in read.numbered.contexts]
@@ -244,22 +245,22 @@ class _Run:
 
 
 def processors(spark: SparkSession) -> int:
-    """Return how many tasks run side by side; of a server that does not tell, as if they were many."""
+    """Return how many tasks run side by side; of a server that does not say, as if they were many."""
     if ".connect." in type(spark).__module__:
         return 1 << 10
     return int(spark.sparkContext.defaultParallelism)
 
 
-# ---------------------------------------------------------------- what is told
+# ---------------------------------------------------------------- reporting
 def _described(
     made: TablesSummary,
-    read: Read,
-    found: _Found,
-    done: Sequence[Done],
+    read: MergeResult,
+    found: _InputFiles,
+    done: Sequence[TaskResult],
     options: TablesOptions,
-    wanted: Wanted,
+    wanted: TableRequest,
 ) -> TablesSummary:
-    """Return a summary with what there is to tell of a run."""
+    """Return a summary with what there is to report of a run."""
     rows = dict.fromkeys(wanted.tables, 0)
     for written in (part for each in done for part in each.parts):
         rows[written.table] += written.rows

@@ -28,15 +28,15 @@ from captures.spark.errors import SessionConflict, SparkMissing, SparkNotStarted
 from captures.spark.gateway import Gateway
 from captures.spark.java import find_java
 from dissectors.budget import ENVIRONMENT
+from dissectors.units import GIB
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
 APP = "kproxy"
-_GIB = 1 << 30
 _LEAST_MEMORY = 512 << 20
-_MOST_MEMORY = 2 * _GIB
+_MOST_MEMORY = 2 * GIB
 _LOG_SETTINGS = Path(__file__).resolve().with_name("log4j2.properties")
 _CONNECT_PORT = 15002
 _ANSWER = 10.0  # seconds that a server may take to take a connection
@@ -65,7 +65,7 @@ STARTED = {
 """Settings of sessions that are started here, besides; defaults that the user's settings go before."""
 
 
-class _Embedded:
+class _EmbeddedSession:
     """What belongs to the session that was started here: there can be one in a process.
 
     :ivar gateway: its JVM
@@ -77,7 +77,7 @@ class _Embedded:
         self.folder = folder
 
 
-_embedded: _Embedded | None = None
+_embedded: _EmbeddedSession | None = None
 
 
 def spark_version() -> str:
@@ -162,7 +162,7 @@ def running_session(
 def stop(spark: SparkSession | None = None, *, at_once: bool = False) -> None:
     """End a session, its JVM and its workers, and remove its temporary files.
 
-    A session of somebody else's JVM is only told that it ends.
+    A session in a JVM that we did not start is only ended.
 
     :param spark: None for the one that was started here, if any
     :param at_once: without asking it, as the talk with it was interrupted in the middle
@@ -279,7 +279,7 @@ def _started(master: str | None, given: Mapping[str, str]) -> SparkSession:
     try:
         with _environment(local=master.startswith("local")):
             gateway = Gateway(java, home, settings, folder)
-            _embedded = _Embedded(gateway, folder)
+            _embedded = _EmbeddedSession(gateway, folder)
             atexit.register(stop)
             with gateway.known_to_pyspark():
                 spark = _built(settings)

@@ -7,9 +7,9 @@
     spark.readStream.format("kproxy").option("table", "parts").load("/captures/rotated")
 
 A partition of a reader cannot ask others. So the files of a path are read by one task, as one capture; several paths
-are several captures. The table ``parts`` is what :mod:`captures.spark.reading` begins with: ranges side by side, with
-what has to be put together. As a stream, every file is read once: those that are there and those that come, the newest
-not before there is a newer one, or it was left alone for a while.
+are several captures. The table ``parts`` is what :mod:`captures.spark.capture_reader` begins with: ranges side by
+side, with what has to be put together. As a stream, every file is read once: those that are there and those that
+come, the newest not before there is a newer one, or it was left alone for a while.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from captures.packets.errors import CaptureError
 from captures.packets.files import LEAST_HEADER, CaptureFile, FileStatus, expanded, head_of
 from captures.packets.tls import KeyLog
 from captures.ranges.edges import pack, unpack
-from captures.ranges.jobs import Input, Told, read_part
+from captures.ranges.jobs import Input, RangeOutput, read_part
 from captures.ranges.plan import RANGE_BYTES, Range, make_plan
-from captures.spark.reading import PARTS, batches_of
+from captures.spark.capture_reader import PARTS, batches_of
 from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.schema import PER_EXCHANGE, TABLES, Needs, ddl
 from captures.tables.whole_rows import WholeTables, needs
@@ -63,7 +63,7 @@ NAME = "kproxy"
 SETTLED = 60.0
 """Seconds after which the newest file of a stream, if nothing was written to it, counts as finished."""
 _HEAD = 256
-"""Bytes at the beginning of a file by which it is told from another one that has taken its name."""
+"""Bytes at the beginning of a file that distinguish it from another file of the same name."""
 PLAN = "plan"
 """Kind of the rows of ``parts``, of streams only, that have the packed :class:`~captures.ranges.jobs.Input`: what the
 ranges of a batch are."""
@@ -191,7 +191,7 @@ class RangePartition(InputPartition):
 
 
 class PartsReader(DataSourceReader):
-    """Reads ranges side by side; rows of :class:`~captures.ranges.jobs.Told`."""
+    """Reads ranges side by side; rows of :class:`~captures.ranges.jobs.RangeOutput`."""
 
     def __init__(self, options: Options) -> None:
         self._given = Input(make_plan(options.paths, options.range_bytes), options.secrets(), options.buckets)
@@ -315,7 +315,7 @@ class StreamPartition(InputPartition):
     whole: bytes | None
 
 
-class Seen(NamedTuple):
+class StreamedFile(NamedTuple):
     """A file of a stream.
 
     :ivar size: in bytes
@@ -328,10 +328,10 @@ class Seen(NamedTuple):
     head: str
 
     @classmethod
-    def of(cls, path: str, before: Seen | None) -> Seen:
+    def of(cls, path: str, before: StreamedFile | None) -> StreamedFile:
         """Look at a file.
 
-        :param before: what was seen of it when somebody last looked
+        :param before: its state at the last look
         :raises OSError: if it cannot be read
         :raises CaptureError: likewise, of one that is elsewhere
         """
@@ -340,7 +340,7 @@ class Seen(NamedTuple):
             return before
         return cls(now.size, now.changed, head_of(path, min(now.size, _HEAD)))
 
-    def is_still(self, path: str, now: Seen) -> bool:
+    def is_still(self, path: str, now: StreamedFile) -> bool:
         """Whether a file is the one that was seen, however it has grown."""
         if now.size < self.size:
             return False
@@ -349,7 +349,7 @@ class Seen(NamedTuple):
         return False
 
 
-Listing = dict[str, Seen]
+Listing = dict[str, StreamedFile]
 """Files by their paths."""
 
 
@@ -358,7 +358,7 @@ def _to_json(files: Listing) -> dict[str, Any]:
 
 
 def _of_json(offset: Mapping[str, Any] | None) -> Listing:
-    return {name: Seen(*seen) for name, seen in ((offset or {}).get("files") or {}).items()}
+    return {name: StreamedFile(*seen) for name, seen in ((offset or {}).get("files") or {}).items()}
 
 
 class FolderStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -418,7 +418,7 @@ class FolderStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, StreamPartition)
         given = replace(unpack(partition.given), keylog=self._options.secrets())
         if partition.whole is not None:
-            yield from batches_of([Told(partition.part, PLAN, -1, partition.whole)])
+            yield from batches_of([RangeOutput(partition.part, PLAN, -1, partition.whole)])
         yield from batches_of(read_part(given, given.plan.ranges[partition.part]))
 
     def _look(self) -> Listing:
@@ -435,10 +435,10 @@ def _only(given: Input, part: Range) -> Input:
     return replace(given, plan=replace(given.plan, files=files, unreadable=[], passed_over=[]))
 
 
-def _is_there(name: str, seen: Seen) -> bool:
+def _is_there(name: str, seen: StreamedFile) -> bool:
     """Whether a file was not deleted, and no other has its name, since it was listed."""
     try:
-        return seen.is_still(name, Seen.of(name, seen))
+        return seen.is_still(name, StreamedFile.of(name, seen))
     except (OSError, CaptureError):
         return False
 
@@ -452,18 +452,20 @@ def news(before: Listing, now: Listing) -> list[str]:
     ]
 
 
-def finished(paths: Sequence[str], settled: float, known: Mapping[str, Seen] | None = None) -> Listing:
-    """Return the files of folders and patterns that nobody writes to any more.
+def finished(
+    paths: Sequence[str], settled: float, known: Mapping[str, StreamedFile] | None = None
+) -> Listing:
+    """Return the files of folders and patterns that are complete.
 
     :param settled: seconds for which nothing was written to the newest one
-    :param known: what was found when somebody last looked
+    :param known: what the last look found
     """
     found: Listing = {}
     for path in paths:
         with suppress(CaptureError):  # it is elsewhere, and cannot be reached just now
             for name in expanded(path):
                 with suppress(OSError, CaptureError):  # it is gone again
-                    seen = Seen.of(name, (known or {}).get(name))
+                    seen = StreamedFile.of(name, (known or {}).get(name))
                     if seen.size >= LEAST_HEADER:
                         found[name] = seen
     newest = max(found, key=lambda name: found[name].changed, default=None)

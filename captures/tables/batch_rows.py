@@ -14,24 +14,23 @@ from typing import Any
 from captures.tables.partition_rows import (
     INT64,
     PARTITION,
-    PRODUCE,
     TOPIC,
     TOPIC_ID,
-    Sent,
+    FieldBatches,
     first_offset,
     log_offsets,
 )
 from captures.tables.schema import TABLES
 from dissectors import embedded
+from dissectors.api_keys import ApiKey
 from dissectors.budget import Budget, LimitReached
-from dissectors.records import Batch, Codec
+from dissectors.codec import CODEC_LABELS
+from dissectors.records import Batch
 
 PREVIEW = 200
 """Characters of a key or value that are shown as text."""
 _PREVIEW_BYTES = 4 * PREVIEW
 _utf8 = codecs.getincrementaldecoder("utf-8")
-
-_CODECS = tuple(codec.name.lower() for codec in Codec)
 
 
 BATCH_COLUMNS = TABLES["record_batches"].since("side")
@@ -40,7 +39,7 @@ RECORD_COLUMNS = TABLES["records"].since("side")
 """Likewise of a record's row."""
 
 
-def batch_rows(sent: Sent, key: int) -> Iterator[tuple[Any, ...]]:
+def batch_rows(sent: FieldBatches, key: int) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each batch of a records field, with :data:`BATCH_COLUMNS`."""
     row = sent.row
     place = sent.side, row[TOPIC], row[TOPIC_ID], row[PARTITION]
@@ -53,7 +52,7 @@ def batch_rows(sent: Sent, key: int) -> Iterator[tuple[Any, ...]]:
             first_offset(batch),
             batch.last_offset,
             batch.magic,
-            _CODECS[codec],
+            CODEC_LABELS[codec],
             batch.crc,
             batch.crc_valid,
             timestamp_type,
@@ -71,7 +70,7 @@ def batch_rows(sent: Sent, key: int) -> Iterator[tuple[Any, ...]]:
 
 
 def record_rows(
-    sent: Sent, key: int, budget: Budget, beyond: list[LimitReached]
+    sent: FieldBatches, key: int, budget: Budget, beyond: list[LimitReached]
 ) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each record of a records field, with :data:`RECORD_COLUMNS`.
 
@@ -119,7 +118,7 @@ def _shift(batch: Batch, at: int | None, first: int, key: int) -> int | None:
     :param at: offset in the log of the batch's first record; None if that is not known
     :param first: offset of the first record, as in the batch
     """
-    if key != PRODUCE:
+    if key != ApiKey.PRODUCE:
         return 0
     return None if at is None else at - (batch.base_offset if batch.magic > 1 else first)
 

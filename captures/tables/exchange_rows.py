@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture, Exchange, Flag
 from captures.exchanges.notes import Note
 from captures.export.arrow import record_batch
@@ -26,18 +27,19 @@ from captures.meaning import Names
 from captures.meaning.mentions import group_paths, groups_in
 from captures.tables.batch_rows import BATCH_COLUMNS, RECORD_COLUMNS, batch_rows, record_rows
 from captures.tables.partition_rows import COLUMNS as PARTITION_COLUMNS
-from captures.tables.partition_rows import PartitionRows, Said, Sent
+from captures.tables.partition_rows import FieldBatches, PartitionRows, Said
 from captures.tables.schema import PER_EXCHANGE, TABLES, Column, Needs, arrow_type, doing, needs_of, schema
-from dissectors.annotate import Annotations, Annotator, Side
+from dissectors.annotate import Annotations, Annotator
 from dissectors.apis import api_name
 from dissectors.budget import Budget, LimitReached, of_message
 from dissectors.frames import Body, Problem
-from dissectors.knowledge import Knowledge
+from dissectors.session_context import SessionContext
+from dissectors.sides import Side
+from dissectors.units import US
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Int64s = NDArray[np.int64]
 
 MANY = 4096
 """Exchanges after which it is time to take the rows."""
@@ -49,7 +51,6 @@ RECORDS_AT_ONCE = 64 << 10
 
 _AS_TEXT = 2
 """How much larger bodies are as JSON, more or less."""
-_US = 1_000
 _BEHIND = {
     "topic_partitions": PARTITION_COLUMNS,
     "record_batches": BATCH_COLUMNS,
@@ -63,6 +64,7 @@ _OF_PARTITIONS = frozenset({"topics", "records", "batches", "record_bytes"})
 _ATTRIBUTES = {
     "latency_ns": "latency",
     "designed_wait_ns": "wait",
+    "kproxy_time_ns": "kproxy_time",
     "client": "client",
     "broker": "broker",
     "client_id": "client_id",
@@ -72,27 +74,27 @@ _ATTRIBUTES = {
     "response_size": "response_size",
 }
 """Columns that are attributes of an exchange as they are."""
-_GISTS = frozenset({"request_gist", "response_gist"})
+_SUMMARIES = frozenset({"request_summary", "response_summary"})
 _AT_LEAST_TWO = ("number", "number")
 """Attributes that are asked for besides: of less than two, a getter gives no tuple."""
 
 _exported: Mapping[str, Callable[[Exchange], Any]] = {column.name: column.value for column in EXPORTED}
 
 
-def wants_gist(tables: Iterable[str], columns: Mapping[str, Sequence[str]]) -> bool:
-    """Return whether exchanges have to be put in a few words for what is wanted, which takes as long as decoding them.
+def wants_summary(tables: Iterable[str], columns: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether exchanges have to be put in a few words for what is needed, which takes as long as decoding them.
 
     :param tables: names of tables
     :param columns: table -> names of its columns; the usual ones of those that are not named
     """
     chosen = columns.get("exchanges")
-    return "exchanges" in tables and (chosen is None or bool(_GISTS & set(chosen)))
+    return "exchanges" in tables and (chosen is None or bool(_SUMMARIES & set(chosen)))
 
 
 class ExchangeTables:
     """Gathers the rows of exchanges for the tables of :data:`~captures.tables.schema.PER_EXCHANGE`.
 
-    :param chosen: names of tables; those of others are passed over
+    :param chosen: names of tables; those of others are skipped
     :param names: tells names of topic IDs; what the whole capture tells has to be known before the first exchange is
         added, so that rows do not depend on the order
     :param run: which run into the folder this is
@@ -130,7 +132,7 @@ class ExchangeTables:
         self._more = [_OWN[name] for name in more]
         self._shown = bool({"request", "response"} & set(own))
         self._look = bool(set(self.tables) - {"exchanges"}) or bool(_OF_PARTITIONS & set(own))
-        self._annotator = Annotator(Knowledge())
+        self._annotator = Annotator(SessionContext())
         self._clear()
 
     @property
@@ -155,7 +157,7 @@ class ExchangeTables:
 
         What cannot be made of it by a fault of ours is null, or has no row; the fault is noted.
 
-        :param exchange: decoded with ``annotate=False``, with its number and its connection as they are to be told
+        :param exchange: decoded with ``annotate=False``, with its number and its connection as they are to be written
         """
         at = len(self._common)
         key = exchange.api_key
@@ -210,7 +212,7 @@ class ExchangeTables:
             for sent in said.sent:
                 self._add_records(exchange, sent, key, at, budgets[sent.side])
 
-    def _add_records(self, exchange: Exchange, sent: Sent, key: int, at: int, budget: Budget) -> None:
+    def _add_records(self, exchange: Exchange, sent: FieldBatches, key: int, at: int, budget: Budget) -> None:
         beyond: list[LimitReached] = []
         made = self._faults.whole(record_rows(sent, key, budget, beyond), doing("records"), exchange.number)
         while some := list(islice(made, RECORDS_AT_ONCE)):
@@ -397,7 +399,7 @@ def _problems(exchange: Exchange, _: Said | None) -> list[dict[str, Any]]:
 
 
 def _flags(exchange: Exchange, _: Said | None) -> list[str]:
-    # most have none, which is told in a tenth of the time
+    # most have none, which takes a tenth of the time to find out
     special = exchange.flag or exchange.errors or exchange.wait or exchange.problems
     if special or exchange.interventions is not UNTOUCHED or exchange.annotations.problems:
         return exchange.flags
@@ -428,7 +430,7 @@ def timestamps(moments: Int64s) -> pa.Array:
     """Return moments in ns since the epoch as timestamps in microseconds; what is finer is cut off."""
     import pyarrow as pa
 
-    return pa.array(moments // _US).view(pa.timestamp("us", "UTC"))
+    return pa.array(moments // US).view(pa.timestamp("us", "UTC"))
 
 
 def header_batch(
@@ -443,7 +445,7 @@ def header_batch(
 
     :param capture: with ``table``, ``endpoints``, ``names`` and ``notes``
     :param rows: rows of its exchange table
-    :param numbers: of these exchanges, as they are to be told
+    :param numbers: of these exchanges, as they are to be written
     :param connections: likewise
     :param columns: by name; all those of the table of exchanges that need nothing but the header, if None
     :raises ValueError: for a column that needs bodies, or that there is not
@@ -468,7 +470,7 @@ def _of_header(columns: Sequence[str] | None) -> tuple[Column, ...]:
     chosen = table.choose(columns)
     deep = [column.name for column in chosen if column.needs is not Needs.HEADER]
     if deep:
-        raise ValueError(f"{', '.join(deep)} cannot be told without decoding")
+        raise ValueError(f"{', '.join(deep)} need decoding")
     return chosen
 
 
@@ -508,8 +510,8 @@ class _Header:
     def _latency_ns(self) -> pa.Array:
         import pyarrow as pa
 
-        both = (self._values("request_size") > 0) & (self._values("response_size") > 0)
-        return pa.array(self._values("response_first") - self._values("request_last"), mask=~both)
+        latency, there = self._capture.table.latency(self._rows)
+        return pa.array(latency, mask=~there)
 
     def _answered(self) -> pa.Array:
         import pyarrow as pa
@@ -554,8 +556,8 @@ class _Header:
         met, which = np.unique(keys, return_inverse=True)
         return pa.array([_api_text(key) for key in met.tolist()], pa.string()).take(pa.array(which))
 
-    def _tokens(self) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = self._values("flags") & int(Flag.SASL_TOKEN) != 0
+    def _tokens(self) -> Bools:
+        found: Bools = self._values("flags") & int(Flag.SASL_TOKEN) != 0
         return found
 
     def _known(self, name: str) -> pa.Array:

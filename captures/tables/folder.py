@@ -21,15 +21,17 @@ import json
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from captures.export.parquet import ParquetMissing
+from captures.json_objects import to_json
 from captures.packets import remote
 from captures.packets.files import FileStatus, head_of
 from captures.tables.schema import TABLES, VERSION, schema
@@ -49,6 +51,9 @@ MOST_OPEN = 16
 """Files that one task writes at the same time."""
 MOST_WAITING = 256 << 20
 """Bytes of rows that one task keeps before they are written."""
+_FEW = 100
+"""Rows of a file that is written as it is: that takes half the time, and no more room."""
+_AS_IT_IS = {"compression": "none", "use_dictionary": False}
 
 _HOUR = 3_600_000_000_000
 _PART = re.compile(r"part-(\d{5,})-[0-9a-z]+(?:-\d+)?\.parquet$")
@@ -106,7 +111,7 @@ class Input:
         return head_of(self.path, min(before.size, HEAD_BYTES)) == before.head
 
 
-class Compared(NamedTuple):
+class InputComparison(NamedTuple):
     """Inputs, and what a folder knows of them.
 
     :ivar new: those that no run has read
@@ -154,13 +159,9 @@ class Manifest:
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape of the file, which docs/tables.md documents."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, shape: Mapping[str, Any]) -> Manifest:
-        """Read it back; keys that a later version has added are passed over.
+        """Read it back; keys that a later version has added are skipped.
 
         :raises KeyError: if it is none
         """
@@ -171,7 +172,7 @@ class Manifest:
         return cls(**known, inputs=inputs)
 
 
-class Staged(NamedTuple):
+class StagingFolder(NamedTuple):
     """Where the tasks of a run write; it can be sent to other processes.
 
     :ivar out: the folder of the tables
@@ -238,15 +239,15 @@ class Folder:
         self._committed: dict[str, Part] = {}
 
     @property
-    def staged(self) -> Staged:
+    def staged(self) -> StagingFolder:
         """What tasks have to know to write."""
-        return Staged(self.out, self.run, self._staging)
+        return StagingFolder(self.out, self.run, self._staging)
 
-    def compare(self, inputs: Iterable[Input]) -> Compared:
+    def compare(self, inputs: Iterable[Input]) -> InputComparison:
         """Tell inputs that a run has read from those that none has; one that overwrites knows none."""
         before = [] if self._overwrite else [known for each in self.manifests for known in each.inputs]
         contents, paths = {each.content for each in before}, {each.path: each for each in before}
-        found = Compared([], [], [])
+        found = InputComparison([], [], [])
         for each in inputs:
             if each.content in contents:
                 found.known.append(each)
@@ -389,7 +390,7 @@ class Folder:
         place = self._manifest_path(manifest.run)
         hidden = f"{self._root}/{MANIFESTS}/.run-{manifest.run:05d}.json"
         with self._files.open_output_stream(hidden) as file:
-            file.write(json.dumps(manifest.to_json(), indent=1).encode())
+            file.write(json.dumps(to_json(manifest), indent=1).encode())
         self._files.move(hidden, place)
 
 
@@ -433,7 +434,7 @@ def read_manifests(out: str) -> list[Manifest]:
 
 
 def _others(folder: Folder) -> list[str] | None:
-    """Return what is in a folder beside what a run that died has left; None if it is no folder."""
+    """Return what is in a folder beside what a run that died has left; None if it is not a folder."""
     from pyarrow import fs
 
     files, root = file_system(folder.out)
@@ -448,7 +449,7 @@ def _others(folder: Folder) -> list[str] | None:
 
 
 def _unfinished(files: pafs.FileSystem, info: Any) -> bool:
-    """Tell whether a folder holds nothing but what was left by a first run that died while it was committed."""
+    """Return whether a folder holds nothing but what was left by a first run that died while it was committed."""
     from pyarrow import fs
 
     if info.type != fs.FileType.Directory or info.base_name not in (*TABLES, MANIFESTS):
@@ -483,11 +484,14 @@ def _manifests(files: pafs.FileSystem, root: str) -> list[Manifest]:
 class _Open:
     """A file that is being written.
 
+    :param files: what is below :attr:`staged`, which is made when the first rows are written
     :ivar waiting: batches that are not in the file yet
     """
 
-    def __init__(self, writer: pq.ParquetWriter, staged: str, path: str) -> None:
-        self.writer = writer
+    def __init__(self, files: pafs.FileSystem, columns: pa.Schema, staged: str, path: str) -> None:
+        self._files = files
+        self._columns = columns
+        self._writer: pq.ParquetWriter | None = None
         self.staged = staged
         self.path = path
         self.waiting: list[pa.RecordBatch] = []
@@ -500,11 +504,28 @@ class _Open:
         self.waiting_bytes += batch.nbytes
 
     def flush(self) -> None:
-        import pyarrow as pa
+        self._write(compression="zstd")
 
+    def close(self) -> None:
+        """Write what waits, and end the file."""
+        # a clock that jumps makes thousands of files with a few rows
+        self._write(**_AS_IT_IS if self.rows < _FEW else {"compression": "zstd"})
+        self.abandon()
+
+    def abandon(self) -> None:
+        """End the file without what waits."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _write(self, **encoding: Any) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self.staged, self._columns, filesystem=self._files, **encoding)
         if self.waiting:
             table = pa.Table.from_batches(self.waiting)
-            self.writer.write_table(table, row_group_size=max(len(table), 1))
+            self._writer.write_table(table, row_group_size=max(len(table), 1))
         self.waiting, self.waiting_rows, self.waiting_bytes = [], 0, 0
 
 
@@ -518,7 +539,7 @@ class PartWriter:
     :raises ValueError: for another name
     """
 
-    def __init__(self, staged: Staged, task: int | str) -> None:
+    def __init__(self, staged: StagingFolder, task: int | str) -> None:
         self._run = staged.run
         self._task = f"{task:05d}" if isinstance(task, int) else task
         if not _TASK.fullmatch(self._task):
@@ -553,8 +574,11 @@ class PartWriter:
             return
         import pyarrow as pa
 
-        for hour in np.unique(hours).tolist():
-            self._add(table, hour, batch.take(pa.array(np.flatnonzero(hours == hour))))
+        order = np.argsort(hours, kind="stable")
+        batch, hours = batch.take(pa.array(order)), hours[order]
+        edges = [0, *(np.flatnonzero(np.diff(hours)) + 1).tolist(), len(hours)]
+        for low, high in pairwise(edges):
+            self._add(table, int(hours[low]), batch.slice(low, high - low))
 
     def write_empty(self, table: str, hour: str) -> None:
         """Write a file without rows.
@@ -572,7 +596,7 @@ class PartWriter:
     def abort(self) -> None:
         """Remove all that was written."""
         for opened in self._open.values():
-            opened.writer.close()
+            opened.abandon()
         self._open.clear()
         self._parts.clear()
         from pyarrow import fs
@@ -599,23 +623,17 @@ class PartWriter:
         return opened
 
     def _new(self, table: str, hour: str, columns: pa.Schema) -> _Open:
-        import pyarrow.parquet as pq
-
         count = self._count[table, hour] = self._count.get((table, hour), -1) + 1
         more = f"-{count}" if count else ""
         path = f"{table}/{hour}/part-{self._run:05d}-{self._task}{more}.parquet"
         staged = f"{self._place}/{path}"
         self._files.create_dir(staged.rpartition("/")[0], recursive=True)
         told = {"kproxy.table": table, "kproxy.schema": str(VERSION)}
-        writer = pq.ParquetWriter(
-            staged, columns.with_metadata(told), filesystem=self._files, compression="zstd"
-        )
-        return _Open(writer, staged, path)
+        return _Open(self._files, columns.with_metadata(told), staged, path)
 
     def _close(self, key: tuple[str, str]) -> None:
         opened = self._open.pop(key)
-        opened.flush()
-        opened.writer.close()
+        opened.close()
         size = int(self._files.get_file_info(opened.staged).size or 0)
         self._parts.append(Part(key[0], opened.staged, opened.path, opened.rows, size))
 

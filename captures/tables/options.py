@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from captures.faults import Faults
-from captures.meaning.words import counted
+from captures.json_objects import OrNull, Rounded
+from captures.meaning.words import counted, volume
 from captures.packets import Damage
 from captures.ranges.plan import RANGE_BYTES
 
@@ -34,7 +34,7 @@ class TablesOptions:
     :ivar strict: end with an error at the first file that cannot be read, or is damaged
     :ivar keylog: file with TLS secrets
     :ivar range_bytes: bytes of a capture that one task reads
-    :ivar follow: go on with files that come into the folder, until stopped
+    :ivar follow: continue with files that come into the folder, until stopped
     :ivar master: where Spark runs, None for this machine, or what its configuration says
     :ivar remote: a Spark Connect server
     :ivar settings: Spark's own, by their names
@@ -73,19 +73,12 @@ class FileRead:
     :ivar why: why it was one task, though it is large: ``pcapng``, ``gzip`` ...; empty if it was split, or small
     """
 
+    JSON = "path bytes tasks one_task_because=why"
+
     path: str
     bytes: int
     tasks: int = 1
-    why: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return {
-            "path": self.path,
-            "bytes": self.bytes,
-            "tasks": self.tasks,
-            "one_task_because": self.why or None,
-        }
+    why: OrNull[str] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +87,6 @@ class FileLeftOut:
 
     path: str
     reason: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return {"path": self.path, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +102,7 @@ class FaultsTold:
 
     @classmethod
     def of(cls, faults: Faults) -> FaultsTold:
-        """Return what is told of faults."""
+        """Return the lines about faults."""
         return cls(faults.count, tuple(faults.lines()))
 
 
@@ -137,6 +126,11 @@ class TablesSummary:
     :ivar seconds: how long it took
     """
 
+    JSON = (
+        "out engine files unreadable skipped bytes packets exchanges undecoded faults rows lost_bytes "
+        "damage notes seconds complete=clean"
+    )
+
     out: str
     engine: str
     files: tuple[FileRead, ...] = ()
@@ -150,7 +144,7 @@ class TablesSummary:
     lost_bytes: int = 0
     damage: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    seconds: float = 0.0
+    seconds: Rounded = 0.0
 
     @property
     def bytes(self) -> int:
@@ -166,27 +160,6 @@ class TablesSummary:
     def clean(self) -> bool:
         """Whether all of it could be read and decoded."""
         return not (self.unreadable or self.damage or self.lost_bytes or self.undecoded or self.faults.count)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON; docs/spark.md has its shape."""
-        return {
-            "out": self.out,
-            "engine": self.engine,
-            "files": [file.to_json() for file in self.files],
-            "unreadable": [file.to_json() for file in self.unreadable],
-            "skipped": [file.to_json() for file in self.skipped],
-            "bytes": self.bytes,
-            "packets": self.packets,
-            "exchanges": self.exchanges,
-            "undecoded": self.undecoded,
-            "faults": {"count": self.faults.count, "told": list(self.faults.told)},
-            "rows": dict(self.rows),
-            "lost_bytes": self.lost_bytes,
-            "damage": list(self.damage),
-            "notes": list(self.notes),
-            "seconds": round(self.seconds, 3),
-            "complete": self.clean,
-        }
 
     def lines(self) -> Iterator[str]:
         """Yield it for people, line by line."""
@@ -210,8 +183,7 @@ class TablesSummary:
         slow = self.seconds <= 0 or self.bytes < _TELLING
         rate = "" if slow else f", {self.bytes / self.seconds / 1e6:,.0f} MB/s"
         found = f"{counted(self.packets, 'packet')}, {counted(self.exchanges, 'exchange')}"
-        size = f"{self.bytes / 1e6:,.1f} MB"
-        return f"{counted(len(self.files), 'file')}, {size}: {found} in {self.seconds:,.1f} s{rate}"
+        return f"{counted(len(self.files), 'file')}, {volume(self.bytes)}: {found} in {self.seconds:,.1f} s{rate}"
 
     def _written(self) -> str:
         tables = ", ".join(f"{name} {rows:,}" for name, rows in self.rows.items())
@@ -246,7 +218,7 @@ def notes_told(
 
 
 def _several(title: str, told: tuple[str, ...] | list[str]) -> Iterator[str]:
-    """Yield the first of many, and how many more there are; ``to_json`` has them all."""
+    """Yield the first of many, and how many more there are; JSON has them all."""
     for text in told[:_SHOWN]:
         yield f"{title}: {text}"
     if len(told) > _SHOWN:

@@ -16,16 +16,16 @@ from captures.meaning import Names, topics_in
 from captures.meaning.exchange import replica_of
 from captures.meaning.mentions import topic_plan
 from captures.meaning.payload import record_paths
-from captures.meaning.places import INDEX_FIELDS, PARTITION_ARRAYS, TOPIC_FIELDS
-from captures.meaning.plans import Plan, Side
+from captures.meaning.places import PARTITION_ARRAYS
+from captures.meaning.plans import Plan
 from captures.tables.schema import TABLES
+from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
+from dissectors.entities import PARTITION_FIELDS, TOPIC_FIELDS
 from dissectors.error_codes import error_name
 from dissectors.records import Batch, record_set
+from dissectors.sides import Side
 from dissectors.wire import ZERO_UUID
 
-PRODUCE = 0
-_ASKED_BY_REPLICAS = frozenset({1, 2, 23})
-"""Fetch, ListOffsets and OffsetForLeaderEpoch tell who asks as a replica."""
 UNNAMED = "?"
 """A topic of which neither name nor ID was read."""
 
@@ -104,7 +104,7 @@ class _Shape(NamedTuple):
 def _shape(fields: tuple[str, ...], side: Side) -> _Shape:
     return _Shape(
         fields,
-        next((name for name in INDEX_FIELDS if name in fields), ""),
+        next((name for name in PARTITION_FIELDS if name in fields), ""),
         tuple((name, place) for name, place in _FIELDS[side].items() if name in fields),
         next((name for name in _RECORDS_FIELDS if name in fields), ""),
         "records" in fields,
@@ -112,7 +112,7 @@ def _shape(fields: tuple[str, ...], side: Side) -> _Shape:
     )
 
 
-class Sent(NamedTuple):
+class FieldBatches(NamedTuple):
     """The batches of one records field, with the row of their partition.
 
     :ivar side: of the message they are in
@@ -148,7 +148,7 @@ class Said(NamedTuple):
 
     rows: list[list[Any]]
     topics: list[str]
-    sent: list[Sent]
+    sent: list[FieldBatches]
     totals: Totals | None
 
 
@@ -213,7 +213,7 @@ class PartitionRows:
         key, request, response = exchange.api_key, exchange.request, exchange.response
         if key is None:
             return _NOTHING
-        found = _Found(self._names, key)
+        found = _RowCollector(self._names, key)
         if request is not None and request.version is not None and request.value:
             found.take(request.version, request.value, "request")
         if response is not None and response.version is not None and response.value:
@@ -221,7 +221,7 @@ class PartitionRows:
         return found.said(exchange)
 
 
-class _Found:
+class _RowCollector:
     """Collects what one exchange says."""
 
     __slots__ = ("_carries", "_group", "_key", "_names", "_rows", "_sent", "_structs", "_topics")
@@ -231,7 +231,7 @@ class _Found:
         self._key = key
         self._rows: dict[_Place, list[Any]] = {}
         self._topics: dict[str, None] = {}
-        self._sent: list[Sent] = []
+        self._sent: list[FieldBatches] = []
         self._structs: list[tuple[list[Any], dict[str, Any]]] = []
         """Rows with structs of the response that have an error."""
         self._group: str | None = None
@@ -323,7 +323,7 @@ class _Found:
     def said(self, exchange: Exchange) -> Said:
         """Return what was taken in."""
         rows = list(self._rows.values())
-        if self._key in _ASKED_BY_REPLICAS and exchange.request is not None and exchange.request.value:
+        if self._key in ASKED_BY_REPLICAS and exchange.request is not None and exchange.request.value:
             replica = replica_of(exchange.request.value)
             if replica >= 0:
                 for row in rows:
@@ -387,11 +387,11 @@ def _topic_shape(fields: tuple[str, ...], arrays: frozenset[str]) -> _TopicShape
         "topic_id" in fields,
         # a topology has the number of a topic's partitions under the same name (KIP-1071)
         next((name for name in PARTITION_ARRAYS if name in fields and name in arrays), ""),
-        any(name in fields for name in INDEX_FIELDS),
+        any(name in fields for name in PARTITION_FIELDS),
     )
 
 
-def _count(row: list[Any], data: Any, aligned: bool, side: Side, sent: list[Sent]) -> None:
+def _count(row: list[Any], data: Any, aligned: bool, side: Side, sent: list[FieldBatches]) -> None:
     """Add up a records field."""
     if row[_BYTES] is None:
         row[_BYTES : _UNCOUNTED + 1] = _NO_RECORDS
@@ -417,7 +417,7 @@ def _count(row: list[Any], data: Any, aligned: bool, side: Side, sent: list[Sent
     row[_BATCHES] += len(batches)
     row[_RECORDS] += records
     if batches:
-        sent.append(Sent(row, side, batches))
+        sent.append(FieldBatches(row, side, batches))
 
 
 def _apart(row: list[Any], struct: dict[str, Any]) -> None:
@@ -447,10 +447,10 @@ def as_int64(value: int | None) -> int | None:
     return value if value is None or -INT64 <= value < INT64 else None
 
 
-def _place_in_log(sent: list[Sent], key: int) -> None:
+def _place_in_log(sent: list[FieldBatches], key: int) -> None:
     """Fill in first and last offset of partitions."""
     for row, _, batches in sent:
-        if key == PRODUCE:
+        if key == ApiKey.PRODUCE:
             base = row[_BASE_OFFSET]
             if base is not None and base >= 0:
                 length = _length(batches)
@@ -480,12 +480,12 @@ def _length(batches: list[Batch]) -> int | None:
     return total
 
 
-def log_offsets(sent: Sent, key: int) -> Iterator[int | None]:
+def log_offsets(sent: FieldBatches, key: int) -> Iterator[int | None]:
     """Yield for each batch the offset in the log of its first record; None if it is not told.
 
-    What is produced gets its offsets from the broker, one partition's batches one after the other.
+    What is produced gets its offsets from the broker, one partition's batches one after another.
     """
-    if key != PRODUCE:
+    if key != ApiKey.PRODUCE:
         yield from map(first_offset, sent.batches)
         return
     at: int | None = sent.row[_BASE_OFFSET]

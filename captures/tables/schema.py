@@ -4,7 +4,7 @@ Columns have the names of the keys of ``read --json``, ``groups --json``, ``diag
 and ``stats --json`` where they are the same thing, and the values too. The rules that hold for all tables:
 
 - The order of columns is stable, new ones come last, and :data:`VERSION` counts what is not compatible.
-- ``run`` comes first: which run into the folder wrote the row. Exchanges are counted anew in each run, so that tables
+- ``run`` comes first: which run into the folder wrote the row. Exchanges are counted again in each run, so that tables
   are joined by ``run`` and ``number``, or ``run`` and ``connection``.
 - Every table has ``time``, when what the row tells of began. Rows lie in folders by its date and hour (UTC), which are
   in the paths and not in the files.
@@ -23,6 +23,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from captures.export.parquet import ParquetMissing
+from dissectors.codec import KNOWN_CODECS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -181,8 +182,8 @@ _EXCHANGES = Table(
         Column("expected_errors", "array<string>", "names of those that belong to a normal conversation, each once"),
         Column("error_count", "int", "errors in the response that do not belong to a normal conversation; there may be"
                " one for each partition"),
-        Column("request_gist", "string", "the request in a few words"),
-        Column("response_gist", "string", "the response in a few words"),
+        Column("request_summary", "string", "the request in a few words"),
+        Column("response_summary", "string", "the response in a few words"),
         Column("topics", "array<string>", "topics that request or response name, each once; by ID if the name is not"
                " known"),
         Column("groups", "array<string>", "groups that request or response name, each once"),
@@ -197,6 +198,8 @@ _EXCHANGES = Table(
         Column("request", "string", "the body as JSON, as `kproxy read --json` has it; secrets are null",
                nullable=True, needs=Needs.SHOWN, on_request=True),
         Column("response", "string", "likewise", nullable=True, needs=Needs.SHOWN, on_request=True),
+        Column("kproxy_time_ns", "bigint", "time that request and response stayed in kproxy for its rules and holds,"
+               " which is no part of the latency; 0 if none", "ns"),
     ),
     per_exchange=True,
 )  # fmt: skip
@@ -272,7 +275,7 @@ _RECORD_BATCHES = Table(
                " the last one", nullable=True),
         Column("last_offset", "bigint", "of the last record, as in the batch"),
         Column("magic", "smallint", "format: 0, 1 or 2"),
-        Column("codec", "string", "`none`, `gzip`, `snappy`, `lz4`, `zstd`"),
+        Column("codec", "string", ", ".join(f"`{codec.label}`" for codec in KNOWN_CODECS)),
         Column("crc", "bigint", "checksum as stored in it"),
         Column("crc_valid", "boolean", "whether it fits the bytes"),
         Column("timestamp_type", "string", "`create`, `log_append`; null in magic 0", nullable=True),
@@ -360,7 +363,8 @@ _GROUP_EVENTS = Table(
         Column("assigned", _PLACES, "partitions that it is given; null if it is given no assignment", nullable=True),
         Column("session_timeout_ms", "bigint", "join: as the member wants it", "ms", True),
         Column("rebalance_timeout_ms", "bigint", "join, heartbeat: likewise", "ms", True),
-        Column("members", "array<string>", "join: of the whole group, as the leader is told; leave: who is to go",
+        Column("members", "array<string>", "join: of the whole group, as the leader gets them; leave: the members to "
+                                           "remove",
                nullable=True),
         Column("transactional", "boolean", "commit: within a transaction", nullable=True),
     ),
@@ -425,7 +429,7 @@ _REBALANCES = Table(
         Column("waits", _WAIT, "how long members waited"),
         Column("slowest", "string", "member that joined last, or was done last", nullable=True),
         Column("awaited", _AWAITED, "of a running one, who is awaited"),
-        Column("stopped", _STOPPED, "partitions that nobody consumed for a while"),
+        Column("stopped", _STOPPED, "partitions that no member consumed for a while"),
         Column("consumed_on", "int", "partitions that were consumed all the while", "partitions"),
         Column("duplicates", _DUPLICATES, "records to be expected twice"),
         Column("commit_failures", _FAILURES, "commits that failed because of it"),
@@ -505,8 +509,8 @@ _CONNECTIONS = Table(
         Column("request_bytes", "bigint", "TCP payload from the client", "bytes"),
         Column("response_bytes", "bigint", "TCP payload from the broker", "bytes"),
         Column("skipped_bytes", "bigint", "that belong to no frame", "bytes"),
-        Column("ended", "string", "`closed by client`, `closed by broker`, `reset by client`, `reset by broker` or"
-               " `open`"),
+        Column("ended", "string", "`closed by client`, `closed by broker`, `reset by client`, `reset by broker`,"
+               " `closed by kproxy`, `reset by kproxy` or `open`"),
         Column("then_reset_by", "string", "who reset it after it was closed: `client` or `broker`", nullable=True),
     ),
     per_exchange=False,
@@ -578,7 +582,7 @@ TABLES: Mapping[str, Table] = {
         _TCP_HEALTH,
     )
 }
-"""All tables by name, in the order in which they are told."""
+"""All tables by name, in the order in which they are listed."""
 
 USUAL = tuple(name for name, table in TABLES.items() if not table.on_request)
 """The tables that are written unless others are asked for: all but the records."""

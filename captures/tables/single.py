@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from captures.analysis.api_stats import undecoded
+from captures.analysis.exchange_groups import undecoded
 from captures.analysis.findings.all import RULES
-from captures.analysis.findings.choosing import chosen as chosen_rules
 from captures.analysis.findings.rule import Rule
+from captures.analysis.findings.rule_selection import chosen as chosen_rules
+from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
+from captures.json_objects import to_json
 from captures.packets import CaptureError, JoinedSource
 from captures.packets.files import STANDARD_INPUT, find_files
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.packets.tls import KeyLog
-from captures.tables.exchange_rows import ExchangeTables, Int64s, header_batch, wants_gist
+from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
 from captures.tables.folder import Folder, Input, Manifest, Part, PartWriter, open_folder
 from captures.tables.options import (
     ALREADY_READ,
@@ -51,7 +53,7 @@ _STEP = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class TableRequest:
     """What is to be written.
 
     :ivar tables: names of tables
@@ -68,7 +70,7 @@ class Wanted:
     limits: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, options: TablesOptions) -> Wanted:
+    def of(cls, options: TablesOptions) -> TableRequest:
         """Return what options ask for.
 
         :raises ValueError: for a table, rule or filter that there is not
@@ -83,7 +85,7 @@ class Wanted:
         )
 
 
-class Written(NamedTuple):
+class UncommittedTables(NamedTuple):
     """What was written, and not committed yet.
 
     :ivar exchanges: how many were looked at: those that fit the filter
@@ -104,14 +106,14 @@ class Written(NamedTuple):
 
 
 def _silent(_: str, __: int, ___: int) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 # ---------------------------------------------------------------- a capture that was read
 def write_tables_single(
     capture: Capture,
     folder: Folder,
-    wanted: Wanted,
+    wanted: TableRequest,
     *,
     inputs: Iterable[Input] = (),
     summary: Mapping[str, Any] | None = None,
@@ -132,13 +134,15 @@ def write_tables_single(
         raise
 
 
-def write_parts(capture: Capture, folder: Folder, wanted: Wanted, progress: Progress = _silent) -> Written:
+def write_parts(
+    capture: Capture, folder: Folder, wanted: TableRequest, progress: Progress = _silent
+) -> UncommittedTables:
     """Write the tables of a capture, for :meth:`Folder.commit` to put them into their places.
 
     :param capture: read to its end
     """
-    gist = wants_gist(wanted.tables, wanted.columns)
-    reader = ExchangeReader(capture, annotate=False, gist=gist)
+    summary = wants_summary(wanted.tables, wanted.columns)
+    reader = ExchangeReader(capture, annotate=False, summary=summary)
     names = reader.knowledge.topic_name
     rows = ExchangeTables(
         wanted.tables, names=names, run=folder.run, columns=wanted.columns, faults=capture.faults
@@ -152,9 +156,9 @@ def write_parts(capture: Capture, folder: Folder, wanted: Wanted, progress: Prog
             _write_headers(reader, writer, folder.run, wanted, progress)
             if not keys:
                 writer.write_all(whole.batches())
-                return Written(writer.close(), len(reader), 0)
+                return UncommittedTables(writer.close(), len(reader), 0)
             rows = ExchangeTables((), names=names, run=folder.run)
-        # what one exchange tells of others must not depend on which of them comes first
+        # what one exchange reveals about others must not depend on which of them comes first
         reader.learn(len(reader))
         count = damaged = 0
         for exchange in _exchanges(reader, wanted.filter, keys if not rows.tables else None):
@@ -168,7 +172,7 @@ def write_parts(capture: Capture, folder: Folder, wanted: Wanted, progress: Prog
         writer.write_all(rows.take())
         writer.write_all(whole.batches())
         progress(WRITING, len(reader), len(reader))
-        return Written(writer.close(), count, damaged)
+        return UncommittedTables(writer.close(), count, damaged)
 
 
 def _exchanges(
@@ -187,7 +191,7 @@ def _exchanges(
 
 
 def _write_headers(
-    reader: ExchangeReader, writer: PartWriter, run: int, wanted: Wanted, progress: Progress
+    reader: ExchangeReader, writer: PartWriter, run: int, wanted: TableRequest, progress: Progress
 ) -> None:
     """Write the table of exchanges without decoding one of them."""
     if "exchanges" not in wanted.tables:
@@ -203,7 +207,7 @@ def _write_headers(
 
 
 # ---------------------------------------------------------------- from paths
-class _Found(NamedTuple):
+class _InputFiles(NamedTuple):
     """The files of a run.
 
     :ivar paths: those that are to be read
@@ -234,7 +238,7 @@ def write_tables(
     begin = monotonic()
     if options.columns:
         TABLES["exchanges"].choose(options.columns)
-    wanted = Wanted.of(options)
+    wanted = TableRequest.of(options)
     folder = open_folder(out, append=options.append, overwrite=options.overwrite)
     found = _look(paths, folder)
     if options.strict and found.unreadable:
@@ -253,17 +257,17 @@ def write_tables(
             rows={name: written.rows.get(name, 0) for name in wanted.tables},
             seconds=monotonic() - begin,
         )
-        folder.commit(written.parts, tables=wanted.tables, inputs=found.inputs, summary=made.to_json())
+        folder.commit(written.parts, tables=wanted.tables, inputs=found.inputs, summary=to_json(made))
     except BaseException:
         folder.discard()
         raise
     return made
 
 
-def _look(paths: Sequence[str], folder: Folder) -> _Found:
+def _look(paths: Sequence[str], folder: Folder) -> _InputFiles:
     """Look for captures, and leave out those that the tables have already."""
     if STANDARD_INPUT in paths:
-        return _Found(list(paths), [], [], [])
+        return _InputFiles(list(paths), [], [], [])
     files = find_files(paths, Quota(DEFAULT_SPOOL))
     unreadable = [FileLeftOut(error.path, error.reason) for error in files.unreadable]
     # a pipe with a name can be read only once, and is not known again
@@ -275,7 +279,7 @@ def _look(paths: Sequence[str], folder: Folder) -> _Found:
     compared = folder.compare(inputs)
     skipped = [FileLeftOut(each.path, ALREADY_READ) for each in compared.known]
     unreadable += [FileLeftOut(each.path, CHANGED) for each in compared.changed]
-    return _Found([*pipes, *(each.path for each in compared.new)], compared.new, skipped, unreadable)
+    return _InputFiles([*pipes, *(each.path for each in compared.new)], compared.new, skipped, unreadable)
 
 
 def _read(paths: Sequence[str], options: TablesOptions, progress: Progress) -> Capture:
@@ -295,9 +299,13 @@ def _unreadable(capture: Capture) -> list[CaptureError]:
 
 
 def _described(
-    made: TablesSummary, capture: Capture, found: _Found, written: Written, options: TablesOptions
+    made: TablesSummary,
+    capture: Capture,
+    found: _InputFiles,
+    written: UncommittedTables,
+    options: TablesOptions,
 ) -> TablesSummary:
-    """Return a summary with what there is to tell of a capture."""
+    """Return a summary with what there is to report of a capture."""
     streams, statistics = capture.connections.streams, capture.statistics
     failed = [FileLeftOut(error.path, error.reason) for error in _unreadable(capture)]
     gone = {each.path for each in failed}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.clients.libraries import told_library
 from captures.analysis.connection_stats import ConnectionStats
 from captures.analysis.findings.all import RULES
@@ -28,17 +29,19 @@ from captures.analysis.groups.calls import (
     Sync,
 )
 from captures.analysis.groups.history import NEEDED as BY_GROUPS
-from captures.analysis.groups.model import Kind, Place, Rebalance
-from captures.analysis.introductions import client_name
+from captures.analysis.groups.model import Kind, Rebalance, TopicPartition
 from captures.analysis.negotiation import Negotiation
 from captures.analysis.round_trips import RoundTrips
 from captures.analysis.version_matrix import BrokerOffer, ClientVersions, Matrix, Use
 from captures.exchanges import Capture, Exchange, Flag
 from captures.export.arrow import record_batch
+from captures.json_objects import to_json
 from captures.meaning import Names
 from captures.tables.schema import OF_THE_WHOLE, doing, schema
 from dissectors.apis import api_name
 from dissectors.error_codes import error_name
+from dissectors.sides import ENDS
+from dissectors.units import MS, US
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,17 +49,14 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-_US = 1_000
-_MS = 1_000_000
 _OF_GROUPS = frozenset({"group_events", "rebalances"})
 _OF_ALL_EXCHANGES = frozenset({"connections", "client_versions"})
-_SIDES = ("client", "broker")
 
 
 def needs(chosen: Iterable[str], rules: Sequence[type[Rule]] = RULES) -> frozenset[int] | None:
     """Return the keys of the APIs whose exchanges have to be added; None for all exchanges, those without key too.
 
-    :param chosen: names of tables; those of others are passed over
+    :param chosen: names of tables; those of others are skipped
     :param rules: that make the findings
     """
     wanted = set(chosen)
@@ -89,8 +89,8 @@ class WholeTables:
       ``response_last``, and ``client_ids``, for the same; and the rows that may still be answered, of which a capture
       that was read to its end has none.
 
-    :param names: tells names of topic IDs; what the whole capture tells has to be known before the first exchange
-    :param chosen: names of tables; those of others are passed over
+    :param names: gives the names of topic IDs; what the whole capture tells has to be known before the first exchange
+    :param chosen: names of tables; those of others are skipped
     :param run: which run into the folder this is
     :param rules: that make the findings
     :param limits: thresholds of rules that differ from their defaults: ``rule.name`` -> value
@@ -128,7 +128,7 @@ class WholeTables:
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange; in the order of their numbers, those that :func:`needs` names at least.
 
-        :param exchange: decoded with ``annotate=False``, with its number and its connection as they are to be told
+        :param exchange: decoded with ``annotate=False``, with its number and its connection as they are to be written
         """
         for what, add in self._adders:
             try:
@@ -169,8 +169,9 @@ class WholeTables:
     # ------------------------------------------------------------ findings
     def _findings(self) -> Iterator[Row]:
         for finding in self._diagnosis.findings():
-            shape = finding.to_json()
+            shape = to_json(finding)
             del shape["first"]
+            del shape["because_of"]  # as of rebalances
             yield shape | {
                 **_moment("time", finding.first),
                 **_moment("last", finding.last),
@@ -184,7 +185,7 @@ class WholeTables:
             skipped[skip.stream >> 1] = skipped.get(skip.stream >> 1, 0) + skip.size
         for connection in range(len(self._capture.connections)):
             row = self._connections.row(connection)
-            yield row.to_json() | {
+            yield to_json(row) | {
                 **_moment("time", row.first),
                 **_moment("last", row.last),
                 "versions": list(row.versions.items()),
@@ -204,7 +205,7 @@ class WholeTables:
                     **_moment("time", known.first_time),
                     **_moment("last", known.last_time),
                     "connection": connection,
-                    "direction": _SIDES[side],
+                    "direction": ENDS[side],
                     "sender": ends[side],
                     "receiver": ends[1 - side],
                     "packets": direction.packets,
@@ -225,7 +226,7 @@ class WholeTables:
 
 def _moment(name: str, time: int | None) -> Row:
     """Return the two columns of a moment."""
-    return {name: None if time is None else time // _US, f"{name}_ns": time}
+    return {name: None if time is None else time // US, f"{name}_ns": time}
 
 
 def _seen(time: int) -> int | None:
@@ -330,30 +331,32 @@ def _details(call: Call) -> Row:
 
 
 def _ms(time: int | None) -> int | None:
-    return None if time is None else time // _MS
+    return None if time is None else time // MS
 
 
-def _places(places: Iterable[Place] | None) -> list[Row] | None:
+def _places(places: Iterable[TopicPartition] | None) -> list[Row] | None:
     if places is None:
         return None
     return [{"topic": place.topic, "partition": place.partition} for place in sorted(places)]
 
 
 def _rebalance(told: Rebalance) -> Row:
-    shape = told.to_json()
+    shape: Row = to_json(told)
     shape |= _moment("time", told.time)
     for cause, row in zip(told.causes, shape["causes"], strict=True):
         row |= _moment("time", cause.time)
+        del row["session_end"]  # a column of a table cannot become wider; timeout_cause is the word for it
     for awaited, row in zip(told.awaited, shape["awaited"], strict=True):
         row |= {**_moment("since", awaited.since), **_moment("deadline", awaited.deadline)}
     for failure, row in zip(told.commit_failures, shape["commit_failures"], strict=True):
         row |= _moment("time", failure.time)
     shape["assigned"] = list(shape["assigned"].items())
+    del shape["because_of"]  # incidents are told of whole captures, rows in shares of them
     return shape
 
 
 # ---------------------------------------------------------------- versions
-class _Used:
+class _VersionUse:
     """When a version was used."""
 
     __slots__ = ("first", "last", "time")
@@ -368,7 +371,7 @@ class _Versions:
 
     def __init__(self, capture: Capture) -> None:
         self._negotiation = Negotiation(capture)
-        self._used: dict[tuple[str, str, int, int], _Used] = {}
+        self._used: dict[tuple[str, str, int, int], _VersionUse] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
@@ -379,7 +382,7 @@ class _Versions:
         place = client_name(exchange), exchange.broker, key, version
         known = self._used.get(place)
         if known is None:
-            self._used[place] = _Used(exchange)
+            self._used[place] = _VersionUse(exchange)
         else:
             known.last = max(known.last, exchange.time)
 

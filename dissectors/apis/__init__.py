@@ -11,106 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 
+from dissectors.api_keys import ApiKey
 from dissectors.schema import Message
 
 #: names by API key, the newest where an API was renamed
-NAMES: tuple[str, ...] = (
-    "Produce",  # 0
-    "Fetch",
-    "ListOffsets",
-    "Metadata",
-    "LeaderAndIsr",
-    "StopReplica",  # 5
-    "UpdateMetadata",
-    "ControlledShutdown",
-    "OffsetCommit",
-    "OffsetFetch",
-    "FindCoordinator",  # 10
-    "JoinGroup",
-    "Heartbeat",
-    "LeaveGroup",
-    "SyncGroup",
-    "DescribeGroups",  # 15
-    "ListGroups",
-    "SaslHandshake",
-    "ApiVersions",
-    "CreateTopics",
-    "DeleteTopics",  # 20
-    "DeleteRecords",
-    "InitProducerId",
-    "OffsetForLeaderEpoch",
-    "AddPartitionsToTxn",
-    "AddOffsetsToTxn",  # 25
-    "EndTxn",
-    "WriteTxnMarkers",
-    "TxnOffsetCommit",
-    "DescribeAcls",
-    "CreateAcls",  # 30
-    "DeleteAcls",
-    "DescribeConfigs",
-    "AlterConfigs",
-    "AlterReplicaLogDirs",
-    "DescribeLogDirs",  # 35
-    "SaslAuthenticate",
-    "CreatePartitions",
-    "CreateDelegationToken",
-    "RenewDelegationToken",
-    "ExpireDelegationToken",  # 40
-    "DescribeDelegationToken",
-    "DeleteGroups",
-    "ElectLeaders",
-    "IncrementalAlterConfigs",
-    "AlterPartitionReassignments",  # 45
-    "ListPartitionReassignments",
-    "OffsetDelete",
-    "DescribeClientQuotas",
-    "AlterClientQuotas",
-    "DescribeUserScramCredentials",  # 50
-    "AlterUserScramCredentials",
-    "Vote",
-    "BeginQuorumEpoch",
-    "EndQuorumEpoch",
-    "DescribeQuorum",  # 55
-    "AlterPartition",
-    "UpdateFeatures",
-    "Envelope",
-    "FetchSnapshot",
-    "DescribeCluster",  # 60
-    "DescribeProducers",
-    "BrokerRegistration",
-    "BrokerHeartbeat",
-    "UnregisterBroker",
-    "DescribeTransactions",  # 65
-    "ListTransactions",
-    "AllocateProducerIds",
-    "ConsumerGroupHeartbeat",
-    "ConsumerGroupDescribe",
-    "ControllerRegistration",  # 70
-    "GetTelemetrySubscriptions",
-    "PushTelemetry",
-    "AssignReplicasToDirs",
-    "ListConfigResources",
-    "DescribeTopicPartitions",  # 75
-    "ShareGroupHeartbeat",
-    "ShareGroupDescribe",
-    "ShareFetch",
-    "ShareAcknowledge",
-    "AddRaftVoter",  # 80
-    "RemoveRaftVoter",
-    "UpdateRaftVoter",
-    "InitializeShareGroupState",
-    "ReadShareGroupState",
-    "WriteShareGroupState",  # 85
-    "DeleteShareGroupState",
-    "ReadShareGroupStateSummary",
-    "StreamsGroupHeartbeat",
-    "StreamsGroupDescribe",
-    "DescribeShareGroupOffsets",  # 90
-    "AlterShareGroupOffsets",
-    "DeleteShareGroupOffsets",
-    "StreamsGroupTopologyDescriptionUpdate",
-    "UnregisterController",
-)
+NAMES: tuple[str, ...] = tuple("".join(word.capitalize() for word in key.name.split("_")) for key in ApiKey)
 
 #: what earlier releases and other tools call an API
 FORMER_NAMES: dict[str, str] = {

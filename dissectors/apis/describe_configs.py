@@ -30,7 +30,7 @@ DescribeConfigsResponse = Message(
             "name" / String * "name of the setting, such as retention.ms",
             "value" / String.holds("config_value").null() * "value in effect; null = none or hidden because it is sensitive",
             "read_only" / Bool * "true = cannot be changed while the broker runs",
-            "is_default" / Bool @ "0" * "true = nobody set it, the default is in effect",
+            "is_default" / Bool @ "0" * "true = it was not set, the default is in effect",
             "config_source" / Int8.of(CONFIG_SOURCE).default(-1) @ "1+" * "origin: 1 topic, 2 broker, 3 cluster, 4 file, 5 default, 6 logger, 7 metrics, 8 group",
             "is_sensitive" / Bool.holds("sensitivity") * "true = a secret, its value is never sent",
             "synonyms" / Array(

@@ -17,7 +17,7 @@ GetTelemetrySubscriptionsResponse = Message(
     "error_code" / Int16.of(ERROR_CODE) * "0 or why there is no subscription",
     "client_instance_id" / Uuid * "id given to the client; all zero if it had one already",
     "subscription_id" / Int32 * "number of this set of metrics; PushTelemetry must repeat it",
-    "accepted_compression_types" / Array(Int8.of(COMPRESSION)) * "compression the broker takes, best first: 0 none 1 gzip 2 snappy 3 lz4 4 zstd",
+    "accepted_compression_types" / Array(Int8.of(COMPRESSION)) * "codecs that the broker takes, best first",
     "push_interval_ms" / Int32.of(DURATION_MS) * "ms between two pushes",
     "telemetry_max_bytes" / Int32 * "most bytes of metrics the broker takes in one push",
     "delta_temporality" / Bool * "true = counters as change since the last push, false = running totals",

@@ -11,7 +11,7 @@ PushTelemetryRequest = Message(
     "client_instance_id" / Uuid * "id of this client instance, from GetTelemetrySubscriptions",
     "subscription_id" / Int32 * "set of metrics this push answers, from GetTelemetrySubscriptions",
     "terminating" / Bool * "true = client is closing, this is its last push",
-    "compression_type" / Int8.of(COMPRESSION) * "0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd",
+    "compression_type" / Int8.of(COMPRESSION) * "codec of the metrics",
     "metrics" / Bytes.holds("telemetry") * "metrics as OTLP protobuf, compressed with compression_type",
 )
 

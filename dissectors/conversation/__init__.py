@@ -9,12 +9,12 @@
 the way back after loss, `sasl` knows raw tokens, `foreign` names what is not Kafka, `roles` tells who is the client.
 """
 
-from dissectors.conversation.connection import Conversation, Standing
+from dissectors.conversation.connection import Checkpoint, Conversation
 from dissectors.conversation.events import (
+    ConversationEnd,
     Damage,
     Event,
     Exchange,
-    Finished,
     Foreign,
     Frame,
     Outcome,
@@ -23,7 +23,7 @@ from dissectors.conversation.events import (
     ResponseFrame,
     SaslToken,
     Side,
-    Skipped,
+    SkippedBytes,
 )
 from dissectors.conversation.half import State
 from dissectors.conversation.limits import Limits
@@ -35,11 +35,12 @@ from dissectors.conversation.roles import (
 )
 
 __all__ = [
+    "Checkpoint",
     "Conversation",
+    "ConversationEnd",
     "Damage",
     "Event",
     "Exchange",
-    "Finished",
     "Foreign",
     "Frame",
     "Limits",
@@ -49,8 +50,7 @@ __all__ = [
     "ResponseFrame",
     "SaslToken",
     "Side",
-    "Skipped",
-    "Standing",
+    "SkippedBytes",
     "State",
     "begins_with_request",
     "client_stream",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dissectors.api_keys import ApiKey
 from dissectors.conversation.events import (
     SIZE_BYTES,
     Damage,
@@ -14,15 +15,16 @@ from dissectors.conversation.events import (
     ResponseFrame,
     SaslToken,
     Side,
-    Skipped,
+    SkippedBytes,
 )
 from dissectors.conversation.foreign import Guess, guess_server
 from dissectors.conversation.half import UNTIL_WOKEN, Half, OpenFrame, State
-from dissectors.conversation.limits import MIB, Limits
+from dissectors.conversation.limits import Limits
 from dissectors.conversation.pairing import Pairing
-from dissectors.conversation.plausible import LARGEST_SIZE, MIN_RESPONSE, RESPONSE_START, SASL_HANDSHAKE
+from dissectors.conversation.plausible import LARGEST_SIZE, MIN_RESPONSE, RESPONSE_START
 from dissectors.conversation.resync import MAX_CHAIN_STEP, MAX_ID_STEP, Responses
 from dissectors.conversation.sasl import TokenPhase, handshake_error
+from dissectors.units import MIB
 
 NOT_A_RESPONSE = "no response that is due, and nothing that confirms the frame"
 IMPOSSIBLE_SIZE = "a size that no response has"
@@ -55,8 +57,8 @@ class BrokerHalf(Half):
         data = buffer.rest()
         if not data:
             return False
-        if self.tokens.active:
-            self.enter(State.TOKENS)
+        if self.client.tokens.active:
+            self._begin_tokens()
             return True
         guess = guess_server(data, final=self.final)
         if isinstance(guess, Guess):
@@ -92,7 +94,7 @@ class BrokerHalf(Half):
                 or stop > end
                 or not 4 <= size <= largest
                 or not isinstance(request, RequestFrame)
-                or request.api_key == 17
+                or request.api_key == ApiKey.SASL_HANDSHAKE
             ):
                 break
             queue.popleft()
@@ -146,10 +148,10 @@ class BrokerHalf(Half):
         return True
 
     def _confirmed(self, size: int, correlation_id: int) -> bool:
-        """Tell whether to believe the frame at the buffer's offset though its correlation ID is not due.
+        """Return whether to believe the frame at the buffer's offset though its correlation ID is not due.
 
         If not, either the state is LOST now, or the frame waits: for its request, which a capture may hold
-        behind its response, or for the bytes behind it.
+        behind its response, or for the bytes after it.
         """
         pairing = self.pairing
         if correlation_id in pairing.silent and size <= MIB:
@@ -250,7 +252,9 @@ class BrokerHalf(Half):
         if len(frame.payload) < MIN_RESPONSE:
             if frame.damage is not Damage.CUT_OFF:
                 self.emit(
-                    Skipped(self.side, frame.start, frame.end, "a response whose correlation ID is missing")
+                    SkippedBytes(
+                        self.side, frame.start, frame.end, "a response whose correlation ID is missing"
+                    )
                 )
                 self.note_loss()
             return
@@ -280,11 +284,16 @@ class BrokerHalf(Half):
         self.spoke_kafka = True
         self._last_id = response.correlation_id
         request = self.pairing.answer(response)
-        if request is not None and request.api_key == SASL_HANDSHAKE and request.api_version == 0:
+        if request is not None and request.api_key == ApiKey.SASL_HANDSHAKE and request.api_version == 0:
             accepted = handshake_error(response.payload) == 0
             if accepted:
-                self.enter(State.TOKENS)
+                self._begin_tokens()
             self.on_handshake(accepted)
+
+    def _begin_tokens(self) -> None:
+        """Answer the client's tokens, those behind its latest handshake, until it sends requests again."""
+        self.tokens = self.client.tokens
+        self.enter(State.TOKENS)
 
     def _wait(self) -> bool:
         self.waits = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from dissectors.api_keys import ApiKey
 from dissectors.conversation.events import (
     SIZE_BYTES,
     Damage,
@@ -14,19 +15,17 @@ from dissectors.conversation.events import (
     RequestSeen,
     SaslToken,
     Side,
-    Skipped,
+    SkippedBytes,
 )
 from dissectors.conversation.foreign import Guess, guess_client
 from dissectors.conversation.half import Half, OpenFrame, State
-from dissectors.conversation.limits import KIB, MIB, Limits
+from dissectors.conversation.limits import Limits
 from dissectors.conversation.pairing import Pairing
 from dissectors.conversation.plausible import (
     IMPLAUSIBLE,
     LARGEST_SIZE,
     MIN_REQUEST,
-    PRODUCE,
     REQUEST_START,
-    SASL_HANDSHAKE,
     STRONG,
     WEAK,
     as_shown,
@@ -38,7 +37,7 @@ from dissectors.conversation.plausible import (
 )
 from dissectors.conversation.resync import Requests
 from dissectors.conversation.sasl import TokenPhase, first_token, handshake_mechanism
-from dissectors.headers import CONTROLLED_SHUTDOWN
+from dissectors.units import KIB, MIB
 
 #: client IDs remembered per connection, the first ones; real clients use one
 MAX_CLIENT_IDS = 64
@@ -74,7 +73,8 @@ class ClientHalf(Half):
         self._odd_ids: set[bytes] = set()
         """Those of them that are no text."""
         self._last_id: int | None = None
-        self._odd_before = False
+        self.odd_before = False
+        """Whether the latest frame had no request header that is known."""
 
     # -- readers -----------------------------------------------------------------------------------------------
 
@@ -87,7 +87,9 @@ class ClientHalf(Half):
         if isinstance(guess, Guess) and guess.skip:
             start = buffer.position
             self.emit(
-                Skipped(self.side, start, start + guess.skip, f"{guess.protocol} header: {guess.evidence}")
+                SkippedBytes(
+                    self.side, start, start + guess.skip, f"{guess.protocol} header: {guess.evidence}"
+                )
             )
             buffer.offset += guess.skip
             buffer.need = 1
@@ -106,8 +108,8 @@ class ClientHalf(Half):
             return False
         mechanism = first_token(data, 0, self.limits.max_token)
         if isinstance(mechanism, str):
-            self.tokens.begin(mechanism)
-            self.enter(State.TOKENS)
+            self.tokens.mechanism = mechanism
+            self.begin_tokens()
             return True
         if mechanism is not None and not self.final:
             buffer.need = mechanism
@@ -132,8 +134,8 @@ class ClientHalf(Half):
                 and name_stop <= stop <= end
                 and length >= -1
                 and 0 <= version <= known.get(key, -1)
-                and key != 7
-                and key != 17
+                and key != ApiKey.CONTROLLED_SHUTDOWN
+                and key != ApiKey.SASL_HANDSHAKE
             ):
                 break
             if length > 0:
@@ -158,7 +160,7 @@ class ClientHalf(Half):
         if offset != buffer.offset:
             buffer.offset = offset
             self.spoke_kafka = True
-            self._odd_before = False
+            self.odd_before = False
         return self._read_unusual_frame()
 
     def _read_unusual_frame(self) -> bool:
@@ -187,16 +189,16 @@ class ClientHalf(Half):
             return False
         key, version = (int.from_bytes(data[i : i + 2], "big") for i in (at + 4, at + 6))
         newer = version > self._known.get(key, -1)
-        self._odd_before = False
+        self.odd_before = False
         self._take(size, "newer than the APIs and versions known" if newer else "")
         return True
 
     def _read_odd_frame(self, size: int) -> bool:
-        """Believe a frame without a request header if the stream goes on in step behind it."""
+        """Believe a frame without a request header if the stream continues in step behind it."""
         buffer = self.buffer
         data, at = buffer.data, buffer.offset
         stop = at + SIZE_BYTES + size
-        if size > MIB or self._odd_before:
+        if size > MIB or self.odd_before:
             return self.lose_step(NOT_A_REQUEST)
         if stop > len(data):
             if self.final and not self.closing:
@@ -210,7 +212,7 @@ class ClientHalf(Half):
                 return False
             if grade <= IMPLAUSIBLE:
                 return self.lose_step(NOT_A_REQUEST)
-        self._odd_before = True
+        self.odd_before = True
         self._take(size, "no request header that is known")
         return True
 
@@ -301,7 +303,9 @@ class ClientHalf(Half):
         request = self._request(frame.start, frame.end, frame.payload)
         if request is None:
             if frame.damage is not Damage.CUT_OFF:
-                self.emit(Skipped(self.side, frame.start, frame.end, "a request whose header is missing"))
+                self.emit(
+                    SkippedBytes(self.side, frame.start, frame.end, "a request whose header is missing")
+                )
                 self.note_loss()
             return
         request.damage = frame.damage
@@ -337,19 +341,18 @@ class ClientHalf(Half):
         request.suspicious = suspicious
         self._put_in_flight(request)
         if (
-            request.api_key == SASL_HANDSHAKE
+            request.api_key == ApiKey.SASL_HANDSHAKE
             and request.api_version == 0
             and not suspicious
             and not self.pairing.ended
         ):
-            self.tokens.begin(handshake_mechanism(payload))
-            self.tokens.active = False
+            self.tokens = TokenPhase(handshake_mechanism(payload))
             self.enter(State.WAITING)
 
     def _put_in_flight(self, request: RequestFrame) -> None:
         self._last_id = request.correlation_id
         self.emit(RequestSeen(request))
-        if request.api_key == PRODUCE and produce_acks(request.payload, request.api_version) == 0:
+        if request.api_key == ApiKey.PRODUCE and produce_acks(request.payload, request.api_version) == 0:
             self.pairing.needs_no_response(request)
         else:
             self.pairing.expect(request)
@@ -362,7 +365,7 @@ class ClientHalf(Half):
         correlation_id = int.from_bytes(payload[4:8], "big", signed=True)
         client_id = None
         length = int.from_bytes(payload[8:10], "big", signed=True) if len(payload) >= 10 else -1
-        if 0 <= length <= len(payload) - 10 and (key, version) != (CONTROLLED_SHUTDOWN, 0):
+        if 0 <= length <= len(payload) - 10 and (key, version) != (ApiKey.CONTROLLED_SHUTDOWN, 0):
             raw = payload[10 : 10 + length]
             if raw and (0 <= version <= self._known.get(key, -1) or is_text(raw)):
                 client_id = self._remember(raw)
@@ -376,7 +379,7 @@ class ClientHalf(Half):
             self._texts.clear()
         text = self._texts.setdefault(raw, raw.decode("utf-8", "replace"))
         shown = as_shown(raw)
-        # the first ones, not the latest: those are the same whoever reads the connection from where to where
+        # the first ones, not the latest: those are the same whichever part of the connection is read
         if shown not in self._client_ids and len(self._client_ids) < MAX_CLIENT_IDS:
             self._client_ids[shown] = text
             # a replacement character may be what a table of exchanges made of bytes that are no UTF-8

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from dissectors.apis import version_limits
 from dissectors.conversation.broker import BrokerHalf
 from dissectors.conversation.client import ClientHalf
-from dissectors.conversation.events import Event, Finished, RequestFrame, Side
+from dissectors.conversation.events import ConversationEnd, Event, RequestFrame, Side
 from dissectors.conversation.half import Half, State
 from dissectors.conversation.limits import Limits
 from dissectors.conversation.pairing import Pairing
@@ -30,7 +30,7 @@ MID_STREAM = "the capture began inside the connection"
 
 
 @dataclass(slots=True, frozen=True)
-class Standing:
+class Checkpoint:
     """Where a conversation in plain step stands; see :meth:`Conversation.standing`. Pairs are client, broker.
 
     :ivar positions: stream positions of the next frame of each side
@@ -112,21 +112,25 @@ class Conversation:
             self._client.recall(latest)
         self._broker.recall(last_answer)
 
-    def standing(self) -> Standing | None:
+    def standing(self) -> Checkpoint | None:
         """Return where the conversation stands, if it may be left to another reader that knows only plain frames.
 
         None while a side is out of step or speaks anything but frames, while a whole frame waits for what confirms
         it, and while a loss leaves the pairing uncertain.
         """
         halves = self._client, self._broker
-        if self._broker.waits or any(half.state is not State.FRAMES for half in halves):
+        if (
+            self._broker.waits
+            or self._client.odd_before
+            or any(half.state is not State.FRAMES for half in halves)
+        ):
             return None
         if any(half.holds_frame for half in halves):
             return None
         if self._pairing.queue.with_loss:
             return None
         in_flight = [entry for entry in self._pairing.queue if isinstance(entry, RequestFrame)]
-        return Standing(
+        return Checkpoint(
             (self._client.buffer.position, self._broker.buffer.position),
             (self._client.buffer.rest(), self._broker.buffer.rest()),
             in_flight,
@@ -151,8 +155,8 @@ class Conversation:
     def gap(self, side: Side, length: int | None, reason: str) -> None:
         """Note that bytes of one side are missing before the next ones.
 
-        :param length: how many; None if that is not known, and then positions go on as if it were none
-        :param reason: why, for :class:`Skipped`
+        :param length: how many; None if that is not known, and then positions continue as if it were none
+        :param reason: why, for :class:`SkippedBytes`
         """
         if length is not None and length <= 0:
             return
@@ -229,4 +233,4 @@ class Conversation:
     def _finish_if_closed(self) -> None:
         if not self._finished and self._client.state is self._broker.state is State.CLOSED:
             self._finished = True
-            self._events.append(Finished())
+            self._events.append(ConversationEnd())

@@ -1,8 +1,8 @@
 """What a conversation reports: frames, exchanges, and what it could not read.
 
 Positions count bytes of one side's stream from its first byte (or from where the feeder said the stream begins).
-``start`` is the first byte of a frame's size field, ``end`` the byte after the frame. There is no time in here:
-whoever feeds the bytes knows when each position arrived.
+``start`` is the first byte of a frame's size field, ``end`` the byte after the frame. There is no time in here: the
+caller that feeds the bytes knows when each position arrived.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Outcome(Enum):
     """Produce with acks=0: the broker never answers (``core/.../KafkaApis.scala``, handleProduceRequest)."""
     UNANSWERED = "unanswered"
     ORPHAN_RESPONSE = "orphan response"
-    """A response whose request was not seen, or cannot be told for certain."""
+    """A response whose request was not seen, or is not known for certain."""
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ class SaslToken:
 
 
 @dataclass(slots=True)
-class Skipped:
+class SkippedBytes:
     """Bytes that belong to no frame that could be read, present or missing. `reason` says why."""
 
     side: Side
@@ -160,8 +160,8 @@ class Foreign:
 
 
 @dataclass(slots=True)
-class Finished:
+class ConversationEnd:
     """Both sides are closed; every request has had its :class:`Exchange`. The last event."""
 
 
-Event = RequestSeen | Exchange | SaslToken | Skipped | Foreign | Finished
+Event = RequestSeen | Exchange | SaslToken | SkippedBytes | Foreign | ConversationEnd

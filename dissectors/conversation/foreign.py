@@ -137,8 +137,11 @@ def _server_name(hello: bytes) -> str | None:
 
 def _line(protocol: str, *starts: bytes) -> Detector:
     """Return a detector of a first line with one of these beginnings; the line is the evidence."""
+    first = {start[0] for start in starts}
 
     def detect(data: bytes) -> Guess | int | None:
+        if data[0] not in first:
+            return None
         for start in starts:
             if data.startswith(start):
                 line, newline, _ = data[:MAX_LINE].partition(b"\n")
@@ -168,8 +171,11 @@ def _readable(raw: bytes) -> str:
 
 def _signature(protocol: str, evidence: str, *signatures: bytes) -> Detector:
     """Return a detector of exact first bytes."""
+    first = {signature[0] for signature in signatures}
 
     def detect(data: bytes) -> Guess | int | None:
+        if data[0] not in first:
+            return None
         if data.startswith(signatures):
             return Guess(protocol, evidence)
         return next((len(wanted) for wanted in signatures if wanted.startswith(data)), None)
@@ -236,6 +242,8 @@ _ZOOKEEPER_WORDS = (
 
 
 def _zookeeper_word(data: bytes) -> Guess | int | None:
+    if not data[:1].islower():
+        return None
     word = data.rstrip(b"\r\n")
     if word in _ZOOKEEPER_WORDS and len(data) <= 6:
         return Guess("ZooKeeper", f"four-letter command {word.decode()!r}")

@@ -34,7 +34,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, ClassVar
 
-from dissectors.conversation.events import SIZE_BYTES, Damage, Event, Foreign, Side, Skipped
+from dissectors.conversation.events import SIZE_BYTES, Damage, Event, Foreign, Side, SkippedBytes
 from dissectors.conversation.limits import Limits
 from dissectors.conversation.pairing import Pairing
 from dissectors.conversation.resync import Evidence, Search
@@ -215,7 +215,7 @@ class Half:
         raise NotImplementedError
 
     def trusts_header(self, available: int) -> bool:
-        """Tell whether the frame that begins in the buffer may be followed across missing bytes."""
+        """Return whether the frame that begins in the buffer may be followed across missing bytes."""
         raise NotImplementedError
 
     def note_loss(self) -> None:
@@ -291,7 +291,9 @@ class Half:
             self.report_lost(buffer.end)
         elif buffer.available and self.state is not State.FOREIGN:
             self.emit(
-                Skipped(self.side, buffer.position, buffer.end, f"{reason} inside a frame's size or header")
+                SkippedBytes(
+                    self.side, buffer.position, buffer.end, f"{reason} inside a frame's size or header"
+                )
             )
         buffer.drop()
         self.enter(State.CLOSED)
@@ -335,7 +337,7 @@ class Half:
     def report_lost(self, end: int) -> None:
         """Report what was searched in vain, if anything."""
         if end > self._lost_from:
-            self.emit(Skipped(self.side, self._lost_from, end, self._lost_why))
+            self.emit(SkippedBytes(self.side, self._lost_from, end, self._lost_why))
         self._lost_from = end
 
     def speak_foreign(self, guess: str, evidence: str, start: int) -> bool:
@@ -424,7 +426,9 @@ class Half:
     def _report_cut(self, frame: OpenFrame, reason: str) -> None:
         end = self.buffer.end
         have, size = end - frame.start, frame.end - frame.start
-        self.emit(Skipped(self.side, frame.start, end, f"{reason} inside a frame ({have} of {size} bytes)"))
+        self.emit(
+            SkippedBytes(self.side, frame.start, end, f"{reason} inside a frame ({have} of {size} bytes)")
+        )
         self.deliver(frame)
 
     # -- loss --------------------------------------------------------------------------------------------------

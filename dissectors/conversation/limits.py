@@ -7,9 +7,6 @@ from functools import partial
 
 from dissectors.budget import limit
 
-KIB = 1024
-MIB = 1024 * KIB
-
 
 @dataclass(slots=True, frozen=True)
 class Limits:

@@ -155,8 +155,9 @@ class Pairing:
     def begins_with(self, correlation_id: int) -> None:
         """Take note of the first request of a capture that began mid-stream, at the first byte of either side.
 
-        Clients that number their requests count up from 0 or 1: whoever sends 0 has not sent it before. Those that give
-        all requests the same number (SimpleConsumer of 0.8) wait for each response, which then would be the first byte.
+        Clients that number their requests count up from 0 or 1: a client that sends 0 has not sent it before. Those
+        that give all requests the same number (SimpleConsumer of 0.8) wait for each response, which then would be the
+        first byte.
         """
         if correlation_id == 0:
             for entry in self.queue:
@@ -187,7 +188,7 @@ class Pairing:
     # -- what is known -----------------------------------------------------------------------------------------
 
     def is_due(self, correlation_id: int) -> bool:
-        """Tell whether a request in flight has this correlation ID."""
+        """Return whether a request in flight has this correlation ID."""
         return self.queue.times(correlation_id) > 0
 
     def due(self) -> dict[int, int]:

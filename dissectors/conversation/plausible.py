@@ -19,10 +19,11 @@ import struct
 from collections.abc import Container, Mapping
 from functools import lru_cache
 
+from dissectors.api_keys import ApiKey
 from dissectors.apis import api
 from dissectors.conversation.events import SIZE_BYTES
 from dissectors.errors import DecodeError
-from dissectors.headers import CONTROLLED_SHUTDOWN, request_header_version
+from dissectors.headers import request_header_version
 
 #: API keys and versions beyond the known ones that a newer release may bring
 NEWER_KEYS = 32
@@ -30,8 +31,6 @@ NEWER_VERSIONS = 4
 #: highest version believed of an API that is not known
 UNKNOWN_API_VERSION = 15
 
-PRODUCE = 0
-SASL_HANDSHAKE = 17
 
 #: size, api_key, api_version, correlation_id, length of client_id
 REQUEST_START = struct.Struct(">ihhih")
@@ -111,7 +110,7 @@ def judge_request(
     version = int.from_bytes(data[at + 6 : at + 8], "big")
     if version > believed.get(key, -1):
         return IMPLAUSIBLE
-    if (key, version) == (CONTROLLED_SHUTDOWN, 0):
+    if (key, version) == (ApiKey.CONTROLLED_SHUTDOWN, 0):
         # No client ID, and a body of one int32: the broker that shuts down.
         return WEAK if size == MIN_REQUEST + 4 else IMPLAUSIBLE
     if size < REQUEST_START.size - SIZE_BYTES:
@@ -133,7 +132,7 @@ def judge_request(
 
 
 def decodes(payload: bytes) -> bool:
-    """Tell whether a request, without its size field, decodes to its last byte, whatever its client ID is."""
+    """Return whether a request, without its size field, decodes to its last byte, whatever its client ID is."""
     key, version, _, length = _REQUEST_HEADER.unpack_from(payload)
     known = api(key)
     if known is None or not known.request.versions.first <= version <= known.request.versions.last:
@@ -151,12 +150,12 @@ def decodes(payload: bytes) -> bool:
 
 
 def as_shown(raw: bytes) -> bytes:
-    """Return a client ID as it is told everywhere else: with replacement characters for what is no UTF-8."""
+    """Return a client ID as it is shown everywhere: with replacement characters for bytes that are not UTF-8."""
     return raw.decode("utf-8", "replace").encode()
 
 
 def is_text(raw: bytes) -> bool:
-    """Tell whether the bytes are printable UTF-8."""
+    """Return whether the bytes are printable UTF-8."""
     try:
         return raw.decode().isprintable()
     except UnicodeDecodeError:

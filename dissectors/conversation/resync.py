@@ -25,7 +25,7 @@ from typing import Protocol
 import numpy as np
 
 from dissectors.conversation.events import SIZE_BYTES
-from dissectors.conversation.limits import KIB, MIB, Limits
+from dissectors.conversation.limits import Limits
 from dissectors.conversation.plausible import (
     IMPLAUSIBLE,
     MIN_RESPONSE,
@@ -35,6 +35,7 @@ from dissectors.conversation.plausible import (
     as_shown,
     judge_request,
 )
+from dissectors.units import KIB, MIB
 
 #: frames that convince without further evidence
 CHAIN = 3
@@ -111,7 +112,7 @@ class Search:
         :param data: everything from :attr:`keep_from` on
         :param base: position of its first byte
         :param final: no byte will follow `data`
-        :param until: ignore what is proven only by bytes behind this position
+        :param until: ignore what is proven only by bytes after this position
         """
         end = base + len(data)
         last = end if until is None else min(end, until)
@@ -120,19 +121,17 @@ class Search:
         following = next(listing, None)
         while following is not None or pending:
             listed = end + 1 if following is None else base + following + evidence.header
-            if pending and pending[0][0] <= listed:
-                now, at = pending[0]
-                if now > last:
-                    break
+            waited = bool(pending) and pending[0][0] <= listed
+            now, at = pending[0] if waited else (listed, listed - evidence.header)
+            if now > last:
+                break
+            if waited:
                 heappop(pending)
-            else:
-                now, at = listed, listed - evidence.header
-                if now > last:
-                    break
-                following = next(listing, None)
             verdict = evidence.weigh(data, at - base, now - base, anchored=at == self.anchor, final=False)
             if verdict is True:
                 return at
+            if not waited:  # not before: what is taken needs no other candidates, and most are
+                following = next(listing, None)
             if verdict is not False:
                 heappush(pending, (at + verdict, at))
                 if len(pending) > 2 * _MAX_PENDING:
@@ -186,7 +185,7 @@ class Requests:
         return judge_request(data, 0, self.known, self.believed, most, odd_ids=self.odd_ids)
 
     def familiar(self, data: bytes) -> bool:
-        """Tell whether the header's client ID was seen before and its correlation ID continues the last one."""
+        """Return whether the header's client ID was seen before and its correlation ID continues the last one."""
         _, _, _, correlation_id, length = REQUEST_START.unpack_from(data)
         if self.last_id is None or not 0 < correlation_id - self.last_id <= MAX_ID_STEP:
             return False
@@ -241,7 +240,15 @@ class Responses:
     def candidates(self, data: bytes, start: int) -> Iterator[int]:
         count = len(data) - start - RESPONSE_START.size + 1
         if count <= 0 or not (self.due or self.open):
-            return iter(())
+            return
+        size, correlation_id = RESPONSE_START.unpack_from(data, start)
+        if (size >= 0 and correlation_id in self.due) or (
+            self.open and MIN_RESPONSE <= size <= _LARGEST_UNKNOWN and correlation_id >= 0
+        ):
+            yield start
+        yield from self._candidates_behind(data, start + 1, count - 1)
+
+    def _candidates_behind(self, data: bytes, start: int, count: int) -> Iterator[int]:
         size = np.ndarray((count,), ">i4", data, start, (1,))
         correlation_id = np.ndarray((count,), ">i4", data, start + SIZE_BYTES, (1,))
         found = (size >= 0) & np.isin(correlation_id, list(self.due))

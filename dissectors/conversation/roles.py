@@ -78,7 +78,7 @@ def looks_like_responses(data: bytes) -> float:
 def client_stream(
     first: bytes, second: bytes, versions: Mapping[int, tuple[int, int]] | None = None
 ) -> int | None:
-    """Return which of a connection's two streams is the client's: 0, 1, or None if that cannot be told.
+    """Return which of a connection's two streams is the client's: 0, 1, or None if that is not known.
 
     Either may be empty: a capture may hold one direction only.
     """
@@ -90,7 +90,7 @@ def client_stream(
 
 
 def begins_with_request(data: bytes, versions: Mapping[int, tuple[int, int]]) -> bool | None:
-    """Tell whether the first byte begins a request with a client ID; None if more bytes are needed to tell."""
+    """Return whether the first byte begins a request with a client ID; None if more bytes are needed to tell."""
     known, _ = highest(versions)
     grade = judge_request(data, 0, known, known, Limits().max_request_size)
     return None if grade < 0 else grade == STRONG

@@ -26,7 +26,7 @@ _UNKNOWN = 1 << 30
 
 @dataclass(slots=True)
 class TokenPhase:
-    """Where the two sides are in the exchange of raw tokens.
+    """Where the two sides are in an exchange of raw tokens; each SaslHandshake v0 of the client begins another one.
 
     :ivar active: tokens are exchanged, or were
     :ivar client_done: the client has gone on to requests
@@ -39,13 +39,6 @@ class TokenPhase:
     client_done: bool = False
     from_client: int = 0
     from_broker: int = 0
-
-    def begin(self, mechanism: str) -> None:
-        """Expect tokens from now on."""
-        self.mechanism = mechanism
-        self.active = True
-        self.client_done = False
-        self.from_client = self.from_broker = 0
 
     def lose_client(self) -> None:
         """Note that it is not known what else the client sent: answers are tokens until a response is due."""
@@ -70,9 +63,9 @@ def handshake_error(payload: bytes) -> int | None:
 
 
 def first_token(data: bytes, at: int, max_token: int) -> str | int | None:
-    """Tell whether a connection opens with a SASL token, as in 0.9.
+    """Return whether a connection opens with a SASL token, as in 0.9.
 
-    :returns: the mechanism, None if it is no token, or the number of bytes from `at` needed to tell
+    :returns: the mechanism, None if it is not a token, or the number of bytes from `at` needed to tell
     """
     have = len(data) - at
     if have < SIZE_BYTES + 1:

@@ -7,16 +7,18 @@ modules behind are imported when first needed: most conversations need one of th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
+from importlib import import_module
 from typing import Any
 
-from dissectors.embedded.model import NO_HINTS, Embedded, Hints
+from dissectors.embedded.model import NO_HINTS, EmbeddedValue, Hints
 from dissectors.embedded.secrets import sensitive_config
 from dissectors.trace import Node
 
 __all__ = [
     "CONTENTS",
     "INTERNAL_TOPICS",
-    "Embedded",
+    "EmbeddedValue",
     "Hints",
     "control_value",
     "decode",
@@ -39,7 +41,7 @@ INTERNAL_TOPICS = frozenset(
 )
 
 
-def decode(content: str, data: bytes, hints: Hints = NO_HINTS) -> Embedded:
+def decode(content: str, data: bytes, hints: Hints = NO_HINTS) -> EmbeddedValue:
     """Decode the bytes of a field.
 
     :param content: what the field's declaration says that it holds, one of :data:`CONTENTS`
@@ -47,7 +49,7 @@ def decode(content: str, data: bytes, hints: Hints = NO_HINTS) -> Embedded:
     :param hints: what is known from around the field
     :raises KeyError: for a content that no field declares; never for malformed bytes
     """
-    return CONTENTS[content](data, hints)
+    return _decoder(content)(data, hints)
 
 
 def trace(content: str, data: bytes, hints: Hints = NO_HINTS) -> Node | None:
@@ -70,7 +72,7 @@ def trace(content: str, data: bytes, hints: Hints = NO_HINTS) -> Node | None:
 
 def internal_topic_record(
     topic: str, key: bytes | None, value: bytes | None, *, show_secrets: bool = False
-) -> Embedded | None:
+) -> EmbeddedValue | None:
     """Decode a record of an internal topic; see :func:`dissectors.embedded.topics.internal_topic_record`."""
     if topic not in INTERNAL_TOPICS:
         return None
@@ -88,7 +90,7 @@ def topic_may_hold_secrets(topic: str | None) -> bool:
     return topics.topic_may_hold_secrets(topic)
 
 
-def control_value(type_name: str, value: bytes | None) -> Embedded | None:
+def control_value(type_name: str, value: bytes | None) -> EmbeddedValue | None:
     """Decode the value of a control record; see :func:`dissectors.embedded.control.control_value`."""
     from dissectors.embedded import control
 
@@ -102,62 +104,20 @@ def identity(token: Any) -> str | None:
     return sasl.identity(token)
 
 
-def _group_metadata(data: bytes, hints: Hints) -> Embedded:
-    from dissectors.embedded import groups
-
-    return groups.decode(data, hints, assignment=False)
-
-
-def _group_assignment(data: bytes, hints: Hints) -> Embedded:
-    from dissectors.embedded import groups
-
-    return groups.decode(data, hints, assignment=True)
-
-
-def _sasl_token(data: bytes, hints: Hints) -> Embedded:
-    from dissectors.embedded import sasl
-
-    return sasl.decode(data, hints)
-
-
-def _telemetry(data: bytes, hints: Hints) -> Embedded:
-    from dissectors.embedded import telemetry
-
-    return telemetry.decode(data, hints)
-
-
-def _envelope_request(data: bytes, hints: Hints) -> Embedded:
-    from dissectors.embedded import envelope
-
-    return envelope.request(data, hints)
-
-
-def _envelope_response(data: bytes, hints: Hints) -> Embedded:
-    from dissectors.embedded import envelope
-
-    return envelope.response(data, hints)
-
-
-def _principal(data: bytes, hints: Hints) -> Embedded:
-    from dissectors.embedded import envelope
-
-    return envelope.principal(data, hints)
-
-
-def _ip_address(data: bytes, hints: Hints) -> Embedded:
-    from dissectors.embedded import envelope
-
-    return envelope.address(data)
-
-
-#: name of a content, as in ``Bytes.holds(...)`` -> its decoder
-CONTENTS: dict[str, Callable[[bytes, Hints], Embedded]] = {
-    "group_metadata": _group_metadata,
-    "group_assignment": _group_assignment,
-    "sasl_token": _sasl_token,
-    "principal": _principal,
-    "telemetry": _telemetry,
-    "envelope_request": _envelope_request,
-    "envelope_response": _envelope_response,
-    "ip_address": _ip_address,
+#: name of a content, as in ``Bytes.holds(...)`` -> module of this package, what decodes it there, and arguments more
+CONTENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "group_metadata": ("groups", "decode", {"assignment": False}),
+    "group_assignment": ("groups", "decode", {"assignment": True}),
+    "sasl_token": ("sasl", "decode", {}),
+    "principal": ("envelope", "principal", {}),
+    "telemetry": ("telemetry", "decode", {}),
+    "envelope_request": ("envelope", "request", {}),
+    "envelope_response": ("envelope", "response", {}),
+    "ip_address": ("envelope", "address", {}),
 }
+
+
+@cache
+def _decoder(content: str) -> Callable[[bytes, Hints], EmbeddedValue]:
+    module, name, more = CONTENTS[content]
+    return partial(getattr(import_module(f"{__name__}.{module}"), name), **more)

@@ -14,7 +14,7 @@ from dissectors.embedded.control_records import (
     VotersRecord,
 )
 from dissectors.embedded.layout import Layout, embedded, exact
-from dissectors.embedded.model import Embedded
+from dissectors.embedded.model import EmbeddedValue
 from dissectors.schema import Message
 
 _MESSAGES: dict[str, Message] = {
@@ -26,7 +26,7 @@ _MESSAGES: dict[str, Message] = {
 }
 
 
-def control_value(type_name: str, value: bytes | None) -> Embedded | None:
+def control_value(type_name: str, value: bytes | None) -> EmbeddedValue | None:
     """Decode the value of one of KRaft's control records; None for other types, and if there is no value.
 
     Transaction markers are not among them: :func:`dissectors.records.control_record` reads these whole.

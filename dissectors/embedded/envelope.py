@@ -7,36 +7,34 @@ decoded and annotated as if they had come alone, so that their secrets are maske
 from __future__ import annotations
 
 from ipaddress import ip_address
-from typing import Any, Literal
+from typing import Any
 
 from dissectors import frames
+from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
 from dissectors.embedded.layout import Layout, embedded, prefixed
 from dissectors.embedded.layout import trace as trace_layout
-from dissectors.embedded.model import Embedded, Hints, Problem
+from dissectors.embedded.model import EmbeddedValue, Hints, Problem
 from dissectors.embedded.principal import DefaultPrincipalData
 from dissectors.masks import UNDECODED
+from dissectors.sides import Side
 from dissectors.trace import Node
 
-ENVELOPE = 58
 
-Side = Literal["request", "response"]
-
-
-def request(data: bytes, hints: Hints) -> Embedded:
+def request(data: bytes, hints: Hints) -> EmbeddedValue:
     """Decode the request inside an Envelope."""
     if not data:
-        return Embedded(None, "request")
+        return EmbeddedValue(None, "request")
     body = frames.decode_request(data)
     return _shown(body, "request", hints)
 
 
-def response(data: bytes, hints: Hints) -> Embedded:
+def response(data: bytes, hints: Hints) -> EmbeddedValue:
     """Decode the response inside an Envelope; key and version of its request come as hints."""
     if not data:
-        return Embedded(None, "response")
+        return EmbeddedValue(None, "response")
     if hints.inner_key is None or hints.inner_version is None:
-        return Embedded(None, "response", guess="the request is not known, so the response stays bytes")
+        return EmbeddedValue(None, "response", guess="the request is not known, so the response stays bytes")
     body = frames.decode_response(data, hints.inner_key, hints.inner_version)
     return _shown(body, "response", hints)
 
@@ -60,11 +58,11 @@ def trace(data: bytes, hints: Hints, side: Side) -> Node | None:
     return root
 
 
-def principal(data: bytes, hints: Hints) -> Embedded:
+def principal(data: bytes, hints: Hints) -> EmbeddedValue:
     """Decode the forwarded principal, if it is written as Kafka's default principal builder does."""
     layout = _principal(data)
     if layout is None:
-        return Embedded(None, "principal of another serializer" if data else "principal")
+        return EmbeddedValue(None, "principal of another serializer" if data else "principal")
     return embedded(layout, data, show_secrets=hints.show_secrets)
 
 
@@ -74,24 +72,24 @@ def trace_principal(data: bytes) -> Node | None:
     return None if layout is None else trace_layout(layout, data, layout.label)
 
 
-def address(data: bytes) -> Embedded:
+def address(data: bytes, _hints: Hints) -> EmbeddedValue:
     """Decode the client's address: 4 or 16 bytes."""
     if not data:
-        return Embedded(None, "IP address")
+        return EmbeddedValue(None, "IP address")
     try:
-        return Embedded(str(ip_address(data)), "IP address")
+        return EmbeddedValue(str(ip_address(data)), "IP address")
     except ValueError:
-        return Embedded(None, "IP address", problems=((0, "", f"{len(data)} bytes are no IP address"),))
+        return EmbeddedValue(None, "IP address", problems=((0, "", f"{len(data)} bytes are no IP address"),))
 
 
 def _principal(data: bytes) -> Layout | None:
     return prefixed(DefaultPrincipalData, data)
 
 
-def _shown(body: frames.Body, side: Side, hints: Hints) -> Embedded:
+def _shown(body: frames.Body, side: Side, hints: Hints) -> EmbeddedValue:
     # annotations call this package for what lies inside, so they are imported when both exist
     from dissectors.annotate import Annotations, Annotator
-    from dissectors.knowledge import Knowledge
+    from dissectors.session_context import SessionContext
 
     masked: tuple[str, ...] = ()
     problems: list[Problem] = [
@@ -101,12 +99,12 @@ def _shown(body: frames.Body, side: Side, hints: Hints) -> Embedded:
     name = api_name(body.key)
     value: dict[str, Any] = {"api": name, "header": body.header, "body": None}
     notes = Annotations()
-    if body.key == ENVELOPE:
+    if body.key == ApiKey.ENVELOPE:
         # Brokers refuse it too. Unread, it cannot lead this decoder down a chain of envelopes.
         problems.append((0, "", f"an Envelope {side} inside an Envelope"))
         masked = () if hints.show_secrets else ("body",)
     else:
-        annotator = Annotator(Knowledge(), show_secrets=hints.show_secrets)
+        annotator = Annotator(SessionContext(), show_secrets=hints.show_secrets)
         annotator.annotate(body, side, notes, budget=hints.budget)
         value["body"] = body.value
         problems += [(item.offset, item.path, item.reason) for _, item in notes.problems]
@@ -118,7 +116,7 @@ def _shown(body: frames.Body, side: Side, hints: Hints) -> Embedded:
     limit = next(
         (item.limit for item in (*body.problems, *(item for _, item in notes.problems)) if item.limit), ""
     )
-    return Embedded(value, label, version, tuple(problems), masked, body.guess, limit=limit)
+    return EmbeddedValue(value, label, version, tuple(problems), masked, body.guess, limit=limit)
 
 
 def _under(path: str, side: Side, name: str) -> str:

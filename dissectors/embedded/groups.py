@@ -2,8 +2,8 @@
 
 The coordinator passes them on unread; what they are depends on the protocol type of the group: ``consumer``
 (``ConsumerProtocol.java``), ``connect``, ``sr`` (Schema Registry, JSON), or something of the users' own. Before
-JoinGroup v7 and SyncGroup v5 responses do not name it (KIP-559). Where nobody has named it, consumer and Connect
-are tried, and believed if every byte fits.
+JoinGroup v7 and SyncGroup v5 responses do not name it (KIP-559). If no message has named it, consumer and Connect are
+tried, and believed if every byte fits.
 
 Some clients write less than the version that they announce: kafka-go and platformatic send a subscription of
 version 1 without owned partitions. What fits a lower version exactly is read so, and says so.
@@ -20,17 +20,17 @@ from dissectors.embedded.connect import connect_assignment, connect_metadata
 from dissectors.embedded.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from dissectors.embedded.layout import Layout, embedded, exact, prefixed
 from dissectors.embedded.layout import trace as trace_layout
-from dissectors.embedded.model import Embedded, Hints
+from dissectors.embedded.model import EmbeddedValue, Hints
 from dissectors.trace import Node
 
 _CONSUMER = frozenset({"consumer", "stream", "streams"})
 
 
-def decode(data: bytes, hints: Hints, *, assignment: bool) -> Embedded:
+def decode(data: bytes, hints: Hints, *, assignment: bool) -> EmbeddedValue:
     """Decode a member's metadata, or its assignment."""
     protocol = hints.protocol_type
     if not data:
-        return Embedded(None, "assignment" if assignment else "metadata")
+        return EmbeddedValue(None, "assignment" if assignment else "metadata")
     if protocol == "sr":
         return _schema_registry(data, "assignment" if assignment else "metadata")
     layout, guess = _choose(data, hints, assignment=assignment)
@@ -39,8 +39,8 @@ def decode(data: bytes, hints: Hints, *, assignment: bool) -> Embedded:
         lower = _lower(layout, data) if found.problems else None
         return found if lower is None else embedded(lower, data, show_secrets=hints.show_secrets)
     if protocol in _CONSUMER or protocol == "connect":
-        return Embedded(None, protocol, problems=((0, "", "no version at the beginning"),))
-    return Embedded(None, f"opaque (protocol type {protocol or 'unknown'})")
+        return EmbeddedValue(None, protocol, problems=((0, "", "no version at the beginning"),))
+    return EmbeddedValue(None, f"opaque (protocol type {protocol or 'unknown'})")
 
 
 def trace(data: bytes, hints: Hints, *, assignment: bool) -> Node | None:
@@ -95,11 +95,11 @@ def _connect(data: bytes, *, assignment: bool) -> Layout | None:
     return connect_assignment(data) if assignment else connect_metadata(data)
 
 
-def _schema_registry(data: bytes, what: str) -> Embedded:
+def _schema_registry(data: bytes, what: str) -> EmbeddedValue:
     label = f"Schema Registry {what}"
     try:
         value: Any = json.loads(data)
     except (ValueError, RecursionError) as error:
-        return Embedded(None, label, problems=((0, "", f"no JSON: {error}"),))
+        return EmbeddedValue(None, label, problems=((0, "", f"no JSON: {error}"),))
     version = value.get("version") if isinstance(value, dict) else None
-    return Embedded(value, label, version if isinstance(version, int) else None)
+    return EmbeddedValue(value, label, version if isinstance(version, int) else None)

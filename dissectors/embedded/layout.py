@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors import wire
-from dissectors.embedded.model import Embedded, Problem, inside, join, problem_of
+from dissectors.embedded.model import EmbeddedValue, Problem, inside, join, problem_of
 from dissectors.embedded.secrets import describe
 from dissectors.errors import DecodeError
 from dissectors.masks import UNDECODED
+from dissectors.message_version import MessageVersion
 from dissectors.schema import Message
 from dissectors.trace import Node
-from dissectors.versioned import Versioned
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Layout:
         return wire.INT16.size if self.prefixed else 0
 
     @property
-    def con(self) -> Versioned:
+    def con(self) -> MessageVersion:
         """The construct of the fields."""
         return self.message[self.version]
 
@@ -119,7 +119,7 @@ def read(layout: Layout, data: bytes) -> Reading:
     return Reading(value, problems, parts)
 
 
-def embedded(layout: Layout, data: bytes, *, guess: str = "", show_secrets: bool = False) -> Embedded:
+def embedded(layout: Layout, data: bytes, *, guess: str = "", show_secrets: bool = False) -> EmbeddedValue:
     """Read ``data`` for display: with secrets masked and enumerated values named."""
     reading = read(layout, data)
     masked: list[str] = []
@@ -130,7 +130,7 @@ def embedded(layout: Layout, data: bytes, *, guess: str = "", show_secrets: bool
         masked += [join(path, where) for where in secret]
         names.update({join(path, where): name for where, name in named.items()})
         guesses.append(f"{path}: {part.guess}" if path and part.guess else part.guess)
-    return Embedded(
+    return EmbeddedValue(
         reading.value,
         layout.label,
         layout.asked,

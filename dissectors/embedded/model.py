@@ -1,4 +1,4 @@
-"""What goes into the decoding of embedded bytes, and what comes out: :class:`Hints` and :class:`Embedded`.
+"""What goes into the decoding of embedded bytes, and what comes out: :class:`Hints` and :class:`EmbeddedValue`.
 
 Rules of this package:
 
@@ -49,7 +49,7 @@ NO_HINTS = Hints()
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class EmbeddedValue:
     """The content of a bytes field.
 
     :ivar value: dicts, lists and leaves; bytes only where nothing is known about them; None if nothing was read
@@ -57,7 +57,7 @@ class Embedded:
     :ivar version: version that the bytes announce, if they do
     :ivar problems: what was wrong
     :ivar masked: paths inside ``value`` of what was replaced by None because it is secret
-    :ivar guess: why it was read as something that nobody announced; empty if it was announced
+    :ivar guess: why it was decoded as something that was not announced; empty if it was announced
     :ivar names: names of enumerated values inside ``value``, by path
     :ivar limit: name of the limit beyond which nothing was decided, empty if none was reached
     """

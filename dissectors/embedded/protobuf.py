@@ -1,7 +1,7 @@
 """A reader of protobuf's wire format, for the one schema that Kafka's clients send: OpenTelemetry metrics.
 
 A schema is a table of :class:`Field` by number. Messages become dicts, repeated fields lists, absent fields are
-absent; unknown fields are passed over, as protobuf demands. What was read before a fault stays in the dicts.
+absent; unknown fields are skipped, as protobuf demands. What was read before a fault stays in the dicts.
 
 Source: protobuf.dev, "Encoding".
 """

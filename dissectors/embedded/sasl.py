@@ -4,8 +4,9 @@ Tokens come bare after SaslHandshake v0, in SaslAuthenticate after v1. Nothing i
 is known from the handshake, else it shows. PLAIN is RFC 4616, SCRAM RFC 5802 with Kafka's extension ``tokenauth``
 (KIP-48), OAUTHBEARER RFC 7628 (KIP-255); GSSAPI has a module of its own.
 
-Passwords, bearer tokens, proofs and signatures are masked, salts too: nonces, salt and proof together are what an
-offline search for the password needs. User names and nonces stay.
+What is known to be no secret is shown, all else is masked: passwords, bearer tokens, proofs and signatures; salts too, as
+nonces, salt and proof together are what an offline search for the password needs; and what extensions, claims and
+mechanisms that are not known here say. User names and nonces stay.
 """
 
 from __future__ import annotations
@@ -18,38 +19,52 @@ from collections.abc import Callable
 from typing import Any
 
 from dissectors.embedded import gssapi
-from dissectors.embedded.model import Embedded, Hints
+from dissectors.embedded.model import EmbeddedValue, Hints
 
-_SECRETS = frozenset(
+_SHOWN = frozenset(
     {
-        "password", "proof", "salt", "server_signature", "token", "signature",
-        "x-amz-security-token", "x-amz-signature",
+        "mechanism", "message", "error",
+        # PLAIN, SCRAM
+        "authzid", "authcid", "user", "channel_binding", "nonce", "iterations", "tokenauth",
+        # OAUTHBEARER: RFC 7628 and RFC 7519, claims of RFC 8693 and RFC 9068; extensions of Confluent
+        "alg", "typ", "kid", "iss", "sub", "aud", "exp", "nbf", "iat", "jti", "azp", "client_id",
+        "scope", "scp", "status", "openid-configuration", "logicalCluster", "identityPoolId",
+        # AWS_MSK_IAM
+        "version", "host", "user-agent", "action", "request-id", "x-amz-algorithm", "x-amz-credential", "x-amz-date",
+        "x-amz-expires", "x-amz-signedheaders",
+        # GSSAPI
+        "oid", "bytes", "from", "sealed", "security_layers", "max_message_bytes",
     }
 )  # fmt: skip
+"""Fields that are no secrets; any others are masked."""
+
+_STRUCTS = frozenset({"jwt", "header", "claims", "extensions", "error"})
+"""Fields that have others inside them, at most this deep:"""
+_DEEPEST = 3
 
 _Fields = dict[str, Any]
 
 
-def decode(data: bytes, hints: Hints) -> Embedded:
+def decode(data: bytes, hints: Hints) -> EmbeddedValue:
     """Decode a token; an empty one has no value (PLAIN's success is empty)."""
     if not data:
-        return Embedded(None, "SASL token")
+        return EmbeddedValue(None, "SASL token")
     mechanism = (hints.mechanism or "").upper()
     known = next((reader for name, reader in _READERS.items() if mechanism.startswith(name)), None)
     fields = known(data) if known else None
     guess = ""
-    if fields is None:
+    if fields is None and (known or not mechanism):
         fields = next((found for reader in _READERS.values() if (found := reader(data)) is not None), None)
         if fields is not None:
             guess = f"looks like {fields['mechanism']}" + (f", not {mechanism}" if mechanism else "")
-    elif mechanism.startswith("SCRAM"):
+    elif fields is not None and mechanism.startswith("SCRAM"):
         fields["mechanism"] = mechanism
     if fields is None:
         problem = ((0, "", f"no message of {mechanism}"),) if known else ()
         label = f"{mechanism} token" if known else f"opaque ({mechanism or 'unknown mechanism'})"
-        return Embedded(None, label, problems=problem)
+        return EmbeddedValue(None, label, problems=problem)
     masked = () if hints.show_secrets else _mask(fields)
-    return Embedded(fields, f"{fields['mechanism']} {fields['message']}", None, (), masked, guess)
+    return EmbeddedValue(fields, f"{fields['mechanism']} {fields['message']}", None, (), masked, guess)
 
 
 def identity(value: Any) -> str | None:
@@ -62,10 +77,23 @@ def identity(value: Any) -> str | None:
     return None
 
 
-def _mask(fields: _Fields) -> tuple[str, ...]:
-    masked = [name for name in fields if name in _SECRETS and fields[name] is not None]
-    fields.update(dict.fromkeys(masked))
+def _mask(fields: _Fields, path: str = "", depth: int = _DEEPEST) -> tuple[str, ...]:
+    """Replace what may be secret by None; return its paths."""
+    masked: list[str] = []
+    for name, value in fields.items():
+        if isinstance(value, dict) and name in _STRUCTS and depth:
+            masked += _mask(value, f"{path}{name}.", depth - 1)
+        elif value is not None and not (name in _SHOWN and _is_flat(value)):
+            fields[name] = None
+            masked.append(path + name)
     return tuple(masked)
+
+
+def _is_flat(value: Any) -> bool:
+    """Return whether a value has no names in it."""
+    return not isinstance(value, dict) and not (
+        isinstance(value, list) and any(isinstance(each, dict | list) for each in value)
+    )
 
 
 # ---------------------------------------------------------------- PLAIN

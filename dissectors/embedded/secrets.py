@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from dissectors import wire
 from dissectors.apis import api
-from dissectors.domains import ERROR_CODE, Domain
 from dissectors.masks import UNDECODED
 from dissectors.schema import Array, Field, Struct, Type
+from dissectors.visitor import Action, Visitor, compiled, domain_name, plan_of
 
 SENSITIVITY = "is_sensitive"
 """Field beside a configuration's value: the broker says that it is secret."""
@@ -101,7 +101,7 @@ def secret_config(entry: Mapping[str, Any], name: str = "", *, flagged: bool = F
     """Return whether the value of a configuration is secret, by its name or by what the broker says of it.
 
     :param entry: the struct that the value is a field of, as far as it was decoded
-    :param name: of the configuration, where the entry does not tell
+    :param name: of the configuration, where the entry does not say
     :param flagged: whether its declaration has ``is_sensitive``; it comes after the value, so it may be cut off
     """
     return bool(
@@ -119,7 +119,7 @@ def may_hold_secrets(fields: Iterable[Field]) -> bool:
 
 @cache
 def api_may_hold_secrets(key: int, *, response: bool) -> bool:
-    """Return whether messages of an API may hold secrets; nobody knows of an API that is not known."""
+    """Return whether messages of an API may hold secrets; an unknown API may."""
     known = api(key)
     return known is None or may_hold_secrets((known.response if response else known.request).fields)
 
@@ -141,10 +141,10 @@ def describe(
     :param value: what was decoded, complete or not
     """
     found = _Found(show_secrets, [], {})
-    _walk(_plan(struct), value, "", found)
+    _visitor(struct)(value, found)
     if not show_secrets and may_hold_secrets(member.field for member in struct.members):
         _mask_unknown(value, "", found)
-    return found.masked, found.names
+    return found.masked, found.decoded
 
 
 def _mask_unknown(value: Any, path: str, found: _Found) -> None:
@@ -166,63 +166,28 @@ def _mask_unknown(value: Any, path: str, found: _Found) -> None:
 
 @dataclass(slots=True)
 class _Found:
+    """What the visitor of a declaration finds, as :class:`~dissectors.visitor.Scope`."""
+
     show_secrets: bool
     masked: list[str]
-    names: dict[str, str]
-
-
-# value, path, the dict that holds it, what was found so far -> replacement
-_Action = Callable[[Any, str, Mapping[str, Any], _Found], Any]
-
-
-def _walk(plan: tuple[tuple[str, _Action], ...], value: dict[str, Any], path: str, found: _Found) -> None:
-    for name, action in plan:
-        item = value.get(name)
-        if item is not None:
-            value[name] = action(item, path + name, value, found)
+    decoded: dict[str, Any]
+    topic: str | None = None
 
 
 @cache
-def _plan(struct: wire.Struct) -> tuple[tuple[str, _Action], ...]:
-    """Return what is to be done with the fields of a struct; most need nothing."""
-    steps = []
-    for member in [*struct.members, *(struct.tagged or {}).values()]:
-        action = _action(member)
-        if action is not None:
-            steps.append((member.name, action))
-    return tuple(steps)
+def _visitor(struct: wire.Struct) -> Visitor:
+    return compiled(plan_of(struct, _choose, keep_tags=True), "")
 
 
-def _action(member: wire.Member) -> _Action | None:
-    con, type_ = member.con, member.field.type
-    if isinstance(con, wire.NullableStruct):
-        con = con.struct
-    if isinstance(con, wire.Struct):
-        return _inside(_plan(con))
-    if isinstance(con, wire.Array):
-        return _each(_plan(con.element)) if isinstance(con.element, wire.Struct) else None
+def _choose(member: wire.Member, _: wire.Struct) -> Action | None:
+    type_ = member.field.type
+    if isinstance(member.con, wire.Array):
+        return None
     if type_.is_secret:
         return _mask
     if type_.content == "config_value":
         return _mask_config
-    return None if type_.domain is None else _name(type_.domain)
-
-
-def _inside(plan: tuple[tuple[str, _Action], ...]) -> _Action | None:
-    def walk(item: Any, path: str, holder: Mapping[str, Any], found: _Found) -> Any:
-        _walk(plan, item, f"{path}.", found)
-        return item
-
-    return walk if plan else None
-
-
-def _each(plan: tuple[tuple[str, _Action], ...]) -> _Action | None:
-    def walk(item: Any, path: str, holder: Mapping[str, Any], found: _Found) -> Any:
-        for index, element in enumerate(item):
-            _walk(plan, element, f"{path}[{index}].", found)
-        return item
-
-    return walk if plan else None
+    return None if type_.domain is None else domain_name(type_.domain)
 
 
 def _mask(item: Any, path: str, holder: Mapping[str, Any], found: _Found) -> Any:
@@ -234,13 +199,3 @@ def _mask(item: Any, path: str, holder: Mapping[str, Any], found: _Found) -> Any
 
 def _mask_config(item: Any, path: str, holder: Mapping[str, Any], found: _Found) -> Any:
     return _mask(item, path, holder, found) if secret_config(holder) else item
-
-
-def _name(domain: Domain) -> _Action:
-    def name(item: Any, path: str, holder: Mapping[str, Any], found: _Found) -> Any:
-        known = domain.name_of(item)
-        if known is not None and not (domain is ERROR_CODE and item == 0):
-            found.names[path] = known
-        return item
-
-    return name

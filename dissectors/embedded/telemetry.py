@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from dissectors.budget import limit_of
-from dissectors.embedded.model import Embedded, Hints, Problem, problem_of
+from dissectors.codec import KNOWN_CODECS, Codec
+from dissectors.embedded.model import EmbeddedValue, Hints, Problem, problem_of
 from dissectors.embedded.protobuf import (
     BOOL,
     BYTES,
@@ -28,16 +29,9 @@ from dissectors.embedded.protobuf import (
     read,
 )
 from dissectors.errors import DecodeError
-from dissectors.records import Codec, inflate
+from dissectors.records import inflate
 
 LABEL = "OpenTelemetry metrics"
-
-_MAGICS = {
-    b"\x1f\x8b": Codec.GZIP,
-    b"\x82SNAPPY\x00": Codec.SNAPPY,
-    b"\x04\x22\x4d\x18": Codec.LZ4,
-    b"\x28\xb5\x2f\xfd": Codec.ZSTD,
-}
 
 # ---------------------------------------------------------------- schema
 _ANY_VALUE: Schema = {
@@ -155,14 +149,15 @@ _TEMPORALITIES = ("unspecified", "delta", "cumulative")
 
 
 # ---------------------------------------------------------------- decoding
-def decode(data: bytes, hints: Hints) -> Embedded:
+def decode(data: bytes, hints: Hints) -> EmbeddedValue:
     """Decode pushed metrics; the offsets of problems count in the decompressed bytes."""
     if not data:
-        return Embedded(None, LABEL)
+        return EmbeddedValue(None, LABEL)
     codec, guess = hints.compression, ""
     if codec is None:
-        codec = next((known for magic, known in _MAGICS.items() if data.startswith(magic)), Codec.NONE)
-        guess = f"compression not announced, looks like {codec.name.lower()}"
+        signed = (known for known in KNOWN_CODECS if known.signature and data.startswith(known.signature))
+        codec = next(signed, Codec.NONE)
+        guess = f"compression not announced, looks like {codec.label}"
     inflated = inflate(codec, data, hints.budget, within="telemetry_bytes")
     problems: list[Problem] = []
     limit = ""
@@ -170,7 +165,7 @@ def decode(data: bytes, hints: Hints) -> Embedded:
         problems.append(problem_of(inflated.problem))
         limit = limit_of(inflated.problem)
         if not inflated.data:
-            return Embedded(None, LABEL, None, tuple(problems), guess=guess, limit=limit)
+            return EmbeddedValue(None, LABEL, None, tuple(problems), guess=guess, limit=limit)
     raw: dict[str, Any] = {}
     try:
         read(METRICS_DATA, inflated.data, raw)
@@ -178,7 +173,7 @@ def decode(data: bytes, hints: Hints) -> Embedded:
         problems.append(problem_of(error))
         limit = limit or limit_of(error)
     resources = [_resource(item) for item in raw.get("resource_metrics", ())]
-    return Embedded({"resources": resources}, LABEL, None, tuple(problems), guess=guess, limit=limit)
+    return EmbeddedValue({"resources": resources}, LABEL, None, tuple(problems), guess=guess, limit=limit)
 
 
 # ---------------------------------------------------------------- for people

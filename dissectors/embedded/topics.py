@@ -20,7 +20,7 @@ from dissectors.embedded import groups
 from dissectors.embedded import remote_log_metadata as remote
 from dissectors.embedded import share_group_state as share
 from dissectors.embedded.layout import Layout, embedded
-from dissectors.embedded.model import Embedded, Hints, Problem, inside, join
+from dissectors.embedded.model import EmbeddedValue, Hints, Problem, inside, join
 from dissectors.embedded.secrets import may_hold_secrets
 from dissectors.embedded.transaction_state import TransactionLogKey, TransactionLogValue
 from dissectors.errors import DecodeError
@@ -130,7 +130,7 @@ METADATA_TOPICS: dict[str, dict[int, Message]] = {
 
 def internal_topic_record(
     topic: str, key: bytes | None, value: bytes | None, *, show_secrets: bool = False
-) -> Embedded | None:
+) -> EmbeddedValue | None:
     """Decode a record of an internal topic; None for other topics.
 
     The value is ``{"type": "OffsetCommit", "version": 3, "key": {...}, "value": {...}}``; where the record
@@ -176,7 +176,7 @@ class _Record:
         self.add(path, part, start)
         return fields
 
-    def add(self, path: str, part: Embedded, offset: int = -1) -> None:
+    def add(self, path: str, part: EmbeddedValue, offset: int = -1) -> None:
         """Take over what goes with a part, whose value stands at ``path``."""
         self.problems += inside(path, part.problems, offset)
         self.masked += [join(path, where) for where in part.masked]
@@ -186,8 +186,8 @@ class _Record:
     def problem(self, path: str, offset: int, reason: str) -> None:
         self.problems.append((offset, path, reason))
 
-    def done(self) -> Embedded:
-        return Embedded(
+    def done(self) -> EmbeddedValue:
+        return EmbeddedValue(
             self.value,
             self.label,
             self.value.get("version"),
@@ -199,7 +199,9 @@ class _Record:
 
 
 # ---------------------------------------------------------------- coordinators
-def _coordinator_record(topic: str, key: bytes | None, value: bytes | None, show_secrets: bool) -> Embedded:
+def _coordinator_record(
+    topic: str, key: bytes | None, value: bytes | None, show_secrets: bool
+) -> EmbeddedValue:
     if key is None or len(key) < wire.INT16.size:
         record = _Record(f"{topic} record", None)
         record.problem("key", 0, "the key is too short for a record type")
@@ -276,7 +278,7 @@ def _inner_group_data(
 
 
 # ---------------------------------------------------------------- metadata
-def _metadata_record(topic: str, value: bytes | None, show_secrets: bool) -> Embedded:
+def _metadata_record(topic: str, value: bytes | None, show_secrets: bool) -> EmbeddedValue:
     label = f"{topic} record"
     if value is None:
         record = _Record(label, None)

@@ -13,10 +13,11 @@ import crc32c
 from isal import isal_zlib
 
 from dissectors.budget import Budget, of_message
+from dissectors.codec import CODEC_MASK, Codec
 from dissectors.errors import DecodeError
 from dissectors.records import legacy
-from dissectors.records.codecs import Buffer, Codec, Inflated, inflate
-from dissectors.records.record import Decoded, Record, decode_records, int64, most_records, over
+from dissectors.records.codecs import Buffer, InflatedBytes, inflate
+from dissectors.records.record import DecodedRecords, Record, decode_records, int64, most_records, over
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 """The header of magic 2 (``DefaultRecordBatch.java``): base offset, length, partition leader epoch, magic,
@@ -48,14 +49,14 @@ class Traits(NamedTuple):
 def _traits(magic: int, attributes: int) -> Traits:
     stamped: TimestampType = "log_append" if attributes & LOG_APPEND else "create"
     return Traits(
-        Codec(attributes & legacy.CODEC_MASK),
+        Codec(attributes & CODEC_MASK),
         stamped if magic else None,
         magic == 2 and bool(attributes & TRANSACTIONAL),
         magic == 2 and bool(attributes & CONTROL),
     )
 
 
-_MEANT = legacy.CODEC_MASK | LOG_APPEND | TRANSACTIONAL | CONTROL
+_MEANT = CODEC_MASK | LOG_APPEND | TRANSACTIONAL | CONTROL
 # by magic, then attributes: made once, since most of the cost of reading a small batch was telling these
 _TRAITS = tuple(tuple(_traits(magic, attributes) for attributes in range(_MEANT + 1)) for magic in range(3))
 
@@ -131,13 +132,13 @@ class Batch:
             (timestamp,) = _LEGACY_TIMESTAMP.unpack_from(data, start + legacy.HEAD.size)
         self.base_timestamp = self.max_timestamp = timestamp
         self.last_offset_delta = 0
-        self.count = None if self.attributes & legacy.CODEC_MASK else 1
+        self.count = None if self.attributes & CODEC_MASK else 1
         self.partition_leader_epoch = -1
         self.producer_id = self.producer_epoch = self.base_sequence = -1
 
     def __repr__(self) -> str:
         return (
-            f"<Batch magic={self.magic} codec={self.codec.name.lower()} count={self.count}"
+            f"<Batch magic={self.magic} codec={self.codec.label} count={self.count}"
             f" offsets={self.base_offset}..{self.last_offset} bytes={self.start}..{self.end}>"
         )
 
@@ -199,20 +200,20 @@ class Batch:
         """Position in the field of the first byte after a header of magic 2."""
         return self.start + HEADER.size
 
-    def payload(self, budget: Budget | None = None) -> Inflated:
+    def payload(self, budget: Budget | None = None) -> InflatedBytes:
         """The bytes after the header of magic 2, decompressed; the problem's offset counts in the field.
 
         :param budget: as for :meth:`read`
         """
         raw = bytes(self.data[self.start + HEADER.size : self.end])
-        if not raw or not self.attributes & legacy.CODEC_MASK:
-            return Inflated(raw)
+        if not raw or not self.attributes & CODEC_MASK:
+            return InflatedBytes(raw)
         plain, problem = inflate(self.codec, raw, budget, magic=2)
         if problem is None:
-            return Inflated(plain)
-        return Inflated(plain, legacy.moved(problem, self.records_start, "records"))
+            return InflatedBytes(plain)
+        return InflatedBytes(plain, legacy.moved(problem, self.records_start, "records"))
 
-    def read(self, budget: Budget | None = None) -> Decoded:
+    def read(self, budget: Budget | None = None) -> DecodedRecords:
         """Decompress and decode. Never raises on bad bytes: gives the records before the fault with it.
 
         Nothing is cached: a list of records takes many times the bytes of the batch. Where a limit is reached, the
@@ -227,9 +228,9 @@ class Batch:
         count = self.count or 0
         most, name = most_records(budget)
         if count > 0 and not most:
-            return Decoded([], (over(name, 0, count, self.start),))
+            return DecodedRecords([], (over(name, 0, count, self.start),))
         problem = None
-        if self.attributes & legacy.CODEC_MASK:
+        if self.attributes & CODEC_MASK:
             plain, problem = self.payload(budget)
         else:
             plain = bytes(self.data[self.start + HEADER.size : self.end])
@@ -239,12 +240,12 @@ class Batch:
             stamp = self.max_timestamp
             rows = [Record(offset, stamp, key, value, headers) for offset, _, key, value, headers in rows]
         if problem is None and fault is None:
-            return Decoded(rows)
+            return DecodedRecords(rows)
         problems = [] if problem is None else [problem]
         # Where decompression broke off, records end early: that is the same fault seen again.
         if fault is not None and not (problems and fault.truncated):
             problems.append(self.located(fault))
-        return Decoded(rows, tuple(problems))
+        return DecodedRecords(rows, tuple(problems))
 
     def located(self, fault: DecodeError) -> DecodeError:
         """A fault of :meth:`payload`'s bytes as a fault of the field.

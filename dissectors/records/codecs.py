@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from enum import IntEnum
 from typing import Any, NamedTuple, cast
 
 import cramjam
@@ -22,29 +21,17 @@ import zstandard
 from isal import igzip, igzip_lib, isal_zlib
 
 from dissectors.budget import Budget, LimitReached, limit, of_message
+from dissectors.codec import Codec
 from dissectors.errors import DecodeError
 
 Buffer = bytes | bytearray | memoryview
-
-
-class Codec(IntEnum):
-    """Bits 0-2 of the attributes of a batch or message. Values 5-7 were never given a meaning."""
-
-    NONE = 0
-    GZIP = 1
-    SNAPPY = 2
-    LZ4 = 3
-    ZSTD = 4
-    UNKNOWN_5 = 5
-    UNKNOWN_6 = 6
-    UNKNOWN_7 = 7
 
 
 class _TooMuch(Exception):  # noqa: N818  # never leaves this file
     """The decompressed size goes over the bound."""
 
 
-class Inflated(NamedTuple):
+class InflatedBytes(NamedTuple):
     """Decompressed bytes, as far as they could be had, and what is wrong with them (None: nothing).
 
     The offset of ``problem`` counts compressed bytes from the first byte handed in.
@@ -87,8 +74,8 @@ def inflate(
     *,
     magic: int = 2,
     within: str = "batch_bytes",
-) -> Inflated:
-    """Decompress as much of ``data`` as is sound. Raises nothing; see :class:`Inflated`.
+) -> InflatedBytes:
+    """Decompress as much of ``data`` as is sound. Raises nothing; see :class:`InflatedBytes`.
 
     What would become larger than a limit allows is not kept: the problem is a
     :class:`~dissectors.budget.LimitReached` then.
@@ -99,34 +86,21 @@ def inflate(
     if not isinstance(data, bytes):
         data = bytes(data)
     if codec == Codec.NONE:
-        return Inflated(data)
+        return InflatedBytes(data)
     if not data:
-        return Inflated(b"", DecodeError("no compressed data", 0, truncated=True))
+        return InflatedBytes(b"", DecodeError("no compressed data", 0, truncated=True))
     budget = of_message() if budget is None else budget
     bound, name = bound_of(len(data), budget, within)
+    implementation = _IMPLEMENTATIONS.get(codec)
+    if implementation is None:
+        return InflatedBytes(b"", DecodeError(f"unknown compression codec {int(codec)}", 0))
     try:
-        found = _inflate(codec, data, bound, magic)
+        found = implementation.inflate(data, bound, magic)
     except _TooMuch:
-        what = f"decompressing {len(data):,} bytes of {Codec(codec).name.lower()}"
-        return Inflated(b"", LimitReached(name, what, 0))
+        what = f"decompressing {len(data):,} bytes of {Codec(codec).label}"
+        return InflatedBytes(b"", LimitReached(name, what, 0))
     budget.spend("message_bytes", len(found.data))
     return found
-
-
-def _inflate(codec: Codec | int, data: bytes, bound: int, magic: int) -> Inflated:
-    """As :func:`inflate`.
-
-    :raises _TooMuch: if there are more than ``bound`` bytes
-    """
-    if codec == Codec.GZIP:
-        return _inflate_stream(_GZIP, data, bound)
-    if codec == Codec.SNAPPY:
-        return _inflate_snappy(data, bound)
-    if codec == Codec.LZ4:
-        return _inflate_lz4(data, bound, magic)
-    if codec == Codec.ZSTD:
-        return _inflate_zstd(data, bound)
-    return Inflated(b"", DecodeError(f"unknown compression codec {int(codec)}", 0))
 
 
 def compress(codec: Codec | int, data: Buffer, *, magic: int = 2) -> bytes:
@@ -138,17 +112,20 @@ def compress(codec: Codec | int, data: Buffer, *, magic: int = 2) -> bytes:
     data = bytes(data)
     if codec == Codec.NONE:
         return data
-    if codec == Codec.GZIP:
-        packed: bytes = igzip.compress(data, 2, mtime=0)
-        return packed
-    if codec == Codec.SNAPPY:
-        return _xerial(data)
-    if codec == Codec.LZ4:
-        frame: bytes = lz4.frame.compress(data, block_linked=False, store_size=False)
-        return _with_lz4_checksum(frame, _LZ4_BROKEN_FROM) if magic == 0 else frame
-    if codec == Codec.ZSTD:
-        return _PER_THREAD.compressor.compress(data)
-    raise ValueError(f"no compression codec {int(codec)}")
+    implementation = _IMPLEMENTATIONS.get(codec)
+    if implementation is None:
+        raise ValueError(f"no compression codec {int(codec)}")
+    return implementation.compress(data, magic)
+
+
+class _Implementation(NamedTuple):
+    """
+    :ivar inflate: takes compressed bytes, the most that may come out, and the magic; raises :class:`_TooMuch`
+    :ivar compress: takes bytes and the magic
+    """
+
+    inflate: Callable[[bytes, int, int], InflatedBytes]
+    compress: Callable[[bytes, int], bytes]
 
 
 class _PerThread(threading.local):
@@ -184,14 +161,14 @@ class _StreamCodec(NamedTuple):
 _SMALL_PIECE = 512
 
 
-def _inflate_stream(codec: _StreamCodec, data: bytes, bound: int) -> Inflated:
+def _inflate_stream(codec: _StreamCodec, data: bytes, bound: int) -> InflatedBytes:
     whole = _feed_members(codec, data, bound, codec.first or len(data))
     if whole.problem is None:
         return whole
     return _feed_members(codec, data, bound, _SMALL_PIECE)
 
 
-def _feed_members(codec: _StreamCodec, data: bytes, bound: int, piece: int) -> Inflated:
+def _feed_members(codec: _StreamCodec, data: bytes, bound: int, piece: int) -> InflatedBytes:
     view = memoryview(data)
     parts: list[bytes] = []
     total = pos = 0
@@ -202,7 +179,7 @@ def _feed_members(codec: _StreamCodec, data: bytes, bound: int, piece: int) -> I
         except codec.errors as error:
             # what zstd calls the fault of corrupt data depends on what the context has decompressed before
             why = "" if codec is _ZSTD else f": {error}"
-            return Inflated(b"".join(parts), DecodeError(f"corrupt {codec.name} data{why}", pos))
+            return InflatedBytes(b"".join(parts), DecodeError(f"corrupt {codec.name} data{why}", pos))
         pos = min(pos + piece, len(data))
         total += len(part)
         if total > bound:
@@ -211,22 +188,22 @@ def _feed_members(codec: _StreamCodec, data: bytes, bound: int, piece: int) -> I
         if stream.eof:
             pos -= len(stream.unused_data or b"")
             if pos == len(data):
-                return Inflated(parts[0] if len(parts) == 1 else b"".join(parts))
+                return InflatedBytes(parts[0] if len(parts) == 1 else b"".join(parts))
             if not data.startswith(codec.magic, pos):
                 extra = DecodeError(f"{len(data) - pos} bytes after the end of the {codec.name} data", pos)
-                return Inflated(b"".join(parts), extra)
+                return InflatedBytes(b"".join(parts), extra)
             # Members may be tiny and many, and each hands its unread input back as a copy.
             piece = min(piece, 4096)
             stream = codec.open()
     short = DecodeError(f"{codec.name} data ends before its end mark", len(data), truncated=True)
-    return Inflated(b"".join(parts), short)
+    return InflatedBytes(b"".join(parts), short)
 
 
 _GZIP = _StreamCodec(
     "gzip",
     lambda: isal_zlib.decompressobj(31),  # 31: gzip container only
     lambda stream, piece, room: stream.decompress(piece, room),
-    b"\x1f\x8b",
+    Codec.GZIP.signature,
     (cast("type[Exception]", igzip_lib.IsalError),),  # the stubs call the class an instance
     None,
 )
@@ -234,7 +211,7 @@ _LZ4 = _StreamCodec(
     "lz4",
     lz4.frame.LZ4FrameDecompressor,
     lambda stream, piece, room: stream.decompress(piece, max_length=room),
-    b"\x04\x22\x4d\x18",
+    Codec.LZ4.signature,
     (RuntimeError,),
     None,
 )
@@ -244,7 +221,7 @@ _ZSTD = _StreamCodec(
     "zstd",
     lambda: _PER_THREAD.decompressor.decompressobj(),
     lambda stream, piece, _room: stream.decompress(piece),
-    b"\x28\xb5\x2f\xfd",
+    Codec.ZSTD.signature,
     (zstandard.ZstdError,),
     _SMALL_PIECE,
 )
@@ -253,11 +230,11 @@ _ZSTD = _StreamCodec(
 # --- zstd ---------------------------------------------------------------------------------------------
 
 
-def _inflate_zstd(data: bytes, bound: int) -> Inflated:
+def _inflate_zstd(data: bytes, bound: int) -> InflatedBytes:
     try:
         size = zstandard.frame_content_size(data)
     except zstandard.ZstdError:
-        return Inflated(b"", DecodeError("corrupt zstd data: no frame header", 0))
+        return InflatedBytes(b"", DecodeError("corrupt zstd data: no frame header", 0))
     if size > bound:
         raise _TooMuch
     if not size:  # the library would give nothing at once, whatever other frames follow
@@ -269,12 +246,12 @@ def _inflate_zstd(data: bytes, bound: int) -> Inflated:
         whole = _PER_THREAD.decompressor.decompress(data, max_output_size=room, allow_extra_data=False)
     except zstandard.ZstdError:
         return _inflate_stream(_ZSTD, data, bound)
-    return Inflated(whole)
+    return InflatedBytes(whole)
 
 
 # --- snappy -------------------------------------------------------------------------------------------
 
-_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_MAGIC = Codec.SNAPPY.signature
 _XERIAL_HEADER = _XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 _XERIAL_BLOCK = 32 * 1024
 
@@ -287,14 +264,14 @@ def _xerial(data: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _inflate_snappy(data: bytes, bound: int) -> Inflated:
+def _inflate_snappy(data: bytes, bound: int) -> InflatedBytes:
     """Java writes xerial's block stream, others raw snappy; the eight magic bytes tell them apart."""
     if data.startswith(_XERIAL_MAGIC):
         return _inflate_xerial(data, bound)
     try:
-        return Inflated(bytes(_snappy_block(data, bound)))
+        return InflatedBytes(bytes(_snappy_block(data, bound)))
     except cramjam.DecompressionError as error:
-        return Inflated(b"", DecodeError(f"corrupt snappy data: {error}", 0))
+        return InflatedBytes(b"", DecodeError(f"corrupt snappy data: {error}", 0))
 
 
 def _snappy_block(block: Buffer, bound: int) -> Any:
@@ -304,7 +281,7 @@ def _snappy_block(block: Buffer, bound: int) -> Any:
     return cramjam.snappy.decompress_raw(block)
 
 
-def _inflate_xerial(data: bytes, bound: int) -> Inflated:
+def _inflate_xerial(data: bytes, bound: int) -> InflatedBytes:
     """Blocks of int32 length and raw snappy.
 
     The two version numbers after the magic are ignored: some clients wrote them little-endian. A header
@@ -336,7 +313,7 @@ def _inflate_xerial(data: bytes, bound: int) -> Inflated:
         parts.append(block)
         total += len(block)
         pos = body + size
-    return Inflated(b"".join(parts), problem)
+    return InflatedBytes(b"".join(parts), problem)
 
 
 # --- LZ4 ----------------------------------------------------------------------------------------------
@@ -345,7 +322,7 @@ _LZ4_BROKEN_FROM = 0  # before KIP-57 the checksum ran from the frame magic ...
 _LZ4_RIGHT_FROM = 4  # ... instead of from the descriptor after it
 
 
-def _inflate_lz4(data: bytes, bound: int, magic: int) -> Inflated:
+def _inflate_lz4(data: bytes, bound: int, magic: int) -> InflatedBytes:
     """A frame with the checksum of old clients is put right; outside magic 0 that is also a problem."""
     if not _has_broken_checksum(data):
         return _inflate_stream(_LZ4, data, bound)
@@ -353,7 +330,12 @@ def _inflate_lz4(data: bytes, bound: int, magic: int) -> Inflated:
     if magic == 0 or inflated.problem is not None:
         return inflated
     reason = f"lz4 header checksum of clients before 0.10 (KIP-57) with magic {magic}"
-    return Inflated(inflated.data, DecodeError(reason, _lz4_header_end(data)))
+    return InflatedBytes(inflated.data, DecodeError(reason, _lz4_header_end(data)))
+
+
+def _compress_lz4(data: bytes, magic: int) -> bytes:
+    frame: bytes = lz4.frame.compress(data, block_linked=False, store_size=False)
+    return _with_lz4_checksum(frame, _LZ4_BROKEN_FROM) if magic == 0 else frame
 
 
 def _has_broken_checksum(data: bytes) -> bool:
@@ -400,3 +382,19 @@ def _lz4_checksum(header: bytes) -> int:
     state = (state ^ state >> 15) * p2 & mask
     state = (state ^ state >> 13) * p3 & mask
     return (state ^ state >> 16) >> 8 & 0xFF
+
+
+_IMPLEMENTATIONS: dict[int, _Implementation] = {
+    Codec.GZIP: _Implementation(
+        lambda data, bound, _magic: _inflate_stream(_GZIP, data, bound),
+        lambda data, _magic: igzip.compress(data, 2, mtime=0),
+    ),
+    Codec.SNAPPY: _Implementation(
+        lambda data, bound, _magic: _inflate_snappy(data, bound), lambda data, _magic: _xerial(data)
+    ),
+    Codec.LZ4: _Implementation(_inflate_lz4, _compress_lz4),
+    Codec.ZSTD: _Implementation(
+        lambda data, bound, _magic: _inflate_zstd(data, bound),
+        lambda data, _magic: _PER_THREAD.compressor.compress(data),
+    ),
+}

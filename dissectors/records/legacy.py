@@ -17,10 +17,11 @@ from typing import NamedTuple
 from isal import isal_zlib
 
 from dissectors.budget import Budget
+from dissectors.codec import CODEC_MASK, Codec
 from dissectors.errors import DecodeError
-from dissectors.records.codecs import Codec, inflate
-from dissectors.records.record import Decoded, Record, most_records, over
-from dissectors.records.spans import Cursor, walk_message
+from dissectors.records.codecs import inflate
+from dissectors.records.cursor import Cursor, walk_message
+from dissectors.records.record import DecodedRecords, Record, most_records, over
 
 HEAD = struct.Struct(">qiIbb")
 """offset, size, CRC-32, magic, attributes; magic 1 goes on with an int64 timestamp."""
@@ -28,7 +29,6 @@ ENTRY_OVERHEAD = 12
 MIN_SIZE = {0: 14, 1: 22}
 """Least ``size`` of a message, by magic: an empty one with null key and value."""
 CRC_START = 16
-CODEC_MASK = 0x07
 LOG_APPEND = 0x08
 
 _INT32 = struct.Struct(">i")
@@ -91,7 +91,7 @@ def _fault(data: bytes, start: int, end: int, path: str) -> DecodeError:
     raise AssertionError(f"message at {start} is sound, but was refused")
 
 
-def decode_message(data: bytes, shift: int, budget: Budget) -> Decoded:
+def decode_message(data: bytes, shift: int, budget: Budget) -> DecodedRecords:
     """The records of one outer entry.
 
     :param data: exactly the entry
@@ -100,20 +100,22 @@ def decode_message(data: bytes, shift: int, budget: Budget) -> Decoded:
     """
     most, name = most_records(budget)
     if not most:
-        return Decoded([], (over(name, 0, None, shift),))
+        return DecodedRecords([], (over(name, 0, None, shift),))
     try:
         message = read_message(data, 0, len(data))
     except DecodeError as error:
-        return Decoded([], (moved(error, shift),))
+        return DecodedRecords([], (moved(error, shift),))
     codec = message.attributes & CODEC_MASK
     if codec == Codec.NONE:
         budget.spend("message_records", 1)
-        return Decoded([_record(data, message)])
+        return DecodedRecords([_record(data, message)])
     if message.value is None:
-        return Decoded([], (DecodeError(f"compressed message with null value ({codec=})", shift, "value"),))
-    if codec >= Codec.ZSTD:
-        reason = f"codec {Codec(codec).name.lower()} is not allowed with magic {message.magic}"
-        return Decoded([], (DecodeError(reason, shift + HEAD.size - 1, "attributes"),))
+        return DecodedRecords(
+            [], (DecodeError(f"compressed message with null value ({codec=})", shift, "value"),)
+        )
+    if Codec(codec).oldest_magic > message.magic:
+        reason = f"codec {Codec(codec).label} is not allowed with magic {message.magic}"
+        return DecodedRecords([], (DecodeError(reason, shift + HEAD.size - 1, "attributes"),))
     inner, problem = inflate(codec, data[message.value], budget, magic=message.magic)
     problems = [] if problem is None else [moved(problem, shift + message.value.start, "value")]
     messages, fault = read_messages(inner, message.magic, budget)
@@ -121,7 +123,7 @@ def decode_message(data: bytes, shift: int, budget: Budget) -> Decoded:
         fault.truncated = False
         problems.append(decompressed(fault))
     records, more = _resolve(message, inner, messages, complete=fault is None)
-    return Decoded(records, (*problems, *more))
+    return DecodedRecords(records, (*problems, *more))
 
 
 def read_messages(data: bytes, magic: int, budget: Budget) -> tuple[list[Message], DecodeError | None]:

@@ -2,7 +2,7 @@
 
 The loop is written for speed: one pass, encodings of one and two bytes inlined. It checks
 bounds only by the one rule that covers all of them (a record consumes exactly its announced length, and
-that lies inside the buffer) and leaves explaining a violation to :mod:`.spans`.
+that lies inside the buffer) and leaves explaining a violation to :mod:`.cursor`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from dissectors.budget import IN_FORCE, Budget, LimitReached
 from dissectors.errors import DecodeError
-from dissectors.records.spans import Cursor, walk_record
+from dissectors.records.cursor import Cursor, walk_record
 from dissectors.records.varint import read_varint
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -32,7 +32,7 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-class Decoded(NamedTuple):
+class DecodedRecords(NamedTuple):
     """Records of one batch up to the first fault, and what is wrong (empty: nothing).
 
     Offsets in ``problems`` count in the records field, or in the decompressed bytes where the reason
@@ -100,7 +100,7 @@ def _explain(payload: bytes, pos: int, index: int, count: int) -> DecodeError:
             f"bytes end after {index} of {count} records", pos, f"records[{index}]", truncated=True
         )
     try:
-        walk_record(Cursor(payload, pos, len(payload)), f"records[{index}]")
+        walk_record(Cursor(payload, pos, len(payload)), "records", index)
     except DecodeError as error:
         return error
     raise AssertionError(f"record at {pos} is sound, but the fast loop refused it")

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dissectors.budget import Budget, LimitReached, limit
+from dissectors.codec import CODEC_MASK, Codec
 from dissectors.errors import DecodeError
 from dissectors.records import legacy
 from dissectors.records.batch import HEADER, MIN_LENGTH, Batch
-from dissectors.records.codecs import Buffer, Codec
+from dissectors.records.codecs import Buffer
 
 _ENTRY = struct.Struct(">qi")
 _MAGIC_AT = 16
@@ -61,14 +62,6 @@ class RecordSet:
 
     def __len__(self) -> int:
         return len(self.batches)
-
-
-def batches(data: Buffer) -> list[Batch]:
-    """The complete batches of a records field before the first fault; headers only.
-
-    :func:`record_set` tells also how the field ends.
-    """
-    return record_set(data).batches
 
 
 OBJECTS_PER_BATCH = 20
@@ -168,7 +161,7 @@ def _plausible(view: bytes, pos: int) -> bool:
         and length >= MIN_LENGTH
         and epoch >= -1
         and not attributes & _UNUSED_ATTRIBUTES
-        and attributes & legacy.CODEC_MASK <= Codec.ZSTD
+        and Codec(attributes & CODEC_MASK).known
         and 0 <= count <= delta + 1
     )
 

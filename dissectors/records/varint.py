@@ -31,16 +31,3 @@ def read_varint(buf: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
     if value >> bits:
         raise DecodeError(f"varint is longer than {bits} bits", start)
     return (value >> 1) ^ -(value & 1), pos + 1
-
-
-def encode_varint(value: int) -> bytes:
-    """The shortest zig-zag encoding of a signed integer of at most 64 bits."""
-    rest = (value << 1) ^ (value >> 63)
-    if 0 <= rest < 0x80:
-        return bytes((rest,))
-    out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)

@@ -13,6 +13,7 @@ import click
 
 from docs.tools.markdown import linked, slug
 from kproxy.cli import main
+from kproxy.cli.command import by_heading
 
 _PROGRAM = "kproxy"
 VERBATIM = "\b"
@@ -63,13 +64,13 @@ def text(said: str) -> str:
 
 
 def _options(command: click.Command, context: click.Context) -> str:
-    records = [each.get_help_record(context) for each in command.params]
-    # arguments are in the usage line, and explained in the text
-    told = [record for record in records if record is not None and record[1]]
-    if not told:
-        return ""
-    rows = [f"| `{_cell(names)}` | {_cell(_prose(meaning))} |" for names, meaning in told]
-    return "\n".join(["| option | meaning |", "|---|---|", *rows])
+    tables = []
+    for heading, options in by_heading(command.params).items():
+        records = filter(None, (each.get_help_record(context) for each in options))
+        rows = [f"| `{_cell(names)}` | {_cell(_prose(meaning))} |" for names, meaning in records]
+        what = "option" if heading == "Options" else heading
+        tables.append("\n".join([f"| {what} | meaning |", "|---|---|", *rows]))
+    return "\n\n".join(tables)
 
 
 def _prose(said: str) -> str:

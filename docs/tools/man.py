@@ -17,6 +17,7 @@ import click
 
 from docs.tools.commands import VERBATIM, all_commands
 from kproxy.cli import main
+from kproxy.cli.command import by_heading
 
 _PROGRAM = "kproxy"
 _PROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -28,7 +29,9 @@ _NAMES = re.compile(r"^-{1,2}[\w-]+(?: / -{1,2}[\w-]+)?")
 _ENVIRONMENT = {
     "NO_COLOR": "If it is set to anything, nothing is coloured.",
     "TMPDIR": "Where captures that cannot be read twice are kept meanwhile. Default: /var/tmp.",
-    "XDG_CONFIG_HOME": "Holds kproxy/config.toml, the settings of the terminal UI. Default: ~/.config.",
+    "KPROXY_COMMAND_OPTION": "Sets an option, such as KPROXY_READ_UTC=true; the command line goes before it.",
+    "KPROXY_CONFIG, KPROXY_PROFILE": "As --config and --profile.",
+    "XDG_CONFIG_HOME": "Holds kproxy/kproxy.toml, unless there is one in the current folder. Default: ~/.config.",
     "XDG_STATE_HOME": "Where the terminal UI keeps its history. Default: ~/.local/state.",
     "JAVA_HOME": "The Java that Spark runs on.",
 }
@@ -111,12 +114,11 @@ def _text(said: str) -> list[str]:
 
 
 def _options(parameters: Iterable[click.Parameter], context: click.Context) -> list[str]:
-    records = [each.get_help_record(context) for each in parameters]
-    # arguments are in the usage line, and explained in the text
-    told = [record for record in records if record is not None and record[1]]
     lines = []
-    for names, meaning in told:
-        lines += [".TP", _names(names), _escaped(meaning)]
+    for heading, options in by_heading(parameters).items():
+        lines += [] if heading == "Options" else [f'.SS "{_escaped(heading)}"']
+        for names, meaning in filter(None, (each.get_help_record(context) for each in options)):
+            lines += [".TP", _names(names), _escaped(meaning)]
     return lines
 
 

@@ -13,7 +13,7 @@ from importlib import import_module
 
 from dissectors.apis import NAMES, Api, api
 from dissectors.domains import Domain, FlagDomain
-from dissectors.error_codes import ERRORS
+from dissectors.error_codes import ErrorCode
 from dissectors.schema import Array, Field, Message, Struct, Type
 
 INDEX = f"""# The APIs and their fields
@@ -69,11 +69,9 @@ def page_of(name: str) -> str:
 def error_codes() -> str:
     """Return the table of error codes in Markdown."""
     lines = ["| code | name | retriable | since | what it means, what to do |", "|---|---|---|---|---|"]
-    for error in ERRORS:
+    for error in ErrorCode:
         retriable = "yes" if error.retriable else "no"
-        lines.append(
-            f"| {error.code} | `{error.name}` | {retriable} | {error.since} | {_cell(error.advice)} |"
-        )
+        lines.append(f"| {error} | `{error.name}` | {retriable} | {error.since} | {_cell(error.advice)} |")
     return "\n".join(lines)
 
 

@@ -2,7 +2,8 @@
 
 That file is written by ``python -m tests.lanes.hostile --write`` (``gate``), ``python -m tests.lanes.hostile.beside
 --write`` (``readers``) and ``python -m tests.lanes.hostile.live --write`` (``live``), which also say when, where and of
-which commit; each replaces its own part.
+which commit. Each replaces its own part; figures of files that were not measured again stay, with their commit, if they
+were measured in the same way on the same machine.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ Book = dict[str, Any]
 
 _MIB = 1 << 20
 _MB = 1_000_000
+_OF_A_RUN = {"began", "load", "commit", "files"}
+"""What may differ between two runs of a lane whose figures stand in one table."""
 
 
 def load() -> Book:
@@ -31,8 +34,15 @@ def load() -> Book:
 
 def write(part: str, entry: Mapping[str, Any]) -> None:
     """Put a part into the file, in the place of the same one before."""
-    book = {name: each for name, each in load().items() if name != part} | {part: dict(entry)}
-    RESULTS.write_text(json.dumps(dict(sorted(book.items())), indent=1, ensure_ascii=False) + "\n")
+    book, new = load(), dict(entry)
+    if "files" in new:
+        before = book.get(part, {})
+        alike = all(before.get(name) == new[name] for name in new.keys() - _OF_A_RUN)
+        measured = {name: file | {"commit": new["commit"]} for name, file in new["files"].items()}
+        new["files"] = dict(sorted(((before.get("files", {}) if alike else {}) | measured).items()))
+    RESULTS.write_text(
+        json.dumps(dict(sorted((book | {part: new}).items())), indent=1, ensure_ascii=False) + "\n"
+    )
 
 
 def tables(book: Book) -> dict[str, str]:
@@ -70,8 +80,9 @@ def _gate(entry: Mapping[str, Any]) -> Iterator[str]:
     files, bounds = entry["files"], entry["bounds"]
     failed = [(f"`{name}`", *each) for name, file in files.items() for each in file["failed"]]
     size = "in full size" if entry["scale"] == 1 else f"made at {entry['scale']:g} of their size"
+    runs = entry["commands"] * len(files)
     yield (
-        f"{_measured(entry)} {len(files)} files {size}, {entry['commands']} commands on each: {entry['runs']:,} runs "
+        f"{_measured(entry)} {len(files)} files {size}, {entry['commands']} commands on each: {runs:,} runs "
         f"with {bounds['seconds']} s of the processor and {bounds['memory'] // _MIB:,} MiB, "
         f"{len(failed) or 'none'} of which failed."
     )
@@ -126,8 +137,12 @@ def _live(entry: Mapping[str, Any]) -> Iterator[str]:
 def _measured(entry: Mapping[str, Any]) -> str:
     machine = entry["machine"]
     place = f"{machine['cores']} cores of {machine['processor']}, Python {machine['Python'].split()[-1]}"
+    commits = dict.fromkeys(
+        each.get("commit", entry["commit"]) for each in entry.get("files", {"": entry}).values()
+    )
+    code = " and ".join(f"`{each}`" for each in commits)
     return (
-        f"Measured {entry['began'][:10]} of commit `{entry['commit']}` by `{entry['command']}`, on {place}; load when "
+        f"Measured {entry['began'][:10]} of commit {code} by `{entry['command']}`, on {place}; load when "
         f"it began: {entry['load']:.1f}."
     )
 

@@ -22,8 +22,11 @@ from typing import Any
 from msgspec import json
 
 from captures.analysis.client_compat import ClientCompatibility
+from captures.analysis.client_trace.connections import find_party
+from captures.analysis.client_trace.log import PartyLog, rows_of
+from captures.analysis.client_trace.model import Asked, Question
 from captures.analysis.clients import inventory
-from captures.analysis.clients.reading import read_clients
+from captures.analysis.clients.client_reader import read_clients
 from captures.analysis.comparison.compare import compare_sides
 from captures.analysis.comparison.side import Side
 from captures.analysis.compat import Compatibility
@@ -31,28 +34,32 @@ from captures.analysis.compat_model import Target
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.groups.history import GroupHistories
 from captures.analysis.journey import Journeys
-from captures.analysis.journey.sought import Sought
+from captures.analysis.journey.record_query import RecordQuery
 from captures.analysis.lag import LagStats
 from captures.analysis.negotiation import Negotiation
-from captures.analysis.party.finding import find_party
-from captures.analysis.party.log import PartyLog, rows_of
-from captures.analysis.party.model import Asked, Question
 from captures.analysis.releases import BrokerRelease, line_of
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.export.group_html import page
 from captures.export.group_mermaid import lines as group_lines
+from captures.json_objects import to_json
 from captures.names import Names
 from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.schema import TABLES
 from captures.tables.whole_rows import WholeTables
 from fuzz.target import Input, check
 from fuzz.targets import exchanges, packets
-from kproxy.writing import FileFormat, Layout, columns_of, packet_steps, write_exchanges
+from kproxy.export_files import FileFormat, Layout, columns_of, packet_steps, write_exchanges
 
 LONGEST = 16384
 SECONDS = 30
 
-_SOUGHT = (Sought(), Sought(topic="orders"), Sought(contains=b"a"), Sought(key=b""), Sought("orders", 0, 0))
+_SOUGHT = (
+    RecordQuery(),
+    RecordQuery(topic="orders"),
+    RecordQuery(contains=b"a"),
+    RecordQuery(key=b""),
+    RecordQuery("orders", 0, 0),
+)
 _QUESTIONS = (
     *(Question(Asked.CLIENT, "app"), Question(Asked.CLIENT, "*"), Question(Asked.CONNECTION, "0")),
     *(Question(Asked.MEMBER, ""), Question(Asked.TRANSACTION, "app"), Question(Asked.PRODUCER, "0")),
@@ -100,7 +107,7 @@ def opened(path: Path) -> Capture:
 def shown_to(path: Path, *makers: Callable[[Capture, Any], Any]) -> tuple[Capture, ExchangeReader, list[Any]]:
     """Read a capture, and show its exchanges to what learns from them; return that, too."""
     capture = opened(path)
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     learners = [make(capture, reader.knowledge.topic_name) for make in makers]
     for exchange in reader:
         for learner in learners:
@@ -111,7 +118,7 @@ def shown_to(path: Path, *makers: Callable[[Capture, Any], Any]) -> tuple[Captur
 def encoded(found: Iterable[Any]) -> None:
     """Check that all that was found can be written as JSON."""
     for each in found:
-        json.encode(each.to_json())
+        json.encode(to_json(each))
 
 
 # ---------------------------------------------------------------- the analyses
@@ -145,7 +152,7 @@ def grouped(path: Path) -> None:
 def grown(path: Path) -> None:
     """The diagnosis of a capture that grows, asked at every step."""
     capture = Capture(open_capture(str(path)).source, max(path.stat().st_size // 4, 256))
-    reader = ExchangeReader(capture, annotate=False, gist=False, live=True)
+    reader = ExchangeReader(capture, annotate=False, summary=False, live=True)
     diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
     for rows in capture.updates():
         for exchange in reader.take(rows.tolist()):
@@ -188,7 +195,7 @@ def positions(path: Path) -> None:
 def followed(path: Path) -> None:
     """What clients are, what parties did, and where records went."""
     capture = opened(path)
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     clients = inventory.Clients(capture)
     for _ in read_clients(reader, clients):
         pass
@@ -217,7 +224,7 @@ def compared(path: Path) -> None:
     check(
         not comparison.differences,
         "it differs from itself:",
-        [each.to_json() for each in comparison.differences],
+        [to_json(each) for each in comparison.differences],
     )
 
 

@@ -51,8 +51,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = tuple(
         "diagnose --markdown CAPTURE",
         "lag CAPTURE",
         "lag --json CAPTURE",
-        "clients --config CAPTURE",
-        "clients --config --json CAPTURE",
+        "clients --settings CAPTURE",
+        "clients --settings --json CAPTURE",
         "compat --broker-version 4.3 CAPTURE",
         "compat --broker-version 2.0 --json CAPTURE",
         "compat --client-version 4.0 CAPTURE",
@@ -219,7 +219,7 @@ def brief(path: Path) -> list[tuple[object, ...]]:
     """Return what an exported capture has to have in common with the whole."""
     capture = open_capture(str(path))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     return [
         (each.api_key, each.version, each.correlation_id, each.request_size, each.response_size)
         for each in reader

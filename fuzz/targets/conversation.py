@@ -18,19 +18,19 @@ from itertools import pairwise
 
 from dissectors.conversation import (
     Conversation,
+    ConversationEnd,
     Damage,
     Event,
     Exchange,
-    Finished,
     Limits,
     Outcome,
     RequestSeen,
     SaslToken,
     Side,
-    Skipped,
+    SkippedBytes,
     State,
 )
-from dissectors.conversation.limits import KIB
+from dissectors.units import KIB
 from fuzz.target import Input, check
 from tests.dissectors.conversation.streams import SASL_HANDSHAKE, produce, request, response
 
@@ -99,7 +99,7 @@ def feed(steps: list[Step], chosen: int) -> list[Event]:
     events += conversation.events()
     check(all(conversation.state(side) is State.CLOSED for side in _SIDES), "not closed")
     check(conversation.in_flight == 0, "in flight", conversation.in_flight)
-    check(events and isinstance(events[-1], Finished), "not finished")
+    check(events and isinstance(events[-1], ConversationEnd), "not finished")
     return events
 
 
@@ -127,7 +127,7 @@ def understood(events: list[Event]) -> bool:
                     return False
             case RequestSeen(asked) if asked.suspicious:
                 return False
-            case RequestSeen() | SaslToken() | Finished():
+            case RequestSeen() | SaslToken() | ConversationEnd():
                 pass
             case _:
                 return False
@@ -150,7 +150,7 @@ def accounted(events: list[Event], steps: list[Step]) -> None:
                 if asked is not None and asked.damage is not Damage.CUT_OFF:
                     check(asked.start in seen, "an exchange without a request at", asked.start)
                     done.append(asked.start)
-            case SaslToken(side, start, end) | Skipped(side, start, end):
+            case SaslToken(side, start, end) | SkippedBytes(side, start, end):
                 spans[side].append((start, end))
     check(sorted(seen) == sorted(done) and len(set(done)) == len(done), "requests", seen, "exchanges", done)
     if any(what is None for _, what in steps):

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from dissectors import embedded
-from dissectors.embedded import CONTENTS, INTERNAL_TOPICS, Embedded, Hints
+from dissectors.embedded import CONTENTS, INTERNAL_TOPICS, EmbeddedValue, Hints
 from dissectors.embedded.topics import CLUSTER_METADATA, COORDINATOR_TOPICS, REMOTE_LOG_METADATA
 from dissectors.records import ControlType
 from fuzz.target import Input, check, chunk
@@ -68,14 +68,14 @@ def run(data: bytes) -> None:
     check(covers(found.value, shown.value), "what is not secret changes with what is shown")
 
 
-def record(found: Embedded | None) -> Embedded:
+def record(found: EmbeddedValue | None) -> EmbeddedValue:
     """Return what a record of a known topic holds, which is always something."""
     check(found is not None, "a known topic gives nothing")
     assert found is not None
     return found
 
 
-def told(found: Embedded) -> None:
+def told(found: EmbeddedValue) -> None:
     """Check that what was found says what it is, and what is wrong with it."""
     check(isinstance(found.label, str), "label", found.label)
     for offset, path, reason in found.problems:

@@ -18,8 +18,8 @@ from dissectors import apis, wire
 from dissectors.conversation.events import SIZE_BYTES
 from dissectors.errors import DecodeError
 from dissectors.headers import request_header_version, response_header_version
+from dissectors.message_version import MessageVersion
 from dissectors.schema import Message
-from dissectors.versioned import Versioned
 from fuzz.mutate import havoc
 from fuzz.target import Input, chunk
 from fuzz.targets import framing, packets
@@ -264,12 +264,12 @@ def _other_body(said: Said, rng: Random, *, from_client: bool) -> bytes:
     return _built(layout, value) or body
 
 
-def _layout(key: int, version: int, *, from_client: bool) -> Versioned | None:
+def _layout(key: int, version: int, *, from_client: bool) -> MessageVersion | None:
     message = message_of(key, from_client=from_client)
     return None if message is None else message[message.nearest(version)]
 
 
-def _built(layout: Versioned, value: Any) -> bytes:
+def _built(layout: MessageVersion, value: Any) -> bytes:
     """Return the bytes of a body, none if they are too many to matter."""
     built = layout.build(value)
     return built if len(built) <= _LONGEST_BODY else b""
@@ -301,7 +301,7 @@ class Drawn(Values):
             return rng.choice(_contents()) if rng.random() < 0.8 else rng.randbytes(int(rng.random() * 40))
         return super().draw(con, depth)
 
-    def number(self, con: wire.Fixed) -> Any:
+    def number(self, con: wire.FixedWidth) -> Any:
         """Return a number, more often than not an ordinary one."""
         if con.code in "?d":
             return super().number(con)
@@ -314,7 +314,7 @@ class Drawn(Values):
         """Return a few elements."""
         count = self.rng.choice((0, 1, 1, 2, 3) if depth < 3 else (0, 1, 1))
         items = [self.draw(con.element, depth) for _ in range(count)]
-        return tuple(items) if isinstance(con.element, wire.Fixed) else items
+        return tuple(items) if isinstance(con.element, wire.FixedWidth) else items
 
     def changed(self, con: wire.WireType, value: Any) -> Any:
         """Return a value with one of what it is made of changed: any as likely as any other at its depth."""
@@ -326,7 +326,7 @@ class Drawn(Values):
             return self._struct_changed(con, value)
         if isinstance(con, wire.Array):
             return self._array_changed(con, value)
-        if isinstance(con, wire.Fixed) and con.code not in "?d":
+        if isinstance(con, wire.FixedWidth) and con.code not in "?d":
             low, high = limits(con.code)
             return min(max(self.rng.choice((*_LONGS, low, high, value + 1, value - 1)), low), high)
         if isinstance(con, wire.Bytes) and self.rng.random() < 0.5:
@@ -334,7 +334,7 @@ class Drawn(Values):
         return self.draw(con)
 
     def _struct_changed(self, con: wire.Struct, value: dict[str, Any]) -> dict[str, Any]:
-        members = [*con.members, *(con.tagged or {}).values()]
+        members = con.all_members
         if not members:
             return value
         member = self.rng.choice(members)
@@ -358,7 +358,7 @@ class Drawn(Values):
                 items[at] = self.changed(con.element, items[at])
             case _:
                 items.append(self.draw(con.element, 2))
-        return tuple(items) if isinstance(con.element, wire.Fixed) else items
+        return tuple(items) if isinstance(con.element, wire.FixedWidth) else items
 
 
 # ---------------------------------------------------------------- seeds

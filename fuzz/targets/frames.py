@@ -27,11 +27,11 @@ from dissectors.budget import changed
 from dissectors.errors import DecodeError
 from dissectors.frames import Body, decode_request, decode_response, trace_body
 from dissectors.headers import request_header_version, response_header_version
-from dissectors.knowledge import Knowledge
+from dissectors.locator import FieldLocator, FieldSearch
+from dissectors.message_version import MessageVersion
 from dissectors.projection import Projection, pick, tree
-from dissectors.skim import Route, Walk
+from dissectors.session_context import SessionContext
 from dissectors.trace import Node, Trace
-from dissectors.versioned import Versioned
 from fuzz.target import Input, check
 
 LONGEST = 4096
@@ -54,7 +54,7 @@ def run(data: bytes) -> None:
         body(layout_of(key, version, kind), salt, given.rest())
 
 
-def layout_of(key: int, version: int, kind: int) -> Versioned:
+def layout_of(key: int, version: int, kind: int) -> MessageVersion:
     """Return the layout that the first bytes of an input choose."""
     known = apis.api(key % KEYS)
     assert known is not None
@@ -64,7 +64,7 @@ def layout_of(key: int, version: int, kind: int) -> Versioned:
 
 
 # ---------------------------------------------------------------- bodies
-def body(layout: Versioned, salt: int, data: bytes) -> None:
+def body(layout: MessageVersion, salt: int, data: bytes) -> None:
     """Read a body in all ways there are, and compare."""
     traced = layout.trace(data)
     inside(traced.root, 0, len(data))
@@ -81,7 +81,7 @@ def body(layout: Versioned, salt: int, data: bytes) -> None:
         again, used = layout.decode(built)
         check(used == len(built) and same(again, value), "built bytes decode to another value")
     projected(layout, salt, data, value, end)
-    skimmed(layout, salt, data, traced)
+    located(layout, salt, data, traced)
 
 
 def same_error(error: DecodeError, traced: Trace, size: int) -> None:
@@ -121,7 +121,7 @@ def ordered(value: Any) -> Any:
 
 
 @lru_cache(4096)
-def paths_of(layout: Versioned, *, leaves: bool) -> tuple[str, ...]:
+def paths_of(layout: MessageVersion, *, leaves: bool) -> tuple[str, ...]:
     """Return the paths of all fields of a layout, or only of its single values."""
     return tuple(_paths(layout.struct, "", leaves))
 
@@ -132,7 +132,7 @@ def _paths(con: wire.WireType, prefix: str, leaves: bool) -> Iterator[str]:
     if isinstance(con, wire.NullableStruct):
         con = con.struct
     if isinstance(con, wire.Struct):
-        for member in (*con.members, *(con.tagged or {}).values()):
+        for member in con.all_members:
             path = f"{prefix}{member.name}"
             if not leaves or isinstance(member.con, wire.Leaf):
                 yield path
@@ -140,25 +140,25 @@ def _paths(con: wire.WireType, prefix: str, leaves: bool) -> Iterator[str]:
 
 
 @lru_cache(4096)
-def chosen(layout: Versioned, salt: int, *, leaves: bool) -> tuple[str, ...]:
+def chosen(layout: MessageVersion, salt: int, *, leaves: bool) -> tuple[str, ...]:
     """Return some fields of a layout, the same for the same number."""
     paths = paths_of(layout, leaves=leaves)
     return tuple(Random(salt).sample(paths, min(len(paths), salt % (_WANTED + 1))))
 
 
 @lru_cache(4096)
-def projection_of(layout: Versioned, salt: int) -> Projection:
+def projection_of(layout: MessageVersion, salt: int) -> Projection:
     """Return a projection; making one takes longer than running it."""
     return Projection(layout, chosen(layout, salt, leaves=False))
 
 
 @lru_cache(4096)
-def route_of(layout: Versioned, salt: int) -> Route:
+def locator_of(layout: MessageVersion, salt: int) -> FieldLocator:
     """Return the way to some single values."""
-    return Route.to_fields([layout.struct], chosen(layout, salt, leaves=True))
+    return FieldLocator.to_fields([layout.struct], chosen(layout, salt, leaves=True))
 
 
-def projected(layout: Versioned, salt: int, data: bytes, value: Any, end: int) -> None:
+def projected(layout: MessageVersion, salt: int, data: bytes, value: Any, end: int) -> None:
     """Compare a projection with the full decoder; ``value`` is None where that refuses."""
     projection = projection_of(layout, salt)
     wanted = tree(chosen(layout, salt, leaves=False))
@@ -177,43 +177,43 @@ def projected(layout: Versioned, salt: int, data: bytes, value: Any, end: int) -
         check(exact is not None and same(exact, pick(value, wanted)), "exact projection has other values")
 
 
-def skimmed(layout: Versioned, salt: int, data: bytes, traced: Trace) -> None:
-    """Compare the places of skimming with those of the trace, and whole bytes with pieces."""
-    route = route_of(layout, salt)
+def located(layout: MessageVersion, salt: int, data: bytes, traced: Trace) -> None:
+    """Compare the places of the locator with those of the trace, and whole bytes with pieces."""
+    locator = locator_of(layout, salt)
     wanted = set(chosen(layout, salt, leaves=True))
     try:
-        spots = route.find(data)
+        locations = locator.find(data)
     except DecodeError as error:
-        check(traced.error is not None or layout.older, "only skimming refuses:", error)
+        check(traced.error is not None or layout.older, "only the locator refuses:", error)
         check(0 <= error.offset <= len(data), "offset", error.offset)
         whole: Any = error.reason, error.offset, error.truncated
     else:
-        whole = [spot[:4] for spot in spots]
+        whole = [spot[:4] for spot in locations]
         if traced.error is None and not layout.older:
             nodes = [(path, node.end, node.value) for path, node in traced.root.walk()]
             places = [found for found in nodes if _without_indexes(found[0]) in wanted]
-            check(same([(s.path, s.end, s.value) for s in spots], places), "skimming has other places")
-    check(in_pieces(route, data, salt) == whole, "skimming pieces gives something else")
+            check(same([(s.path, s.end, s.value) for s in locations], places), "the locator has other places")
+    check(in_pieces(locator, data, salt) == whole, "the locator gives something else for pieces")
 
 
 def _without_indexes(path: str) -> str:
     return "".join(part.partition("]")[2] if "]" in part else part for part in path.split("["))
 
 
-def in_pieces(route: Route, data: bytes, salt: int) -> Any:
+def in_pieces(locator: FieldLocator, data: bytes, salt: int) -> Any:
     """Return places of fields, or what is wrong, as they are found while the bytes come."""
-    walk, rng, pos = Walk(route), Random(salt), 0
-    end = 0 if route.is_empty else None
+    search, rng, pos = FieldSearch(locator), Random(salt), 0
+    end = 0 if locator.is_empty else None
     try:
         while end is None and pos < len(data):
             size = rng.choice((1, 2, 3, 7, 50, 400))
-            end = walk.feed(data[pos : pos + size])
+            end = search.feed(data[pos : pos + size])
             pos += size
     except DecodeError as error:
         return error.reason, error.offset, error.truncated
     if end is None or end > len(data):
         return "the bytes end early", len(data), True
-    return [spot[:4] for spot in walk.spots]
+    return [spot[:4] for spot in search.found]
 
 
 # ---------------------------------------------------------------- frames
@@ -237,7 +237,7 @@ def annotate(made: Body, response: bool) -> None:
     """Make a body ready to be shown."""
     out = Annotations()
     with changed(**_LIMITS):
-        Annotator(Knowledge()).annotate(made, "response" if response else "request", out, connection=0)
+        Annotator(SessionContext()).annotate(made, "response" if response else "request", out, connection=0)
     for _, problem in out.problems:
         check(problem.reason, "a problem without a reason")
 
@@ -283,7 +283,7 @@ def with_records(key: int, version: int, kind: int, records: bytes) -> bytes:
     return bytes((key, version | 0x80, kind | FRAME, 0)) + header + layout.build({name: [topic]})
 
 
-def smallest(layout: Versioned, seed: str, values: Any, most: int = 600) -> bytes:
+def smallest(layout: MessageVersion, seed: str, values: Any, most: int = 600) -> bytes:
     """Return a message with many fields that is not long."""
     made = [layout.build(values(f"{seed} {number}").draw(layout.struct)) for number in range(12)]
     fitting = [data for data in made if len(data) <= most]

@@ -16,11 +16,12 @@ from msgspec import json
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.export.scrub.scrubber import Scrubber
 from captures.faults import Faults
+from captures.json_objects import to_json
 from captures.packets import CaptureError, PacketBlock, open_source
 from captures.packets.reader import BLOCK_SIZE
 from dissectors.budget import changed
 from fuzz.target import check
-from kproxy.writing import packet_steps
+from kproxy.export_files import packet_steps
 from tests.captures.packets.kit import Read, read
 
 _LIMITS = {"batch_bytes": 1 << 20, "batch_ratio_floor": 1 << 16, "batch_records": 1000}
@@ -175,8 +176,8 @@ def checked(reader: ExchangeReader) -> None:
     """Decode all exchanges of a reader."""
     for number, exchange in enumerate(reader, 1):
         check(exchange.number == number, "exchange", exchange.number, "in the place of", number)
-        check(exchange.api and all(isinstance(part, str) for part in exchange.gist), "exchange", number)
-        json.encode(exchange.to_json())
+        check(exchange.api and all(isinstance(part, str) for part in exchange.summary), "exchange", number)
+        json.encode(to_json(exchange))
 
 
 def sample(most: int) -> bytes:

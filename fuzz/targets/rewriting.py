@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from dissectors import apis
+from dissectors.api_keys import ApiKey
 from dissectors.errors import DecodeError
 from dissectors.frames import Body, decode_response
-from dissectors.headers import API_VERSIONS
 from fuzz.target import Input, check
 from fuzz.targets.frames import response_header, same
 from kproxy.proxy.addresses import Broker, Rewriter, rewriter
@@ -45,7 +45,7 @@ def run(data: bytes) -> None:
     except DecodeError as error:
         check(body.problems or body.version is None, "refused, but can be decoded:", error)
         return
-    if key == API_VERSIONS:
+    if key == ApiKey.API_VERSIONS:
         lowered(body, told.frame, version)
         return
     straight = rewrite(frame, as_it_is).frame
@@ -121,7 +121,7 @@ def without_addresses(value: Any) -> Any:
 
 def lowered(body: Body, frame: bytes, version: int) -> None:
     """Check what is offered."""
-    other = decode_response(frame[4:], API_VERSIONS, version)
+    other = decode_response(frame[4:], ApiKey.API_VERSIONS, version)
     if body.problems or other.problems or body.value is None or other.value is None:
         return
     if (
@@ -179,5 +179,5 @@ def seeds() -> Iterator[tuple[str, bytes]]:
             )
     newer = (7).to_bytes(4, "big") + b"\0\0\2\0\3\0\0\0\x63\0\0\0\0\0\0"
     fetch = (7).to_bytes(4, "big") + b"\0\0\2\0\1\0\0\0\x63\0\0\0\0\0\0"
-    yield "fetch", bytes((KEYS.index(API_VERSIONS), 3)) + fetch
-    yield "newer", bytes((KEYS.index(API_VERSIONS), 9)) + newer
+    yield "fetch", bytes((KEYS.index(ApiKey.API_VERSIONS), 3)) + fetch
+    yield "newer", bytes((KEYS.index(ApiKey.API_VERSIONS), 9)) + newer

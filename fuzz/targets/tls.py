@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from captures.packets.tls import (
+    DecryptionStopped,
     Event,
     KeyLog,
     Limits,
-    Missing,
+    MissingData,
     Plain,
-    Stopped,
     TlsConnection,
     is_client_hello,
     looks_like_tls,
@@ -111,9 +111,9 @@ def told(events: list[Event], steps: list[Step]) -> None:
                     each.position == position, "decrypted bytes at", each.position, "are told as at", position
                 )
                 position += len(each.data)
-            if isinstance(each, Plain | Missing):
+            if isinstance(each, Plain | MissingData):
                 check(0 <= each.start < each.end <= total, side, each.start, each.end, "of", total)
-        stops = [number for number, each in enumerate(mine) if isinstance(each, Stopped)]
+        stops = [number for number, each in enumerate(mine) if isinstance(each, DecryptionStopped)]
         check(stops in ([], [len(mine) - 1]), side, "says more after it stopped")
 
 

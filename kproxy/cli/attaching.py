@@ -5,55 +5,42 @@ from __future__ import annotations
 from pathlib import Path
 from threading import Event, Thread
 from time import time_ns
-from typing import Any
+from typing import TYPE_CHECKING
 
 from captures.live.capture import GrowingCapture
 from captures.live.recording import newest_first
 from captures.packets.files import is_one_file
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
-from kproxy.cli.events import sentence_of
-from kproxy.cli.notices import notice
-from kproxy.cli.showing import ended_by_signals
-from kproxy.cli.ui import opens_ui, printing_options, run_ui
+from kproxy.cli.ui import opens_ui, run_ui
 from kproxy.cli.watching import Watching, open_growing
+from kproxy.notices import notice
 from kproxy.proxy.control import ClosedError, CommandError, ControlClient
 from kproxy.proxy.run_folder import Run
+from kproxy.signals import ended_by_signals
+from kproxy.text.events import sentence_of
+
+if TYPE_CHECKING:
+    from kproxy.cli.attach import AttachOptions
 
 _LOOK = 1.0  # seconds between two looks whether this has ended
 _MOST_BEFORE = 512 << 20
-"""Bytes of the recording that are read to know what goes on, though they are not shown."""
+"""Bytes of the recording that are read to know what continues, though they are not shown."""
 
 
 class Attaching:
     """One run.
 
-    :param control: count as somebody who is there
-    :param from_start: begin with what is still recorded
-    :param no_ui: print, also on a terminal
-    :param config: settings of the UI
     :raises OSError: if the proxy cannot be reached
     :raises click.UsageError: for an option that makes no sense
     """
 
-    def __init__(
-        self,
-        run: Run,
-        *,
-        control: bool,
-        from_start: bool,
-        hosts: tuple[str, ...],
-        no_ui: bool,
-        config: Path | None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, run: Run, options: AttachOptions) -> None:
         self._run = run
-        self._ui = opens_ui(no_ui=no_ui, printing=printing_options(options))
-        self._config = config
-        self._control = control
-        self._hosts = hosts
-        self._from_start = from_start
-        self._watching = Watching(since=None if from_start else time_ns(), **options)
-        self._client = ControlClient(run.control_socket, control and not self._ui)
+        self._options = options
+        self._ui = opens_ui(options, printing=bool(options.count))
+        since = None if options.from_start else time_ns()
+        self._watching = Watching(options, count=options.count, since=since)
+        self._client = ControlClient(run.control_socket, options.control and not self._ui)
         self._gone = Event()
         self._stopped = Event()
         self._capture: GrowingCapture | None = None
@@ -80,21 +67,18 @@ class Attaching:
 
     def _open(self) -> int:
         """Show it in the UI."""
-        from kproxy.tui.live.link import Link
-
         self._client.close()
         capture = self._opened()
         if capture is None:
             return 0
-        link = Link(self._run.control_socket, control=self._control)
         with capture.source:
             session = self._watching.showing.session(capture, f"proxy {self._run.listen}")
             run_ui(
                 session,
                 wanted=self._watching.wanted,
-                config=self._config,
                 color=self._watching.showing.chosen_color,
-                link=link,
+                control_socket=self._run.control_socket,
+                controls=self._options.control,
                 run_name=self._run.name,
             )
         return 0
@@ -102,8 +86,8 @@ class Attaching:
     def _opened(self) -> GrowingCapture | None:
         return open_growing(
             self._run.capture,
-            first="" if self._from_start else first_to_read(self._run.capture),
-            hosts=self._hosts,
+            first="" if self._options.from_start else first_to_read(self._run.capture),
+            hosts=self._options.hosts,
             wanted=lambda: not self._gone.is_set() and not self._stopped.is_set(),
         )
 
@@ -125,7 +109,7 @@ class Attaching:
         return EXIT_INCOMPLETE if tally.exchanges and not clean else 0
 
     def _listen(self) -> None:
-        """Tell what the proxy tells, in a thread."""
+        """Report what the proxy tells, in a thread."""
         try:
             while True:
                 for event in self._client.events(_LOOK):

@@ -1,4 +1,4 @@
-"""How commands are told which brokers to talk to, and how: addresses, and Kafka's own client properties."""
+"""How users specify brokers and the way to reach them: addresses, and Kafka's own client properties."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.printing import echo
+from kproxy.addresses import Address, address, addresses
+from kproxy.cli.command import option, options
+from kproxy.printing import echo
 
 if TYPE_CHECKING:
     from kproxy.proxy.tls.security import Security
-
-Address = tuple[str, int]
-
-_DEFAULT_PORT = 9092
-_MOST_PORT = 65_535
 
 
 class HostPort(click.ParamType[Address]):
@@ -32,12 +29,10 @@ class HostPort(click.ParamType[Address]):
         """Return host and port."""
         if not isinstance(value, str):
             return value  # type: ignore[no-any-return]  # a default
-        host, colon, port = value.rpartition(":")
-        if not colon or value.endswith("]") or (":" in host and not host.endswith("]")):
-            host, port = ("", value) if self._port_alone else (value, str(_DEFAULT_PORT))
-        if not port.isdecimal() or int(port) > _MOST_PORT:
-            self.fail(f"{value!r} is no address: write host:9092 or [::1]:9092", param, ctx)
-        return host.removeprefix("[").removesuffix("]"), int(port)
+        try:
+            return address(value, port_alone=self._port_alone)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Brokers(click.ParamType[tuple[Address, ...]]):
@@ -51,19 +46,23 @@ class Brokers(click.ParamType[tuple[Address, ...]]):
         """Return hosts and ports."""
         if not isinstance(value, str):
             return tuple(value)
-        one = HostPort()
-        found = tuple(one.convert(each.strip(), param, ctx) for each in value.split(",") if each.strip())
-        if not found or not all(host and port for host, port in found):
-            self.fail(f"{value!r} is no address of a broker: write broker:9092 or [::1]:9092", param, ctx)
-        return found
+        try:
+            return addresses(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
-command_config_option = click.option(
-    "--command-config",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Kafka client properties: security.protocol, ssl.*, sasl.*; JKS, PKCS12 and PEM stores.",
-)
+@options
+class CommandConfigOption:
+    """How brokers are reached."""
+
+    title = "Brokers"
+    command_config: str | None = option(
+        "--command-config",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="Kafka client properties: security.protocol, ssl.*, sasl.*; JKS, PKCS12 and PEM stores.",
+    )
 
 
 def security_of(command_config: str | None) -> tuple[Security, str]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from kproxy.cli.printing import echo
-from kproxy.cli.showing import ended_by_signals
+from kproxy.printing import echo
+from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture
@@ -27,7 +27,7 @@ EXIT_INCOMPLETE = 3
 
 @contextmanager
 def early_ends(concerned: Callable[[OSError], object] = lambda error: error.filename) -> Iterator[None]:
-    """Tell what ends a command early, and exit with its code.
+    """Report what ends a command early, and exit with its code.
 
     :param concerned: what an error of the system is about, for the message
     """
@@ -56,7 +56,7 @@ T = TypeVar("T")
 def keylog_option(path: str | None, *, growing: bool = False, file: BinaryIO | None = None) -> KeyLog | None:
     """Return the key log of ``--keylog``, None if it was not given.
 
-    :param growing: the capture goes on, and so may the key log: it is followed, and need not be there yet
+    :param growing: the capture continues, and so may the key log: it is followed, and need not be there yet
     :param file: the key log, if it was opened already
     :raises click.UsageError: if it cannot be read
     """
@@ -69,7 +69,7 @@ def keylog_option(path: str | None, *, growing: bool = False, file: BinaryIO | N
     except OSError as error:
         raise click.UsageError(f"the key log {path} cannot be read: {error.strerror}") from None
     if file is None and not Path(path).exists():
-        echo(f"the key log {path} is not there yet: it is read as soon as it is", err=True)
+        echo(f"the key log {path} does not exist yet: kproxy reads it as soon as it does", err=True)
     return keylog
 
 
@@ -100,33 +100,7 @@ def filter_option(text: str | None, zone: tzinfo | None) -> Filter | None:
     try:
         return compile_filter(text, zone)
     except FilterError as error:
-        raise click.UsageError(f"the filter is not understood: {error.render()}") from None
-
-
-def opened_capture(
-    files: Sequence[str],
-    keylog: KeyLog | None,
-    names: Names,
-    *,
-    align_clocks: bool = False,
-    follow: bool = False,
-    spool: int | None = None,
-) -> Capture:
-    """Open the capture that files, folders and patterns are together; nothing but its beginning is read yet.
-
-    :param names: what its addresses are called
-    :param align_clocks: whether the files are brought to one clock
-    :param follow: whether more is still being written
-    :param spool: bytes of ``--spool``, None if it was not given
-    :raises CaptureError: if there is nothing that can be read
-    """
-    from captures.exchanges import open_capture
-    from captures.packets.spool import DEFAULT_SPOOL
-
-    limit = DEFAULT_SPOOL if spool is None else spool
-    capture = open_capture(files, keylog=keylog, align_clocks=align_clocks, follow=follow, spool=limit)
-    capture.names = names
-    return capture
+        raise click.UsageError(f"invalid filter: {error.render()}") from None
 
 
 def read_to_the_end(capture: Capture) -> None:
@@ -139,18 +113,15 @@ def read_to_the_end(capture: Capture) -> None:
         capture.read(progress)
 
 
-def read_capture(
-    files: Sequence[str],
-    keylog: KeyLog | None,
-    names: Names,
-    *,
-    align_clocks: bool = False,
-    spool: int | None = None,
-) -> Capture:
-    """Open a capture as :func:`opened_capture` does, and read it to the end."""
-    capture = opened_capture(files, keylog, names, align_clocks=align_clocks, spool=spool)
-    read_to_the_end(capture)
-    return capture
+def undecided_notes(wanted: Filter | None) -> list[str]:
+    """Return which limits left undecided whether exchanges fit a filter, in words."""
+    from dissectors.budget import shown
+
+    return [
+        f"whether the filter fits is undecided of {count:,} exchange{'s' if count > 1 else ''}:"
+        f" more to read than the limit {shown(name)}"
+        for name, count in sorted(wanted.undecided.items() if wanted is not None else ())
+    ]
 
 
 def with_progress(items: Iterable[T], position: Callable[[T], int], total: int, label: str) -> Iterator[T]:

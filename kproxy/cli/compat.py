@@ -4,57 +4,64 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.cli.command import command, option, options
 from kproxy.cli.common import early_ends
-from kproxy.cli.options import color_option, reading_options
-from kproxy.cli.printing import echo, echo_json, flush
-from kproxy.cli.reading import Reading, colored, conclude, terminal_width
+from kproxy.cli.options import ColorOption, ReadingOptions
+from kproxy.cli.reading import Reading, conclude
+from kproxy.printing import colored, echo, echo_json, flush, terminal_width
 
 if TYPE_CHECKING:
     from captures.analysis.client_compat import BrokerFit
     from captures.analysis.compat_model import Report, Target
     from captures.analysis.releases import Line
     from captures.exchanges import Capture, Exchange
-    from kproxy.cli.summary import Tally
-    from kproxy.cli.tables import Table
+    from kproxy.text.summary import Tally
+    from kproxy.text.tables import Table
 
 _ROWS = 40
 
 
-@click.command(short_help="Tell which clients a broker of another release would refuse.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="CAPTURE...")
-@click.option(
-    "--broker-version",
-    metavar="RELEASE|FILE",
-    help="The brokers to be: a release of Apache Kafka such as 4.3, or what 'kproxy api-versions --json' printed.",
-)
-@click.option(
-    "--client-version",
-    metavar="CLIENT",
-    help="The client to be: apache-kafka-java-4.0, or 4.0 for short. Tells which recorded brokers are too old for it.",
-)
-@click.option(
-    "--zookeeper",
-    is_flag=True,
-    help="The brokers to be keep their metadata in ZooKeeper; assumed before 3.3, which is the first for KRaft.",
-)
-@click.option("--all", "show_all", is_flag=True, help="Show also what is served as it was.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/compat.md).")
-@reading_options
-@color_option
-def compat(files: tuple[str, ...], **options: Any) -> None:
-    """Tell which clients in CAPTURE... a broker of another release would refuse, or serve with older versions.
+@options
+class CompatOptions(ColorOption, ReadingOptions):
+    """What ``kproxy compat`` takes."""
+
+    broker_version: str | None = option(
+        "--broker-version",
+        metavar="RELEASE|FILE",
+        help="The new brokers: a release of Apache Kafka such as 4.3, or a file with the output of 'kproxy "
+        "api-versions --json'.",
+    )
+    client_version: str | None = option(
+        "--client-version",
+        metavar="CLIENT",
+        help="The new client: apache-kafka-java-4.0, or 4.0 for short. Shows which recorded brokers are too old for "
+        "it.",
+    )
+    zookeeper: bool = option(
+        "--zookeeper",
+        help="The new brokers keep their metadata in ZooKeeper; assumed before 3.3, the first release for KRaft.",
+    )
+    show_all: bool = option("--all", help="Show unchanged clients too.")
+    as_json: bool = option("--json", help="Print one JSON object (docs/compat.md).")
+
+
+@command(CompatOptions, short_help="Show which clients a broker of another release would refuse.")
+def compat(options: CompatOptions) -> None:
+    """Show which clients in CAPTURE... a broker of another release would refuse, or serve with older versions.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
 
-    Clients that ask which versions the broker has (ApiVersions) would adapt: what they would do is inferred. Others
-    would send what they sent. Kafka 4.0 removed what was older than 2.1 (KIP-896). docs/compat.md explains the words.
+    Clients that ask for the broker's versions (ApiVersions) would adapt; their behaviour is inferred. Others would send
+    the same requests as before. Kafka 4.0 removed versions older than those of 2.1 (KIP-896). docs/compat.md explains
+    the terms.
     """
-    run = Compat(files, **options)
+    run = Compat(options)
     with early_ends():
         run.run()
     sys.exit(run.reading.exit_code(clean=run.clean))
@@ -66,31 +73,20 @@ class Compat:
     :raises click.UsageError: if it is not said what is to be compared, or a release is not known
     """
 
-    def __init__(
-        self,
-        files: tuple[str, ...],
-        *,
-        broker_version: str | None,
-        client_version: str | None,
-        zookeeper: bool,
-        show_all: bool,
-        as_json: bool,
-        color: str,
-        **reading: Any,
-    ) -> None:
-        if (broker_version is None) == (client_version is None):
-            raise click.UsageError("give either --broker-version or --client-version")
-        self.target = None if broker_version is None else _target(broker_version, zookeeper=zookeeper)
-        self.client = None if client_version is None else _client(client_version)
-        self.show_all = show_all
-        self.as_json = as_json
-        self.reading = Reading(files, utc=True, **reading)
-        self.color = colored(color)
+    def __init__(self, options: CompatOptions) -> None:
+        brokers, client = options.broker_version, options.client_version
+        if (brokers is None) == (client is None):
+            raise click.UsageError("use either --broker-version or --client-version")
+        self.target = None if brokers is None else _target(brokers, zookeeper=options.zookeeper)
+        self.client = None if client is None else _client(client)
+        self.options = options
+        self.reading = Reading(options, utc=True)
+        self.color = colored(options.color)
         self.clean = True
 
     def run(self) -> None:
         """Read the capture, and show what would come of it."""
-        from kproxy.cli.summary import Tally
+        from kproxy.text.summary import Tally
 
         capture = self.reading.capture()
         tally = Tally()
@@ -107,14 +103,11 @@ class Compat:
         compatibility = Compatibility(target, capture)
         self._learn(compatibility.add, capture, tally)
         report = compatibility.result()
-        if self.as_json:
-            shape = {
-                "captures": list(self.reading.files),
-                "target": _target_json(target),
-                "clients": [each.to_json() for each in report.clients],
-                "brokers_left_out": report.brokers_left_out,
-            }
-            _print_json(shape)
+        if self.options.as_json:
+            from kproxy.cli.results import TargetResult
+
+            files = self.reading.files
+            echo_json(TargetResult(files, target, report.clients, report.brokers_left_out), wait=True)
         else:
             self._print_clients(report)
 
@@ -124,14 +117,13 @@ class Compat:
         compatibility = ClientCompatibility(line, capture)
         self._learn(compatibility.add, capture, tally)
         brokers = compatibility.result()
-        if self.as_json:
+        if self.options.as_json:
+            from kproxy.cli.results import BrokersResult
+
             shown = [
-                each.to_json() | {"name": next(iter(self.reading.names.of(each.broker)), None)}
-                for each in brokers
+                replace(each, name=next(iter(self.reading.names.of(each.broker)), None)) for each in brokers
             ]
-            _print_json(
-                {"captures": list(self.reading.files), "client": compatibility.name, "brokers": shown}
-            )
+            echo_json(BrokersResult(self.reading.files, compatibility.name, shown), wait=True)
         else:
             self._print_brokers(compatibility.name, brokers)
 
@@ -152,28 +144,34 @@ class Compat:
         from captures.exchanges.projected import ProjectedExchanges
         from kproxy.cli.common import with_progress
 
-        reader = ExchangeReader(capture, annotate=False, gist=False)
+        reader = ExchangeReader(capture, annotate=False, summary=False)
         read = ProjectedExchanges(reader, NEEDS).read(np.arange(len(reader), dtype=np.int64))
         exchanges = (exchange for _, exchange in read)
         return with_progress(exchanges, lambda each: each.number, len(reader), "reading versions")
 
     # ------------------------------------------------------------ what is shown
     def _print_clients(self, report: Report) -> None:
-        from kproxy.cli import compat_tables as tables
+        from kproxy.text import compat as tables
 
         echo(tables.clients_sentence(report))
         names = self.reading.names
         self._print_tables(
-            [tables.client_table(report, names), tables.verdict_table(report, names, served=self.show_all)]
+            [
+                tables.client_table(report, names),
+                tables.verdict_table(report, names, served=self.options.show_all),
+            ]
         )
 
     def _print_brokers(self, client: str, brokers: list[BrokerFit]) -> None:
-        from kproxy.cli import compat_tables as tables
+        from kproxy.text import compat as tables
 
         echo(tables.brokers_sentence(client, brokers))
         names = self.reading.names
         self._print_tables(
-            [tables.broker_table(brokers, names), tables.fit_table(brokers, names, everything=self.show_all)]
+            [
+                tables.broker_table(brokers, names),
+                tables.fit_table(brokers, names, everything=self.options.show_all),
+            ]
         )
 
     def _print_tables(self, tables: list[Table]) -> None:
@@ -181,7 +179,7 @@ class Compat:
         for table in tables:
             if table.rows:
                 echo()
-                for line in table.lines(width, None if self.show_all else _ROWS, color=self.color):
+                for line in table.lines(width, None if self.options.show_all else _ROWS, color=self.color):
                     echo(line)
 
 
@@ -218,7 +216,7 @@ def _target_of_file(path: str) -> Target:
     try:
         told = msgspec.json.decode(Path(path).read_bytes())
     except (OSError, msgspec.DecodeError) as error:
-        raise click.UsageError(f"{path} is no output of 'kproxy api-versions --json': {error}") from None
+        raise click.UsageError(f"{path} is not output of 'kproxy api-versions --json': {error}") from None
     brokers = rows(told, "brokers") if isinstance(told, dict) else []
     ranges = [
         {number(row, "api_key"): (number(row, "min"), number(row, "max")) for row in rows(broker, "apis")}
@@ -227,7 +225,7 @@ def _target_of_file(path: str) -> Target:
     offers = [each for each in ranges if each]
     if not offers:
         raise click.UsageError(
-            f"{path} tells of no broker what it offers: 'kproxy api-versions --json' prints such"
+            f"{path} has no broker with its versions: use the output of 'kproxy api-versions --json'"
         )
     return Target.of_ranges(f"the broker of {path}" if len(offers) == 1 else f"all brokers of {path}", offers)
 
@@ -246,34 +244,9 @@ def _client(text: str) -> Line:
     if library not in ("", JAVA):
         raise click.UsageError(
             f"the versions of {library} are not known; of {JAVA} they are, such as {JAVA}-4.0. What a recorded client "
-            "of any library would do with a broker, --broker-version tells"
+            "of any library would do with a broker, use --broker-version"
         )
     try:
         return line_of(release)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-
-
-def _target_json(target: Target) -> dict[str, Any]:
-    from dissectors.apis import api_name
-
-    return {
-        "name": target.name,
-        "answers_api_versions": target.negotiates,
-        "apis": [
-            {
-                "api": api_name(key),
-                "api_key": key,
-                "min": served.versions[0],
-                "max": served.versions[1],
-                "announced_min": served.announced[0],
-                "only_if_configured": served.optional,
-            }
-            for key, served in sorted(target.apis.items())
-        ],
-    }
-
-
-def _print_json(shape: dict[str, Any]) -> None:
-
-    echo_json(shape, wait=True)

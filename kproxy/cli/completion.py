@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import click
 from click.shell_completion import get_completion_class
 
-from kproxy.cli.printing import echo
+from kproxy.cli.command import argument, command, options
+from kproxy.printing import echo
 
-SHELLS = ("bash", "zsh", "fish")
+
+@options
+class CompletionOptions:
+    """What ``kproxy completion`` takes."""
+
+    shell: Literal["bash", "zsh", "fish"] = argument(None, nargs=1)
 
 
-@click.command(short_help="Print the completion script for a shell.")
-@click.argument("shell", type=click.Choice(SHELLS))
-@click.pass_context
-def completion(context: click.Context, shell: str) -> None:
+@command(CompletionOptions, short_help="Print the completion script for a shell.")
+def completion(options: CompletionOptions) -> None:
     """Print the completion script for SHELL.
 
     \b
@@ -21,8 +27,8 @@ def completion(context: click.Context, shell: str) -> None:
     zsh:   eval "$(kproxy completion zsh)"               in ~/.zshrc
     fish:  kproxy completion fish > ~/.config/fish/completions/kproxy.fish
     """
-    made = get_completion_class(shell)
-    root = context.find_root()
+    made = get_completion_class(options.shell)
+    root = click.get_current_context().find_root()
     assert made is not None
     for line in made(root.command, {}, "kproxy", "_KPROXY_COMPLETE").source().split("\n"):
         echo(line, wait=True)

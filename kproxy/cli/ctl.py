@@ -4,106 +4,107 @@ from __future__ import annotations
 
 import sys
 from base64 import b64encode
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import click
 
-from kproxy.cli.filtering import FILTER
-from kproxy.cli.printing import echo, echo_json
-from kproxy.cli.runs import run_option, the_run, told_errors
+from kproxy.cli.command import NoOptions, argument, command, group, option, options
+from kproxy.cli.options import FILTER
+from kproxy.cli.runs import RunOption, the_run, told_errors
+from kproxy.printing import echo, echo_json
 
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, as is done in a pipe.")
 
+@options
+class ControlOptions(RunOption):
+    """Which proxy is asked, and how its answer is printed: before the command, or after it."""
 
-class _Proxy:
-    """The proxy that a command is for, and how its answer is printed."""
+    as_json: bool = option("--json", help="Print JSON, as in a pipe.")
 
-    def __init__(self, run_name: str | None, as_json: bool) -> None:
-        self.run_name = run_name
-        self.as_json = as_json or not sys.stdout.isatty()
+    @property
+    def _before(self) -> ControlOptions:
+        """What was given before the command."""
+        return click.get_current_context().find_object(ControlOptions) or self
 
-    def do(self, command: str, *, control: bool = False, **parameters: Any) -> None:
+    @property
+    def proxy(self) -> str | None:
+        """The name of the proxy, None where it goes without saying."""
+        return self.run_name or self._before.run_name
+
+    @property
+    def prints_json(self) -> bool:
+        """Whether JSON is printed."""
+        return self.as_json or self._before.as_json or not sys.stdout.isatty()
+
+    def do(self, name: str, *, control: bool = False, **parameters: Any) -> None:
         """Let a command be carried out, and print what it returns."""
-        run = the_run(self.run_name)
-        from kproxy.cli.ctl_tables import lines_of
+        run = the_run(self.proxy)
         from kproxy.proxy.control import ControlClient
+        from kproxy.text.control import lines_of
 
         with told_errors():
             # not lasting: who leaves at once does not keep holds alive, nor end them
             with ControlClient(run.control_socket, control, lasting=False) as client:
-                answer = client.call(command, **parameters)
-            if self.as_json:
+                answer = client.call(name, **parameters)
+            if self.prints_json:
                 echo_json(answer)
             else:
-                for line in lines_of(command, answer):
+                for line in lines_of(name, answer):
                     echo(line)
 
 
-def _command(group: click.Group, name: str, short_help: str) -> Callable[[Any], click.Command]:
-    """Make a function a command of a group; its first argument is the proxy."""
+@group(ControlOptions, short_help="Query and control a running proxy.")
+def ctl(options: ControlOptions) -> None:
+    """Query and control a running proxy.
 
-    def decorate(function: Any) -> click.Command:
-        @wraps(function)
-        @click.pass_context
-        def run(context: click.Context, /, run_name: str | None, as_json: bool, **options: Any) -> None:
-            given: dict[str, Any] = context.find_object(dict) or {}
-            proxy = _Proxy(run_name or given.get("run_name"), as_json or given.get("as_json", False))
-            function(proxy, **options)
-
-        return group.command(name, short_help=short_help)(run_option(_json_option(run)))
-
-    return decorate
-
-
-@click.group(short_help="Ask and tell a running proxy.")
-@run_option
-@_json_option
-@click.pass_context
-def ctl(context: click.Context, run_name: str | None, as_json: bool) -> None:
-    """Ask a running proxy what it does, and tell it what to do.
-
-    Answers are tables on a terminal, JSON in a pipe and with --json. Where several proxies run, --run says which.
+    Results are tables on a terminal, JSON in a pipe and with --json. If several proxies run, select one with --run.
     """
-    context.obj = {"run_name": run_name, "as_json": as_json}
+    click.get_current_context().obj = options
 
 
-@ctl.group(short_help="Add and remove fault rules.")
-def rule() -> None:
+@group(NoOptions, parent=ctl, short_help="Add and remove fault rules.")
+def rule(_: NoOptions) -> None:
     """Add and remove fault rules."""
 
 
-@_command(ctl, "status", "What the proxy does and has done.")
-def status(proxy: _Proxy) -> None:
-    """Show what the proxy does and has done: counts, listeners, recording."""
-    proxy.do("status")
+def _plain(name: str, short_help: str, about: str, called: str = "", **parameters: Any) -> None:
+    """Add a command without options of its own.
+
+    :param called: the command of the proxy, if that has another name
+    :param parameters: of that
+    """
+
+    def run(options: ControlOptions) -> None:
+        options.do(called or name, **parameters)
+
+    command(ControlOptions, name, parent=ctl, short_help=short_help, help=about)(run)
 
 
-@_command(ctl, "connections", "The connections that are open.")
-def connections(proxy: _Proxy) -> None:
-    """List the connections that are open."""
-    proxy.do("connections")
+_plain(
+    "status",
+    "What the proxy does and has done.",
+    "Show the state of the proxy: counts, listeners, recording.",
+)
+_plain("connections", "The connections that are open.", "List the connections that are open.")
+_plain(
+    "brokers",
+    "The brokers, and where clients find them.",
+    "List the brokers, and the addresses at which clients find them.",
+)
+_plain("rules", "The fault rules.", "List the fault rules, with how often each was applied.")
 
 
-@_command(ctl, "brokers", "The brokers, and where clients find them.")
-def brokers(proxy: _Proxy) -> None:
-    """List the brokers, and the addresses at which clients find them."""
-    proxy.do("brokers")
+@options
+class AddRuleOptions(ControlOptions):
+    """What ``kproxy ctl rule add`` takes."""
+
+    rule: str = argument("'FILTER => ACTION'", nargs=1, type=FILTER)
+    force: bool = option("--force", help="Add the rule even if it matches everything.")
 
 
-@_command(ctl, "rules", "The fault rules.")
-def rules(proxy: _Proxy) -> None:
-    """List the fault rules, with how often each was applied."""
-    proxy.do("rules")
-
-
-@_command(rule, "add", "Add a fault rule.")
-@click.argument("rule", metavar="'FILTER => ACTION'")
-@click.option("--force", is_flag=True, help="Even if it matches everything.")
-def add(proxy: _Proxy, rule: str, force: bool) -> None:
+@command(AddRuleOptions, parent=rule, short_help="Add a fault rule.")
+def add(options: AddRuleOptions) -> None:
     """Add a fault rule, such as 'api == Produce => delay 200ms'."""
-    proxy.do("add_rule", control=True, rule=rule, force=force)
+    options.do("add_rule", control=True, rule=options.rule, force=options.force)
 
 
 class _NumberOrAll(click.ParamType[int | str]):
@@ -118,83 +119,110 @@ class _NumberOrAll(click.ParamType[int | str]):
             self.fail(f"{value!r} is neither a number nor all", param, ctx)
 
 
-@_command(rule, "remove", "Remove a fault rule.")
-@click.argument("number", type=_NumberOrAll(), metavar="NUMBER|all")
-def remove(proxy: _Proxy, number: int | str) -> None:
+@options
+class NumberOrAllOptions(ControlOptions):
+    """What commands take that are about one, or all."""
+
+    number: int | str = argument("NUMBER|all", nargs=1, type=_NumberOrAll())
+
+
+@command(NumberOrAllOptions, parent=rule, short_help="Remove a fault rule.")
+def remove(options: NumberOrAllOptions) -> None:
     """Remove a fault rule, or all of them."""
-    proxy.do("remove_rule", control=True, number=number)
+    options.do("remove_rule", control=True, number=options.number)
 
 
-@_command(ctl, "holds", "What is held.")
-def holds(proxy: _Proxy) -> None:
-    """List the requests and responses that are held."""
-    proxy.do("holds")
+_plain("holds", "What is held.", "List held requests and responses.")
 
 
-@_command(ctl, "hold", "Hold what fits, as long as this runs.")
-@click.argument("wanted", type=FILTER, metavar="FILTER")
-def hold(proxy: _Proxy, wanted: str) -> None:
-    """Hold requests that fit FILTER, or responses: 'response: FILTER'.
+@options
+class HoldOptions(ControlOptions):
+    """What ``kproxy ctl hold`` takes."""
 
-    This command stays and shows what is held, until Ctrl-C: then nothing is held any more, and what is held goes on.
-    From elsewhere, kproxy ctl release, edit and kill decide about a single one.
+    wanted: str = argument("FILTER", nargs=1, type=FILTER)
+
+
+@command(HoldOptions, parent=ctl, short_help="Hold matching messages while this runs.")
+def hold(options: HoldOptions) -> None:
+    """Hold requests that match FILTER, or responses: 'response: FILTER'.
+
+    This command shows held messages until Ctrl-C, which stops holding and releases them. Meanwhile, kproxy ctl release,
+    edit and kill act on single messages from another terminal.
     """
-    run = the_run(proxy.run_name)
+    run = the_run(options.proxy)
     from kproxy.cli.holding import hold_until_interrupted
 
     with told_errors():
-        hold_until_interrupted(run, wanted, as_json=proxy.as_json)
+        hold_until_interrupted(run, options.wanted, as_json=options.prints_json)
 
 
-@_command(ctl, "unhold", "Hold nothing any more.")
-def unhold(proxy: _Proxy) -> None:
-    """Hold nothing any more; what is held stays so until it is released."""
-    proxy.do("set_hold", control=True, filter=None)
-
-
-@_command(ctl, "release", "Let something that is held go on.")
-@click.argument("number", type=_NumberOrAll(), metavar="NUMBER|all")
-def release(proxy: _Proxy, number: int | str) -> None:
-    """Let a request or response that is held go on, or all of them."""
-    proxy.do("release", control=True, number=number)
-
-
-@_command(ctl, "kill", "Close the connection of something that is held.")
-@click.argument("number", type=int)
-def kill(proxy: _Proxy, number: int) -> None:
-    """Close the connection of a request or response that is held."""
-    proxy.do("kill", control=True, number=number)
-
-
-@_command(ctl, "edit", "Change something that is held, and let it go on.")
-@click.argument("number", type=int)
-@click.argument("changes", nargs=-1, metavar="[PATH=VALUE]...")
-@click.option(
-    "--body", type=click.File("rb"), metavar="FILE", help="JSON of the whole body; - is standard input."
+_plain(
+    "unhold",
+    "Hold nothing any more.",
+    "Stop holding; messages already held wait until they are released.",
+    "set_hold",
+    control=True,
+    filter=None,
 )
-@click.option("--frame", type=click.File("rb"), metavar="FILE", help="The bytes, with their size field.")
-def edit(
-    proxy: _Proxy, number: int, changes: tuple[str, ...], body: BinaryIO | None, frame: BinaryIO | None
-) -> None:
-    """Change a request or response that is held, and let it go on.
 
-    Values are JSON, or text if they are not: kproxy ctl edit 3 topics[0].name=orders timeout_ms=100
+
+@command(NumberOrAllOptions, parent=ctl, short_help="Release a held message.")
+def release(options: NumberOrAllOptions) -> None:
+    """Release a held request or response, or all of them."""
+    options.do("release", control=True, number=options.number)
+
+
+@options
+class NumberOptions(ControlOptions):
+    """What commands take that are about one."""
+
+    number: int = argument(None, nargs=1, type=int)
+
+
+@command(NumberOptions, parent=ctl, short_help="Close the connection of a held message.")
+def kill(options: NumberOptions) -> None:
+    """Close the connection of a held request or response."""
+    options.do("kill", control=True, number=options.number)
+
+
+@options
+class EditOptions(NumberOptions):
+    """What ``kproxy ctl edit`` takes."""
+
+    number: int = argument(None, nargs=1, type=int)
+    changes: tuple[str, ...] = argument("[PATH=VALUE]...", required=False)
+    body: BinaryIO | None = option(
+        "--body", type=click.File("rb"), metavar="FILE", help="JSON of the whole body; - is standard input."
+    )
+    frame: BinaryIO | None = option(
+        "--frame",
+        type=click.File("rb"),
+        metavar="FILE",
+        help="The whole frame as bytes, with its size field.",
+    )
+
+
+@command(EditOptions, parent=ctl, short_help="Change a held message, and release it.")
+def edit(options: EditOptions) -> None:
+    """Change a held request or response, and release it.
+
+    Values are JSON, or else text: kproxy ctl edit 3 topics[0].name=orders timeout_ms=100
     """
-    if sum(map(bool, (changes, body, frame))) != 1:
+    if sum(map(bool, (options.changes, options.body, options.frame))) != 1:
         raise click.UsageError("give fields (PATH=VALUE), or --body, or --frame")
     import msgspec
 
     parameters: dict[str, Any] = {}
-    if changes:
-        parameters["changes"] = dict(map(_change, changes))
-    elif body is not None:
+    if options.changes:
+        parameters["changes"] = dict(map(_change, options.changes))
+    elif options.body is not None:
         try:
-            parameters["body"] = msgspec.json.decode(body.read(), type=dict[str, Any])
+            parameters["body"] = msgspec.json.decode(options.body.read(), type=dict[str, Any])
         except msgspec.MsgspecError as error:
             raise click.UsageError(f"--body: {error}") from None
-    elif frame is not None:
-        parameters["frame"] = b64encode(frame.read()).decode()
-    proxy.do("edit", control=True, number=number, **parameters)
+    elif options.frame is not None:
+        parameters["frame"] = b64encode(options.frame.read()).decode()
+    options.do("edit", control=True, number=options.number, **parameters)
 
 
 def _change(text: str) -> tuple[str, Any]:
@@ -202,30 +230,47 @@ def _change(text: str) -> tuple[str, Any]:
 
     path, equals, value = text.partition("=")
     if not equals:
-        raise click.UsageError(f"{text!r} is no change: write PATH=VALUE")
+        raise click.UsageError(f"{text!r} is not a change: write PATH=VALUE")
     try:
         return path, msgspec.json.decode(value)
     except msgspec.MsgspecError:
         return path, value
 
 
-@_command(ctl, "forwarding", "Switch forwarding on and off.")
-@click.argument("state", type=click.Choice(["on", "off"]))
-def forwarding(proxy: _Proxy, state: str) -> None:
-    """Switch forwarding on or off. While it is off, what clients send is recorded and goes nowhere."""
-    proxy.do("forwarding", control=True, on=state == "on")
+@options
+class ForwardingStateOptions(ControlOptions):
+    """What ``kproxy ctl forwarding`` takes."""
+
+    state: Literal["on", "off"] = argument(None, nargs=1)
 
 
-@_command(ctl, "keep", "Let the flight recorder keep this moment.")
-def keep(proxy: _Proxy) -> None:
-    """Let the flight recorder keep what surrounds this moment."""
-    proxy.do("keep", control=True)
+@command(ForwardingStateOptions, parent=ctl, short_help="Switch forwarding on and off.")
+def forwarding(options: ForwardingStateOptions) -> None:
+    """Switch forwarding on or off. While it is off, requests are recorded and not forwarded."""
+    options.do("forwarding", control=True, on=options.state == "on")
 
 
-@_command(ctl, "drain", "End the proxy when requests in flight are answered.")
-@click.option(
-    "--seconds", type=click.FloatRange(0), metavar="N", help="How long they have. Default: as it was started."
+_plain(
+    "keep",
+    "Let the flight recorder keep this moment.",
+    "Let the flight recorder save the traffic around this moment.",
+    control=True,
 )
-def drain(proxy: _Proxy, seconds: float | None) -> None:
+
+
+@options
+class DrainOptions(ControlOptions):
+    """What ``kproxy ctl drain`` takes."""
+
+    seconds: float | None = option(
+        "--seconds",
+        type=click.FloatRange(0),
+        metavar="N",
+        help="Time for requests in flight. Default: as the proxy was started.",
+    )
+
+
+@command(DrainOptions, parent=ctl, short_help="End the proxy after requests in flight are answered.")
+def drain(options: DrainOptions) -> None:
     """End the proxy: no new connections, and requests in flight get their answers."""
-    proxy.do("drain", control=True, seconds=seconds)
+    options.do("drain", control=True, seconds=options.seconds)

@@ -3,98 +3,100 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kproxy.cli.command import command, option, options
 from kproxy.cli.common import early_ends, filter_option, read_to_the_end, with_progress
-from kproxy.cli.filtering import FILTER
-from kproxy.cli.options import color_option, reading_options, time_options, utc_option
-from kproxy.cli.printing import echo, echo_json, flush
-from kproxy.cli.reading import Reading, colored, conclude, terminal_width
+from kproxy.cli.options import FILTER, ColorOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.reading import Reading, conclude
 from kproxy.cli.selecting import Selecting
-from kproxy.cli.showing import ended_by_signals
+from kproxy.printing import colored, echo, echo_json, flush, terminal_width
+from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.findings.diagnosis import Diagnosis
     from captures.analysis.findings.finding import Finding, Severity
+    from captures.analysis.incidents.model import Incident
     from captures.exchanges import Capture
-    from kproxy.cli.summary import Tally
+    from kproxy.text.summary import Tally
 
 EXIT_FOUND = 4
-"""There is a finding as grave as ``--fail-on`` says; comes before :data:`~kproxy.cli.common.EXIT_INCOMPLETE`."""
+"""A finding has the severity of ``--fail-on`` or more; precedes :data:`~kproxy.cli.common.EXIT_INCOMPLETE`."""
 MOST_OF_A_RULE = 5
 """Findings that are printed of one rule and severity."""
-LEVELS = ("info", "low", "medium", "high")
+Level = Literal["info", "low", "medium", "high"]
 
 
 def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if not wanted:
         return
     from captures.analysis.findings.all import RULES
-    from kproxy.cli.findings_text import rule_lines
+    from kproxy.text.findings import rule_lines
 
     for line in rule_lines(RULES, terminal_width()):
         echo(line)
     context.exit()
 
 
-@click.command(short_help="Say what is wrong in a capture, and what to do.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="CAPTURE...")
-@click.option("-F", "--follow", is_flag=True, help="Tell findings as what is still being written shows them.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/json-diagnose.md).")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for tickets.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(LEVELS),
-    help=f"Exit with {EXIT_FOUND} if there is a finding as grave as this, or graver.",
-)
-@click.option(
-    "--least", type=click.Choice(LEVELS), default="info", help="Leave out findings less grave than this."
-)
-@click.option(
-    "--all", "show_all", is_flag=True, help=f"Print every finding, not {MOST_OF_A_RULE} of a rule at most."
-)
-@click.option("--only", multiple=True, metavar="RULE", help="Ask only this rule; may be given several times.")
-@click.option(
-    "--skip", multiple=True, metavar="RULE", help="Leave this rule out; may be given several times."
-)
-@click.option(
-    "--set",
-    "thresholds",
-    multiple=True,
-    metavar="RULE.NAME=VALUE",
-    help="Set a threshold, such as heartbeat_gaps.share=90; may be given several times.",
-)
-@click.option(
-    "--list",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_list_rules,
-    help="List the rules with their thresholds (docs/findings.md).",
-)
-@click.option(
-    "-Y", "--filter", "wanted", type=FILTER, help="Judge only exchanges that fit: 'client_id ~ ^app'."
-)
-@time_options
-@reading_options
-@utc_option
-@color_option
-def diagnose(files: tuple[str, ...], **options: Any) -> None:
-    """Say in words what is wrong in the Kafka traffic in CAPTURE..., since when, and what to do.
+@options
+class DiagnoseOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions):
+    """What ``kproxy diagnose`` takes."""
+
+    follow: bool = option(
+        "-F", "--follow", help="Report findings from a capture that is still being written."
+    )
+    as_json: bool = option("--json", help="Print one JSON object (docs/json-diagnose.md).")
+    as_markdown: bool = option("--markdown", help="Print Markdown, for tickets.")
+    fail_on: Level | None = option(
+        "--fail-on", help=f"Exit with {EXIT_FOUND} if there is a finding of this severity or higher."
+    )
+    least: Level = option("--least", default="info", help="Omit findings below this severity.")
+    show_all: bool = option(
+        "--all",
+        help=f"Print every finding, not just {MOST_OF_A_RULE} per rule, including those of incidents.",
+    )
+    only: tuple[str, ...] = option(
+        "--only", metavar="RULE", help="Run only this rule; may be given several times."
+    )
+    skip: tuple[str, ...] = option(
+        "--skip", metavar="RULE", help="Skip this rule; may be given several times."
+    )
+    thresholds: tuple[str, ...] = option(
+        "--threshold",
+        former=("--set",),
+        metavar="RULE.NAME=VALUE",
+        help="Set a threshold, such as heartbeat_gaps.share=90; may be given several times.",
+    )
+    listing: bool = option(
+        "--list",
+        is_eager=True,
+        expose_value=False,
+        callback=_list_rules,
+        help="List the rules with their thresholds (docs/findings.md).",
+    )
+    wanted: str | None = option(
+        "-Y", "--filter", type=FILTER, help="Judge only exchanges that match: 'client_id ~ ^app'."
+    )
+
+
+@command(DiagnoseOptions, short_help="Report what is wrong in a capture, and what to do.")
+def diagnose(options: DiagnoseOptions) -> None:
+    """Report what is wrong in the Kafka traffic in CAPTURE..., since when, and what to do.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
 
     Each finding has a severity, the numbers of exchanges that show it (kproxy read --exchange N), and a command that
-    shows them. high: data is lost, doubled or not available, or somebody cannot work; medium: something does not work
-    as it should; low: it costs something; info: good to know. What the capture cannot tell is named at the end.
+    shows them. high: data is lost, duplicated or unavailable, or a client cannot work; medium: something does not work
+    as it should; low: it costs resources; info: good to know. The end of the report lists what could not be judged.
 
-    With --follow, of a folder that a proxy writes to or of a pipe, a finding is told when it is first seen, and again
-    when it has become graver or is seen ten times as often; all of them come at the end, after Ctrl-C. Exchanges are
-    numbered as kproxy read --follow does, in the order in which they are complete.
+    With --follow, for a folder that a proxy writes to or for a pipe, a finding is reported when it is first seen, and
+    again when it becomes more severe or has been seen ten times as often; Ctrl-C ends with all findings. Exchanges are
+    numbered in order of completion, as in kproxy read --follow.
     """
-    run = Diagnosing(files, **options)
+    run = Diagnosing(options)
     with early_ends():
         run.run()
     sys.exit(run.exit_code)
@@ -103,54 +105,33 @@ def diagnose(files: tuple[str, ...], **options: Any) -> None:
 class Diagnosing:
     """One run of ``kproxy diagnose``."""
 
-    def __init__(
-        self,
-        files: tuple[str, ...],
-        *,
-        follow: bool,
-        as_json: bool,
-        as_markdown: bool,
-        fail_on: str | None,
-        least: str,
-        show_all: bool,
-        only: tuple[str, ...],
-        skip: tuple[str, ...],
-        thresholds: tuple[str, ...],
-        wanted: str | None,
-        begin: str | None,
-        end: str | None,
-        utc: bool,
-        color: str,
-        **reading: Any,
-    ) -> None:
+    def __init__(self, options: DiagnoseOptions) -> None:
         from captures.analysis.findings.finding import Severity
         from kproxy.cli.diagnosing import rules_and_limits
 
-        if as_json and as_markdown:
-            raise click.UsageError("--json and --markdown are two shapes: give one of them")
-        self.reading = Reading(files, utc=utc, follow=follow, **reading)
-        self.follow = follow
-        self.as_json = as_json
-        self.as_markdown = as_markdown
-        self.fail_on: Severity | None = Severity[fail_on.upper()] if fail_on else None
-        self.most = None if show_all else MOST_OF_A_RULE
-        self.least = Severity[least.upper()]
-        self.rules, self.limits = rules_and_limits(only, skip, thresholds)
-        self.color = colored(color)
+        if options.as_json and options.as_markdown:
+            raise click.UsageError("use either --json or --markdown")
+        self.options = options
+        self.reading = Reading(options, utc=options.utc, follow=options.follow)
+        self.fail_on: Severity | None = Severity[options.fail_on.upper()] if options.fail_on else None
+        self.most = None if options.show_all else MOST_OF_A_RULE
+        self.least = Severity[options.least.upper()]
+        self.rules, self.limits = rules_and_limits(options.only, options.skip, options.thresholds)
+        self.color = colored(options.color)
         zone = self.reading.zone
-        self.selecting = Selecting(filter_option(wanted, zone), begin, end, zone)
+        self.selecting = Selecting(filter_option(options.wanted, zone), options.begin, options.end, zone)
         self.exit_code = 0
 
     def run(self) -> None:
         """Read the capture, and print what was found."""
-        from kproxy.cli.summary import Tally
+        from kproxy.text.summary import Tally
 
         capture = self.reading.opened()
         tally = Tally()
-        judge = self._follow if self.follow and capture.source.live else self._judge
+        judge = self._follow if self.options.follow and capture.source.live else self._judge
         diagnosis = judge(capture, tally)
         found = diagnosis.findings()
-        clean = conclude(capture, tally, told=not self.as_json)
+        clean = conclude(capture, tally, told=not self.options.as_json)
         flush()
         self._print(capture, tally, diagnosis, [each for each in found if each.severity >= self.least])
         self.exit_code = self.reading.exit_code(clean=clean)
@@ -165,7 +146,7 @@ class Diagnosing:
         from captures.exchanges import ExchangeReader
 
         read_to_the_end(capture)
-        reader = ExchangeReader(capture, annotate=False, gist=False)
+        reader = ExchangeReader(capture, annotate=False, summary=False)
         diagnosis = Diagnosis(capture, reader.knowledge.topic_name, limits=self.limits, rules=self.rules)
         exchanges = self.selecting.exchanges(capture, reader)
         for exchange in with_progress(exchanges, lambda each: each.number, len(reader), "judging"):
@@ -178,9 +159,9 @@ class Diagnosing:
         from captures.analysis.findings.diagnosis import Diagnosis
         from captures.exchanges import ExchangeReader
         from kproxy.cli.diagnosing import LiveFindings
-        from kproxy.cli.findings_text import FindingsText
+        from kproxy.text.findings import FindingsText
 
-        reader = ExchangeReader(capture, annotate=False, gist=False, live=True)
+        reader = ExchangeReader(capture, annotate=False, summary=False, live=True)
         diagnosis = Diagnosis(capture, reader.knowledge.topic_name, limits=self.limits, rules=self.rules)
         text = FindingsText(None, self.reading.zone, color=False, files=self.reading.files)
         live = LiveFindings(
@@ -199,20 +180,28 @@ class Diagnosing:
 
     # ------------------------------------------------------------ what came of it
     def _print(self, capture: Capture, tally: Tally, diagnosis: Diagnosis, found: list[Finding]) -> None:
-        if self.as_json:
+        if self.options.as_json:
             self._print_json(capture, tally, diagnosis, found)
-        elif self.as_markdown:
+        elif self.options.as_markdown:
             from captures.export.findings import findings_markdown
 
             path = str(capture.source.path)
-            read, blind = tally.sentence(capture), diagnosis.blind()
-            for line in findings_markdown(path, found, blind, read=read, most=self.most):
+            read, blind = tally.sentence(capture, self.selecting.wanted), diagnosis.blind()
+            for line in findings_markdown(
+                path,
+                found,
+                blind,
+                read=read,
+                most=self.most,
+                incidents=self._incidents(diagnosis),
+                left_out=diagnosis.left_out,
+            ):
                 echo(line)
         else:
             self._print_text(capture, tally, diagnosis, found)
 
     def _print_text(self, capture: Capture, tally: Tally, diagnosis: Diagnosis, found: list[Finding]) -> None:
-        from kproxy.cli.findings_text import FindingsText, verdict
+        from kproxy.text.findings import FindingsText, verdict
 
         text = FindingsText(
             terminal_width(),
@@ -221,28 +210,67 @@ class Diagnosing:
             files=self.reading.files,
             options=self.reading.options,
         )
-        echo(tally.sentence(capture))
+        echo(tally.sentence(capture, self.selecting.wanted))
         if tally.first is not None:
             echo(text.span(tally.first, tally.last))
             echo()
             echo(verdict(found, faulty=bool(capture.faults)))
-        for line in capture.faults.whole(text.lines(found, self.most), "showing findings"):
+        self._print_incidents(capture, diagnosis)
+        told = self._unexplained(diagnosis, found)
+        for line in capture.faults.whole(text.lines(told, self.most), "showing findings"):
             echo(line)
-        for line in text.blind(diagnosis.blind()):
+        for line in chain(text.left_out(diagnosis.left_out), text.blind(diagnosis.blind())):
             echo(line)
+
+    def _incidents(self, diagnosis: Diagnosis) -> list[Incident]:
+        """Return what happened, if all rules were asked: who asks for some wants to know nothing else."""
+        return diagnosis.incidents if not (self.options.only or self.options.wanted) else []
+
+    def _unexplained(self, diagnosis: Diagnosis, found: list[Finding]) -> list[Finding]:
+        """Return the findings that are not told with the incident that they are an effect of; grave ones always are."""
+        from captures.analysis.findings.finding import Severity
+
+        told = {each.id for each in self._incidents(diagnosis)}
+        return [
+            each
+            for each in found
+            if self.options.show_all or each.severity is Severity.HIGH or each.because_of not in told
+        ]
+
+    def _print_incidents(self, capture: Capture, diagnosis: Diagnosis) -> None:
+        from kproxy.text.incidents import IncidentText
+
+        happened = self._incidents(diagnosis)
+        if not happened:
+            return
+        text = IncidentText(
+            terminal_width(), self.reading.zone, color=self.color, show_all=self.options.show_all
+        )
+        echo()
+        lines = text.lines(happened, capture.latest)
+        for line in capture.faults.whole(lines, "showing incidents"):
+            echo(line)
+        if not self.options.show_all and any(
+            consequence.kind == "finding" for each in happened for consequence in each.consequences
+        ):
+            echo()
+            echo(
+                "Findings that follow from an incident stand with it; the grave ones also below, all with --all."
+            )
 
     def _print_json(self, capture: Capture, tally: Tally, diagnosis: Diagnosis, found: list[Finding]) -> None:
+        from kproxy.cli.results import Blind, DiagnosisResult
 
-        from captures.exchanges import rfc3339
-
-        shape = {
-            "captures": list(self.reading.files),
-            "exchanges": tally.exchanges,
-            "first": None if tally.first is None else rfc3339(tally.first),
-            "last": None if tally.first is None else rfc3339(tally.last),
-            "complete": tally.clean(capture),
-            "rules": [rule.name for rule in self.rules],
-            "findings": [each.to_json() for each in found],
-            "blind": [{"rule": rule.name, "why": why} for rule, why in diagnosis.blind()],
-        }
-        echo_json(shape, wait=True)
+        shown = DiagnosisResult(
+            captures=self.reading.files,
+            exchanges=tally.exchanges,
+            first=tally.first,
+            last=tally.last,
+            complete=tally.clean(capture),
+            rules=[rule.name for rule in self.rules],
+            findings=found,
+            blind=[Blind(rule.name, why) for rule, why in diagnosis.blind()],
+            intervened=diagnosis.intervened,
+            incidents=self._incidents(diagnosis),
+        )
+        echo_json(shown, wait=True)

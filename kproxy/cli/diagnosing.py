@@ -1,5 +1,5 @@
 """What commands that diagnose have in common: rules and thresholds by their names, findings as they come up, and the
-diagnosis that goes on beside what ``kproxy proxy`` and ``kproxy sniff`` show.
+diagnosis that continues beside what ``kproxy proxy`` and ``kproxy sniff`` show.
 
 A capture that grows is judged where its exchanges are decoded, never where bytes are forwarded; and so seldom that it
 takes a small share of that time.
@@ -13,17 +13,17 @@ from datetime import tzinfo
 import click
 
 from captures.analysis.findings.all import RULES
-from captures.analysis.findings.choosing import UnknownRuleError, chosen, limits
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rule import Rule
-from captures.analysis.groups.pending import pending_calls
+from captures.analysis.findings.rule_selection import UnknownRuleError, chosen, limits
+from captures.analysis.groups.reading import pending_calls
 from captures.exchanges import Capture, Exchange, ExchangeReader
-from dissectors.knowledge import Knowledge
-from kproxy.cli.findings_text import FindingsText, verdict
-from kproxy.cli.notices import notice
-from kproxy.cli.printing import echo
+from dissectors.session_context import SessionContext
+from kproxy.notices import notice
 from kproxy.pace import Pace
+from kproxy.printing import echo
+from kproxy.text.findings import FindingsText, verdict
 
 _EVERY = 1.0  # seconds between two looks at what was found
 _GROWN = 10
@@ -46,16 +46,16 @@ def rules_and_limits(
             f"{error}\nkproxy diagnose --list has the rules and their thresholds"
         ) from None
     if not rules and (only or without):
-        raise click.UsageError("--only and --skip leave no rule")
+        raise click.UsageError("--only and --skip leave no rule to run")
     return rules, found
 
 
 class LiveFindings:
     """Tells findings of a capture that grows: each when it is first seen, graver, or seen ten times as often.
 
-    :param diagnosis: is shown the exchanges by whoever reads the capture
+    :param diagnosis: gets the exchanges from the code that reads the capture
     :param knowledge: of the reader that decodes them
-    :param tell: called with each finding that is to be told
+    :param tell: called with each finding to report
     :param least: what is less grave is not told
     :param whole: whether the diagnosis is shown all exchanges, so that those that wait for an answer belong to it too
     """
@@ -64,7 +64,7 @@ class LiveFindings:
         self,
         diagnosis: Diagnosis,
         capture: Capture,
-        knowledge: Knowledge,
+        knowledge: SessionContext,
         tell: Callable[[Finding], None],
         *,
         least: Severity = Severity.INFO,
@@ -80,7 +80,7 @@ class LiveFindings:
         self._pace = Pace(_EVERY)
 
     def tell(self) -> None:
-        """Tell what is new; does nothing if it was asked a moment ago."""
+        """Report what is new; does nothing if it was asked a moment ago."""
         if not self._pace.due:
             return
         with self._pace.step():
@@ -100,10 +100,10 @@ class LiveFindings:
 
 
 class DiagnosisBeside:
-    """Diagnoses a live capture that is also shown: findings are told as notices, what is only good to know at the end.
+    """Diagnoses a live capture that is also shown: findings are printed as notices, those of severity info at the end.
 
     It contains its errors, as with ``kproxy proxy`` the connections of clients would end with them: each is told once,
-    and the diagnosis goes on.
+    and the diagnosis continues.
 
     :param reader: of the command that shows it
     :param annotated: whether that makes bodies ready to be shown, which are not what rules look at
@@ -124,7 +124,7 @@ class DiagnosisBeside:
         self._look(exchange)
 
     def tell(self) -> None:
-        """Tell what is new; does nothing if it was asked a moment ago."""
+        """Report what is new; does nothing if it was asked a moment ago."""
         self._faults.made(self._live.tell, _DIAGNOSIS, None)
         for line in self._faults.news():
             notice(line)
@@ -135,6 +135,8 @@ class DiagnosisBeside:
         echo(err=True)
         echo(verdict(found, faulty=bool(self._faults)), err=True)
         for line in self._faults.whole(self._text.lines(found), _DIAGNOSIS):
+            echo(line, err=True)
+        for line in self._text.left_out(self._diagnosis.left_out):
             echo(line, err=True)
 
     def _add(self, exchange: Exchange) -> None:
@@ -150,6 +152,6 @@ class DiagnosisBeside:
         notice(self._text.notice(finding))
 
 
-def _reader(capture: Capture, knowledge: Knowledge) -> ExchangeReader:
+def _reader(capture: Capture, knowledge: SessionContext) -> ExchangeReader:
     """Return a reader of bodies as rules look at them; it takes rows of the table."""
-    return ExchangeReader(capture, annotate=False, gist=False, live=True, knowledge=knowledge)
+    return ExchangeReader(capture, annotate=False, summary=False, live=True, knowledge=knowledge)

@@ -6,30 +6,26 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from datetime import UTC
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from kproxy.cli.command import command, option, options
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
     EXIT_UNREADABLE,
     early_ends,
     filter_option,
-    keylog_option,
-    names_of,
     progress_bar,
-    read_capture,
+    undecided_notes,
     with_progress,
 )
-from kproxy.cli.filtering import FILTER, undecided_notes
-from kproxy.cli.options import reading_options, time_options
-from kproxy.cli.output import refuse_to_overwrite, replacing
-from kproxy.cli.printing import echo, json_output
-from kproxy.cli.reading import tell_faults
+from kproxy.cli.options import FILTER, Payload, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.output import refuse_to_overwrite
+from kproxy.cli.reading import Reading, tell_faults
 from kproxy.cli.selecting import Selecting
-from kproxy.writing import (
+from kproxy.export_files import (
     FORMATS,
     MAX_STEPS,
     FileFormat,
@@ -37,106 +33,104 @@ from kproxy.writing import (
     columns_of,
     format_of,
     packet_steps,
+    replacing,
     write_exchanges,
 )
+from kproxy.printing import echo, json_output
 
 if TYPE_CHECKING:
+    from captures.arrays import Int64s
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from captures.export.columns import Column
-    from kproxy.cli.selecting import Int64s
 
 _EXCHANGES = ""  # no limit is called so
 
 
-@click.command(short_help="Write chosen exchanges to a file: pcapng, JSON, CSV, Parquet, Mermaid.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="CAPTURE...")
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=click.Path(allow_dash=True, dir_okay=False),
-    metavar="OUT",
-    help="The file to write, - for standard output.",
-)
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(FORMATS),
-    help="What to write. Without it the name of OUT tells: .pcapng, .json or .jsonl, .csv, .parquet, .mmd.",
-)
-@click.option(
-    "-Y",
-    "--filter",
-    "wanted",
-    type=FILTER,
-    help="Write only exchanges that fit, such as 'api == Fetch'.",
-)
-@click.option(
-    "--connection",
-    "connections",
-    type=click.IntRange(0),
-    multiple=True,
-    metavar="N",
-    help="Write only connection N, as numbered in JSON; may be given several times.",
-)
-@click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N exchanges.")
-@time_options
-@reading_options
-@click.option("--utc", is_flag=True, help="Read times in UTC instead of the local zone.")
-@click.option(
-    "--payload",
-    type=click.Choice(["full", "preview", "none"]),
-    help="How much of record keys and values to write; not for pcapng.  [default: full]",
-)
-@click.option(
-    "--show-secrets", is_flag=True, help="Write passwords, tokens and keys instead of masking them."
-)
-@click.option("--text", is_flag=True, help="JSON: bytes as text where they are UTF-8, instead of base64.")
-@click.option(
-    "--columns",
-    metavar="NAME,...",
-    help="CSV and Parquet: which columns; all lists them. CSV has no bodies otherwise.",
-)
-@click.option(
-    "--steps", type=click.IntRange(1), default=MAX_STEPS, show_default=True, help="Mermaid: longest picture."
-)
-@click.option(
-    "--mark",
-    type=FILTER,
-    help="Mark what fits, such as 'error', beside what is marked already: in pcapng a packet comment.",
-)
-@click.option(
-    "--scrub",
-    is_flag=True,
-    help="pcapng: blank record keys, values and headers, SASL tokens and passwords at equal size.",
-)
-@click.option(
-    "--synthetic",
-    is_flag=True,
-    help="pcapng: write the frames as TCP of our own making, without other packets.",
-)
-@click.option("--force", is_flag=True, help="Overwrite OUT if it exists.")
-def export(files: tuple[str, ...], output: str, **options: Any) -> None:
-    """Write chosen exchanges of CAPTURE... to OUT.
+@options
+class ExportOptions(UtcOption, ReadingOptions, TimeOptions):
+    """What ``kproxy export`` takes."""
+
+    output: str = option(
+        "-o",
+        "--output",
+        required=True,
+        type=click.Path(allow_dash=True, dir_okay=False),
+        metavar="OUT",
+        help="The file to write, - for standard output.",
+    )
+    format: FileFormat | None = option(
+        "--format",
+        type=click.Choice(FORMATS),
+        help="Output format. Default: by the suffix of OUT: .pcapng, .json or .jsonl, .csv, .parquet, .mmd.",
+    )
+    wanted: str | None = option(
+        "-Y", "--filter", type=FILTER, help="Write only exchanges that match, such as 'api == Fetch'."
+    )
+    connections: tuple[int, ...] = option(
+        "--connection",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Write only connection N, as numbered in JSON; may be given several times.",
+    )
+    count: int | None = option(
+        "-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N exchanges."
+    )
+    payload: Payload | None = option(
+        "--payload", help="How much of record keys and values to write; not for pcapng.  [default: full]"
+    )
+    show_secrets: bool = option(
+        "--show-secrets", help="Write passwords, tokens and keys instead of masking them."
+    )
+    text: bool = option("--text", help="JSON: bytes as text where they are UTF-8, instead of base64.")
+    columns: str | None = option(
+        "--columns",
+        metavar="NAME,...",
+        help="CSV and Parquet: the columns to write; all lists them. By default CSV has no bodies.",
+    )
+    steps: int = option(
+        "--steps",
+        type=click.IntRange(1),
+        default=MAX_STEPS,
+        show_default=True,
+        help="Mermaid: the most steps in the diagram.",
+    )
+    mark: str | None = option(
+        "--mark",
+        type=FILTER,
+        help="Mark exchanges that match, such as 'error', besides those already marked: in pcapng as packet comments.",
+    )
+    scrub: bool = option(
+        "--scrub",
+        help="pcapng: blank record keys, values and headers, SASL tokens and passwords, without changing sizes.",
+    )
+    synthetic: bool = option(
+        "--synthetic", help="pcapng: write the frames as synthetic TCP, without other packets."
+    )
+    force: bool = option("--force", help="Overwrite OUT if it exists.")
+
+
+@command(ExportOptions, short_help="Write selected exchanges to a file: pcapng, JSON, CSV, Parquet, Mermaid.")
+def export(options: ExportOptions) -> None:
+    """Write selected exchanges of CAPTURE... to OUT.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
 
     \b
-    pcapng   the original packets; synthetic TCP for what was seen decrypted
+    pcapng   the original packets; synthetic TCP for decrypted data
     json     one object per exchange and line (docs/json.md)
     csv      one line per exchange
     parquet  one row per exchange, bodies as JSON text (needs pyarrow)
     mermaid  a sequence diagram
 
-    Secrets are masked in all formats but pcapng, which holds the packets as they were. To give a capture away, add
-    --scrub: what users wrote and what is secret becomes filler, and so does every byte that could not be decoded.
-    Names of topics, groups, clients and hosts stay.
+    Secrets are masked in all formats but pcapng, which holds the original packets. To share a capture, add --scrub: it
+    replaces user data, secrets and every byte that could not be decoded with filler. Names of topics, groups, clients
+    and hosts stay.
     """
     from captures.export.parquet import ParquetMissing
 
-    run = Export(files, output, **options)
+    run = Export(options)
     try:
-        with early_ends(lambda error: f"{output} could not be written"):
+        with early_ends(lambda error: f"{options.output} could not be written"):
             run.run()
     except ParquetMissing as error:
         echo(f"kproxy: {error}", err=True)
@@ -151,77 +145,45 @@ class Export:
     :ivar clean: whether there were any, and all files could be read
     """
 
-    def __init__(
-        self,
-        files: tuple[str, ...],
-        output: str,
-        *,
-        format_: FileFormat | None,
-        wanted: str | None,
-        connections: tuple[int, ...],
-        count: int | None,
-        begin: str | None,
-        end: str | None,
-        keylog: str | None,
-        hosts: tuple[str, ...],
-        align_clocks: bool,
-        spool: int | None,
-        utc: bool,
-        payload: str | None,
-        show_secrets: bool,
-        text: bool,
-        columns: str | None,
-        steps: int,
-        mark: str | None,
-        scrub: bool,
-        synthetic: bool,
-        force: bool,
-    ) -> None:
-        self.files = files
-        self.output = output
-        self.format = format_ or _format_of(output)
-        zone = UTC if utc else None
-        self.selecting = Selecting(filter_option(wanted, zone), begin, end, zone, connections, count)
-        self.keylog = keylog_option(keylog, growing="-" in files)
-        self.names = names_of(hosts)
-        self.align_clocks = align_clocks
-        self.spool = spool
-        self.payload: Any = payload or "full"
-        self.show_secrets = show_secrets
-        self.text = text
-        self.steps = steps
-        self.mark = filter_option(mark, zone)
-        self.scrub = scrub
-        self.synthetic = synthetic
+    def __init__(self, options: ExportOptions) -> None:
+        self.options = options
+        self.format = options.format or _format_of(options.output)
+        self.reading = Reading(options, utc=options.utc)
+        zone = self.reading.zone
+        self.selecting = Selecting(
+            filter_option(options.wanted, zone),
+            options.begin,
+            options.end,
+            zone,
+            options.connections,
+            options.count,
+        )
+        self.mark = filter_option(options.mark, zone)
         self.exchanges = 0
         self.beyond: Counter[str] = Counter()
         self.clean = True
-        self._check(payload, columns)
-        self.columns = self._columns(columns)
-        refuse_to_overwrite(output, files, force=force)
+        self._check()
+        self.columns = self._columns(options.columns)
+        refuse_to_overwrite(options.output, options.files, force=options.force)
 
-    def _check(self, payload: str | None, columns: str | None) -> None:
+    def _check(self) -> None:
         """Refuse options that the format has no use for, rather than ignore them."""
         pcapng = self.format == "pcapng"
-        wrong = [
-            ("--payload", payload and pcapng, "pcapng holds whole packets; --scrub blanks what records say"),
-            (
-                "--scrub",
-                self.scrub and not pcapng,
-                "it makes a pcapng file; here --payload none leaves records out",
-            ),
-            ("--scrub", self.scrub and self.show_secrets, "it is the opposite of --show-secrets"),
-            ("--synthetic", self.synthetic and not pcapng, "it makes packets, so it needs pcapng"),
-            (
-                "--columns",
-                columns and self.format not in ("csv", "parquet"),
-                "only csv and parquet have columns",
-            ),
-            ("--text", self.text and self.format != "json", "it is for json"),
-        ]
-        for option, applies, reason in wrong:
-            if applies:
-                raise click.UsageError(f"{option}: {reason}")
+        given = self.options
+        tabular = self.format in ("csv", "parquet")
+        wrong = {
+            "--payload: pcapng holds whole packets; --scrub blanks what records say": given.payload
+            and pcapng,
+            "--scrub: it makes a pcapng file; here --payload none leaves records out": given.scrub
+            and not pcapng,
+            "--scrub: it is the opposite of --show-secrets": given.scrub and given.show_secrets,
+            "--synthetic: it makes packets, so it needs pcapng": given.synthetic and not pcapng,
+            "--columns: only csv and parquet have columns": given.columns and not tabular,
+            "--text: it is for json": given.text and self.format != "json",
+        }
+        for sentence, met in wrong.items():
+            if met:
+                raise click.UsageError(sentence)
 
     def _columns(self, columns: str | None) -> tuple[Column, ...]:
         from captures.export.columns import COLUMNS, choose
@@ -239,14 +201,12 @@ class Export:
     def run(self) -> None:
         """Read the capture, and write what was asked for."""
         from captures.meaning import words
-        from kproxy.cli.summary import notes as notes_of
-        from kproxy.cli.summary import unreadable
+        from kproxy.text.summary import notes as notes_of
+        from kproxy.text.summary import unreadable
 
-        with replacing(self.output) as file:
-            capture = read_capture(
-                self.files, self.keylog, self.names, align_clocks=self.align_clocks, spool=self.spool
-            )
-            out = json_output() if self.output == "-" and self.format == "json" else file
+        with replacing(self.options.output) as file:
+            capture = self.reading.capture()
+            out = json_output() if self.options.output == "-" and self.format == "json" else file
             notes = [*notes_of(capture), *self._write(capture, out)]
         undecided = self.selecting.wanted is not None and self.selecting.wanted.undecided
         beyond = self.beyond or undecided or capture.faults
@@ -256,7 +216,7 @@ class Export:
         for note in notes:
             echo(f"kproxy: {note}", err=True)
         tell_faults(capture)
-        where = "standard output" if self.output == "-" else self.output
+        where = "standard output" if self.options.output == "-" else self.options.output
         echo(f"{words.counted(self.exchanges, 'exchange')} written to {where}.", err=True)
 
     def _write(self, capture: Capture, file: BinaryIO) -> list[str]:
@@ -264,7 +224,7 @@ class Export:
         from captures.exchanges import ExchangeReader
 
         # a filter may ask for what only a reader that shows nothing learns
-        finder = ExchangeReader(capture, annotate=False, gist=False)
+        finder = ExchangeReader(capture, annotate=False, summary=False)
         if self.mark is not None:
             for exchange in self.mark.exchanges(finder):
                 capture.notes.mark(exchange.row)
@@ -274,15 +234,15 @@ class Export:
         bodies = {"request", "response", "decoded", "masked"} & {column.name for column in self.columns}
         reader = ExchangeReader(
             capture,
-            show_secrets=self.show_secrets,
-            payload=self.payload,
+            show_secrets=self.options.show_secrets,
+            payload=self.options.payload or "full",
             annotate=self.format == "json" or bool(bodies),
-            gist=self.format != "json",
+            summary=self.format != "json",
         )
         if self.format == "json":
             self._write_json(reader, indexes, file)
         else:
-            layout = Layout(self.format, self.columns, steps=self.steps)
+            layout = Layout(self.format, self.columns, steps=self.options.steps)
             counted: Counter[str] = Counter()
             read = _counting(_read(reader, indexes), counted)
             self.exchanges = write_exchanges(capture, read, file, layout)
@@ -291,7 +251,7 @@ class Export:
 
     def _write_packets(self, capture: Capture, indexes: Int64s, file: BinaryIO) -> list[str]:
         rows = capture.table.order()[indexes]
-        steps = packet_steps(capture, rows, file, scrub=self.scrub, synthetic=self.synthetic)
+        steps = packet_steps(capture, rows, file, scrub=self.options.scrub, synthetic=self.options.synthetic)
         with progress_bar("writing packets") as progress:
             while True:
                 try:
@@ -318,7 +278,9 @@ class Export:
         from captures.export.jsonlines import json_pieces
 
         counted: Counter[str] = Counter()
-        for lines in json_pieces(_counting(exchanges, counted), text=self.text, faults=capture.faults):
+        for lines in json_pieces(
+            _counting(exchanges, counted), text=self.options.text, faults=capture.faults
+        ):
             yield lines, Counter()
         yield b"", counted
 

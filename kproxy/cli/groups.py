@@ -4,75 +4,70 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.cli.command import command, option, options
 from kproxy.cli.common import early_ends, read_to_the_end
-from kproxy.cli.group_option import chosen_groups, fits, group_option
-from kproxy.cli.options import color_option, reading_options, time_options, utc_option
-from kproxy.cli.output import refuse_to_overwrite, replacing
-from kproxy.cli.printing import echo, echo_json, flush
-from kproxy.cli.reading import Reading, colored, conclude, terminal_width
-from kproxy.cli.selecting import Selecting
-from kproxy.cli.showing import ended_by_signals
+from kproxy.cli.options import ColorOption, GroupOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.output import refuse_to_overwrite
+from kproxy.cli.reading import Reading, conclude
+from kproxy.cli.selecting import Selecting, chosen, fits
+from kproxy.export_files import replacing
+from kproxy.printing import colored, echo, echo_json, flush, terminal_width
+from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.groups.model import GroupTimeline, Rebalance
+    from captures.analysis.incidents.model import Incident
     from captures.exchanges import Capture
-    from kproxy.cli.groups_text import GroupText
+    from kproxy.text.groups import GroupText
 
     Told = tuple[GroupTimeline, list[Rebalance]]
     """A group, and those of its rebalances that are to be shown."""
 
 
-@click.command(short_help="Tell why groups rebalanced, and what it cost.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="CAPTURE...")
-@group_option
-@click.option(
-    "-F",
-    "--follow",
-    is_flag=True,
-    help="Tell rebalances of what is still being written to CAPTURE as they are over.",
-)
-@click.option("--all", "show_all", is_flag=True, help="Show everything; fold no storms.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per rebalance (docs/json-groups.md)."
-)
-@click.option(
-    "--html",
-    type=click.Path(allow_dash=True, dir_okay=False),
-    metavar="FILE",
-    help="Write a page with a picture of members over time instead; - for standard output.",
-)
-@click.option(
-    "--mermaid",
-    is_flag=True,
-    help="Print a Mermaid sequence diagram instead: who began each rebalance, and what it led to.",
-)
-@click.option("--force", is_flag=True, help="Overwrite the FILE of --html if it exists.")
-@time_options
-@reading_options
-@utc_option
-@color_option
-def groups(files: tuple[str, ...], **options: Any) -> None:
-    """Tell the groups in CAPTURE... over time: members, generations, and why each rebalance happened.
+@options
+class GroupsOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions, GroupOption):
+    """What ``kproxy groups`` takes."""
+
+    follow: bool = option(
+        "-F", "--follow", help="Show rebalances of a capture that is still being written, as they end."
+    )
+    show_all: bool = option("--all", help="Show everything; do not fold storms.")
+    as_json: bool = option("--json", help="Print one JSON object per rebalance (docs/json-groups.md).")
+    html: str | None = option(
+        "--html",
+        type=click.Path(allow_dash=True, dir_okay=False),
+        metavar="FILE",
+        help="Write a page with a chart of members over time instead; - for standard output.",
+    )
+    mermaid: bool = option(
+        "--mermaid",
+        help="Print a Mermaid sequence diagram instead: what started each rebalance, and what it led to.",
+    )
+    force: bool = option("--force", help="Overwrite the FILE of --html if it exists.")
+
+
+@command(GroupsOptions, short_help="Show why groups rebalanced, and what it cost.")
+def groups(options: GroupsOptions) -> None:
+    """Show the groups in CAPTURE... over time: members, generations, and why each rebalance happened.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
 
-    Groups of all kinds: classic ones (Connect and Streams among them), KIP-848 consumer groups, share groups and
-    streams groups. Each rebalance is told with what triggered it, who waited how long, which partitions moved and
-    were not consumed meanwhile, which commits failed, and the exchanges that show it. docs/groups.md explains the
-    words.
+    Groups of all kinds: classic ones (including Connect and Streams), KIP-848 consumer groups, share groups and streams
+    groups. For each rebalance it shows what triggered it, which member waited how long, which partitions moved and were
+    not consumed meanwhile, which commits failed, and the exchanges that show it. docs/groups.md explains the terms.
 
-    With --follow, of a file or folder that grows or of a pipe, each rebalance is told when it is over and its
-    cost is seen, and before that if it goes on for long; --html and --mermaid are written in the end.
+    With --follow, for a growing file or folder or for a pipe, each rebalance is shown when it is over and its cost is
+    known, and earlier if it takes long; --html and --mermaid are written at the end.
 
-    --from and --to choose the rebalances that are shown. The whole capture is read all the same, since what was before
-    tells who was a member.
+    --from and --to choose the rebalances that are shown. The whole capture is read in any case, because earlier traffic
+    shows who was a member.
     """
-    run = Groups(files, **options)
-    with early_ends(lambda error: f"{run.html} could not be written" if run.html else error.filename):
+    run = Groups(options)
+    with early_ends(lambda error: f"{options.html} could not be written" if options.html else error.filename):
         run.run()
     sys.exit(run.reading.exit_code(clean=run.clean))
 
@@ -80,55 +75,34 @@ def groups(files: tuple[str, ...], **options: Any) -> None:
 class Groups:
     """One run of ``kproxy groups``."""
 
-    def __init__(
-        self,
-        files: tuple[str, ...],
-        *,
-        wanted: tuple[str, ...],
-        follow: bool,
-        show_all: bool,
-        as_json: bool,
-        html: str | None,
-        mermaid: bool,
-        force: bool,
-        begin: str | None,
-        end: str | None,
-        utc: bool,
-        color: str,
-        **reading: Any,
-    ) -> None:
-        if as_json + mermaid + (html is not None) > 1:
-            raise click.UsageError("--json, --html and --mermaid exclude each other")
-        self.wanted = wanted
-        self.show_all = show_all
-        self.as_json = as_json
-        self.html = html
-        self.mermaid = mermaid
-        self.begin, self.end = begin, end
-        self.follow = follow
-        self.reading = Reading(files, utc=utc, follow=follow, **reading)
-        self.color = colored(color)
+    def __init__(self, options: GroupsOptions) -> None:
+        if options.as_json + options.mermaid + (options.html is not None) > 1:
+            raise click.UsageError("use only one of --json, --html and --mermaid")
+        self.options = options
+        self.reading = Reading(options, utc=options.utc, follow=options.follow)
+        self.color = colored(options.color)
         self.clean = True
-        if html is not None:
-            refuse_to_overwrite(html, files, force=force)
+        self.incidents: list[Incident] = []
+        if options.html is not None:
+            refuse_to_overwrite(options.html, options.files, force=options.force)
 
     def run(self) -> None:
         """Read the capture, and tell its groups."""
         capture = self.reading.opened()
-        streamed = self.follow and capture.source.live
+        streamed = self.options.follow and capture.source.live
         timelines = self._followed(capture) if streamed else self._timelines(capture)
-        if not streamed or self.html is not None or self.mermaid:
+        if not streamed or self.options.html is not None or self.options.mermaid:
             self._show(capture, timelines)
         flush()
 
     def _show(self, capture: Capture, timelines: list[GroupTimeline]) -> None:
-        low, high = self.reading.bounds(capture, self.begin, self.end)
+        low, high = self.reading.bounds(capture, self.options.begin, self.options.end)
         told = [(each, _within(each.rebalances, low, high)) for each in self._chosen(timelines)]
-        if self.as_json:
+        if self.options.as_json:
             _print_json([each for _, rebalances in told for each in rebalances])
-        elif self.html is not None:
+        elif self.options.html is not None:
             self._write_html(told, low, high)
-        elif self.mermaid:
+        elif self.options.mermaid:
             self._print_mermaid(told)
         else:
             self._print(told)
@@ -137,16 +111,17 @@ class Groups:
     def _timelines(self, capture: Capture) -> list[GroupTimeline]:
         from captures.analysis.groups.history import HISTORIES, GroupHistories
         from captures.exchanges import ExchangeReader
-        from kproxy.cli.summary import Tally
+        from kproxy.text.summary import Tally
 
         read_to_the_end(capture)
-        reader = ExchangeReader(capture, annotate=False, gist=False)
+        reader = ExchangeReader(capture, annotate=False, summary=False)
         histories = GroupHistories(reader.knowledge.topic_name, capture)
         tally = Tally()
         add = capture.faults.guarded(histories.add, HISTORIES)
         for exchange in self.reading.exchanges(reader, tally, "following groups"):
             add(exchange)
         timelines = histories.result()
+        self.incidents = histories.incidents
         self.clean = conclude(capture, tally)
         return timelines
 
@@ -154,9 +129,9 @@ class Groups:
         """Read a capture that grows, and tell rebalances as they are over, until it ends or is stopped."""
         from captures.exchanges import ExchangeReader
         from kproxy.cli.groups_live import LiveGroups
-        from kproxy.cli.summary import Tally
+        from kproxy.text.summary import Tally
 
-        reader = ExchangeReader(capture, annotate=False, gist=False, live=True)
+        reader = ExchangeReader(capture, annotate=False, summary=False, live=True)
         tally = Tally()
         live = LiveGroups(capture, reader.knowledge, lambda *told: self._tell(capture, *told))
         with ended_by_signals(capture.source.stop):
@@ -169,11 +144,15 @@ class Groups:
 
     def _tell(self, capture: Capture, timeline: GroupTimeline, rebalance: Rebalance) -> None:
         """Print a rebalance of a capture that grows, if it is one that was asked for."""
-        if self.html is not None or self.mermaid or not fits(timeline.group, self.wanted):
+        if (
+            self.options.html is not None
+            or self.options.mermaid
+            or not fits(timeline.group, self.options.groups)
+        ):
             return
-        if not _within([rebalance], *self.reading.bounds(capture, self.begin, self.end)):
+        if not _within([rebalance], *self.reading.bounds(capture, self.options.begin, self.options.end)):
             return
-        if self.as_json:
+        if self.options.as_json:
             _print_json([rebalance])
         else:
             for line in capture.faults.whole(self._text().story(timeline, rebalance), "showing a rebalance"):
@@ -185,14 +164,14 @@ class Groups:
 
         :raises click.UsageError: if one of them is not there
         """
-        chosen = chosen_groups([each.group for each in timelines], self.wanted)
-        return [each for each in timelines if each.group in chosen]
+        wanted = chosen([each.group for each in timelines], self.options.groups)
+        return [each for each in timelines if each.group in wanted]
 
     # ------------------------------------------------------------ what is shown
     def _print(self, told: list[Told]) -> None:
         text = self._text()
         if not told:
-            echo("No group was seen: nobody spoke with a coordinator as a member.")
+            echo("No group was seen: no client spoke with a coordinator as a member.")
         for index, (timeline, rebalances) in enumerate(told):
             if index:
                 echo()
@@ -202,18 +181,23 @@ class Groups:
                 echo(line)
 
     def _text(self) -> GroupText:
-        from kproxy.cli.groups_text import GroupText
+        from kproxy.text.groups import GroupText
 
         width = terminal_width()
         return GroupText(
-            width, self.reading.zone, self.reading.names, color=self.color, show_all=self.show_all
+            width,
+            self.reading.zone,
+            self.reading.names,
+            color=self.color,
+            show_all=self.options.show_all,
+            incidents=self.incidents,
         )
 
     def _write_html(self, told: list[Told], low: int | None, high: int | None) -> None:
         from captures.export.group_html import page
         from captures.meaning import words
 
-        assert self.html is not None
+        assert self.options.html is not None
         text = page(
             told,
             names=self.reading.names,
@@ -222,10 +206,10 @@ class Groups:
             end=high,
             source=" ".join(self.reading.files),
         )
-        with replacing(self.html) as file:
+        with replacing(self.options.html) as file:
             file.write(text.encode())
         count = sum(len(rebalances) for _, rebalances in told)
-        where = "standard output" if self.html == "-" else self.html
+        where = "standard output" if self.options.html == "-" else self.options.html
         what = f"{words.counted(len(told), 'group')} with {words.counted(count, 'rebalance')}"
         echo(f"{what} written to {where}.", err=True)
 
@@ -239,11 +223,11 @@ class Groups:
 def _print_json(rebalances: Iterable[Rebalance]) -> None:
 
     for rebalance in sorted(rebalances, key=lambda found: found.time):
-        echo_json(rebalance.to_json(), wait=True)
+        echo_json(rebalance, wait=True)
 
 
 def _within(rebalances: Iterable[Rebalance], low: int | None, high: int | None) -> list[Rebalance]:
-    """Return those that went on at some time between two moments."""
+    """Return those that continued at some time between two moments."""
     return [
         each
         for each in rebalances

@@ -1,4 +1,4 @@
-"""Rebalances of a capture that grows: told when they are over, and before that when they go on for long."""
+"""Rebalances of a growing capture: reported when they end, and earlier if they take long."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable, Hashable, Iterator
 
 from captures.analysis.groups.history import HISTORIES, GroupHistories
 from captures.analysis.groups.model import GroupTimeline, Rebalance
-from captures.analysis.groups.pending import pending_calls
+from captures.analysis.groups.reading import pending_calls
 from captures.exchanges import Capture
-from dissectors.knowledge import Knowledge
+from dissectors.session_context import SessionContext
 from kproxy.pace import Pace
 
 SETTLED = 5_000_000_000
-"""ns after its end, when it shows who consumes again and which commits failed; so long is waited before it is told."""
+"""ns after its end, when it is known who consumes again and which commits failed; it is reported only then."""
 LONG = 5_000_000_000
-"""ns after which a rebalance that goes on is told."""
+"""ns after which a running rebalance is reported."""
 
 _EVERY = 1.0  # seconds between two looks
 
@@ -23,13 +23,13 @@ Tell = Callable[[GroupTimeline, Rebalance], None]
 
 
 class LiveGroups:
-    """Tells rebalances, each once when it is over, and once before if it goes on for long.
+    """Tells rebalances, each once when it is over, and once before if it continues for long.
 
     :param knowledge: of the reader that decodes the capture
-    :param tell: called with each one that is to be told, and its group as it is then
+    :param tell: called with each one to report, and its group as it is then
     """
 
-    def __init__(self, capture: Capture, knowledge: Knowledge, tell: Tell) -> None:
+    def __init__(self, capture: Capture, knowledge: SessionContext, tell: Tell) -> None:
         self._capture = capture
         self._knowledge = knowledge
         self._tell = tell
@@ -40,17 +40,17 @@ class LiveGroups:
         self._pace = Pace(_EVERY)
 
     def look(self) -> None:
-        """Tell what is new; does nothing if it was asked a moment ago."""
+        """Report what is new; does nothing if it was asked a moment ago."""
         if not self._pace.due:
             return
         with self._pace.step():
             now = self._capture.latest
             pending = pending_calls(self._capture, self._knowledge)
-            for timeline in self._histories.result(now=now or None, pending=pending):
+            for timeline in self._histories.result(now=now or None, pending=pending, live=True):
                 self._news(timeline, now)
 
     def conclude(self) -> list[GroupTimeline]:
-        """Tell what was not told, as nothing comes any more; return the groups."""
+        """Report the rest, because the capture has ended; return the groups."""
         timelines = self._histories.result()
         for timeline in timelines:
             self._news(timeline, None)
@@ -67,14 +67,14 @@ class LiveGroups:
                 continue
             over = rebalance.time if rebalance.end is None else rebalance.end
             if now is not None and now - over < SETTLED:
-                return  # what came later is told later
+                return  # later ones are reported later
             self._told[_identity(rebalance)] += 1
             self._tell(timeline, rebalance)
 
     def _untold(self, timeline: GroupTimeline) -> Iterator[Rebalance]:
         """Yield the rebalances that were not told as being over.
 
-        A group that lost its state begins to count anew, so that more than one may have the same generations.
+        A group that lost its state begins to count again, so that more than one may have the same generations.
         """
         seen: Counter[Hashable] = Counter()
         told = self._told.copy()

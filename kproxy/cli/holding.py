@@ -5,11 +5,11 @@ from __future__ import annotations
 from threading import Event
 from typing import Any
 
-from kproxy.cli.ctl_tables import held_line
-from kproxy.cli.printing import echo, echo_json
-from kproxy.cli.showing import ended_by_signals
+from kproxy.printing import echo, echo_json
 from kproxy.proxy.control import ControlClient
 from kproxy.proxy.run_folder import Run
+from kproxy.signals import ended_by_signals
+from kproxy.text.control import held_line
 
 _LOOK = 0.3  # seconds
 
@@ -24,16 +24,16 @@ def hold_until_interrupted(run: Run, wanted: str, *, as_json: bool) -> None:
     ended = Event()
     with ControlClient(run.control_socket, True) as client, ended_by_signals(ended.set):
         side = client.call("set_hold", filter=wanted)["side"]
-        echo(f"kproxy: holding {side}s that fit, until Ctrl-C", err=True)
+        echo(f"kproxy: holding matching {side}s until Ctrl-C", err=True)
         shown: set[int] = set()
         try:
             while not ended.wait(_LOOK):
                 held: list[dict[str, Any]] = client.call("holds")["held"]
                 for hold in held:
                     if hold["number"] not in shown:
-                        echo_json(hold) if as_json else held_line(hold)
+                        echo_json(hold) if as_json else echo(held_line(hold))
                 shown = {hold["number"] for hold in held}
         finally:
             client.call("set_hold", filter=None, side=side)
             released = client.call("release", number="all")["released"]
-    echo(f"kproxy: nothing is held any more, {released} went on", err=True)
+    echo(f"kproxy: holding ended, {released} released", err=True)

@@ -3,59 +3,68 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import early_ends, with_progress
-from kproxy.cli.group_option import chosen_groups, group_option
-from kproxy.cli.options import color_option, reading_options, utc_option
-from kproxy.cli.printing import echo, echo_json, flush
-from kproxy.cli.reading import Reading, colored, conclude_unread, terminal_width
+from kproxy.cli.options import ColorOption, GroupOption, ReadingOptions, UtcOption
+from kproxy.cli.reading import Reading, conclude_unread
+from kproxy.cli.selecting import chosen
+from kproxy.printing import colored, echo, echo_json, flush, terminal_width
 
 if TYPE_CHECKING:
-    from captures.analysis.journey import JourneyResult, Sought
+    from captures.analysis.journey import JourneyResult, RecordQuery
     from captures.exchanges import Capture
 
 _JOURNEYS = 20
 
 
-@click.command(short_help="Follow a record from its producer to the commits of its groups.")
-@click.argument(
-    "arguments", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="[RECORD] CAPTURE..."
-)
-@click.option("-k", "--key", metavar="TEXT", help="Follow the records with this key.")
-@click.option(
-    "-c", "--contains", metavar="TEXT", help="Follow the records that have this in key, value or a header."
-)
-@click.option(
-    "-t",
-    "--topic",
-    metavar="TOPIC",
-    help="Only records of this topic; alone, tell how long all of them wait.",
-)
-@click.option(
-    "-p", "--partition", type=click.IntRange(min=0), metavar="N", help="Only records of this partition."
-)
-@group_option
-@click.option("--all", "show_all", is_flag=True, help="Show every record that fits, and every range.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/journey.md).")
-@reading_options
-@utc_option
-@color_option
-def journey(arguments: tuple[str, ...], **options: Any) -> None:
-    """Tell the way of a RECORD, such as orders-3@120, as CAPTURE... shows it.
+@options
+class JourneyOptions(UtcOption, ColorOption, ReadingOptions, GroupOption):
+    """What ``kproxy journey`` takes."""
 
-    RECORD is TOPIC-PARTITION@OFFSET. In its place, --key or --contains choose records by what is in them, and --topic
-    alone all records of a topic. CAPTURE is a file, a folder, or - for standard input; several are one capture in the
-    order of time.
+    files: tuple[str, ...] = argument("[RECORD] CAPTURE...", type=click.Path(allow_dash=True))
+    key: str | None = option("-k", "--key", metavar="TEXT", help="Follow the records with this key.")
+    contains: str | None = option(
+        "--contains",
+        former=("-c",),
+        metavar="TEXT",
+        help="Follow the records with this text in key, value or a header.",
+    )
+    topic: str | None = option(
+        "-t",
+        "--topic",
+        metavar="TOPIC",
+        help="Follow only records of this topic; alone, show how long all of them wait.",
+    )
+    partition: int | None = option(
+        "--partition",
+        former=("-p",),
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Follow only records of this partition.",
+    )
+    show_all: bool = option("--all", help="Show every matching record, and every range.")
+    as_json: bool = option("--json", help="Print one JSON object (docs/journey.md).")
 
-    Of a record: when it was sent, and sent again, by whom; when it was acknowledged, at which offset; the transaction
-    it is part of; which Fetch response brought it to each group first, and to which member; the first commit above it.
-    Of all records of a topic: how long they wait at each hop, and which were delivered more than once or skipped.
-    docs/journey.md tells what is seen and what is inferred.
+
+@command(JourneyOptions, short_help="Trace a record from its producer to the commits of its groups.")
+def journey(options: JourneyOptions) -> None:
+    """Trace a RECORD, such as orders-3@120, through CAPTURE...
+
+    RECORD is TOPIC-PARTITION@OFFSET. Instead, --key or --contains select records by content, and --topic alone selects
+    all records of a topic. CAPTURE is a file, a folder, or - for standard input; several are one capture in the order
+    of time.
+
+    For a record: when it was sent and resent, and by which client; when it was acknowledged, at which offset; its
+    transaction; which Fetch response delivered it to each group first, and to which member; the first commit above it.
+    For all records of a topic: how long they wait at each hop, and which were delivered more than once or skipped.
+    docs/journey.md explains what is seen and what is inferred.
     """
-    run = JourneyCommand(arguments, **options)
+    run = JourneyCommand(options)
     with early_ends():
         run.run()
     sys.exit(run.reading.exit_code(clean=run.clean))
@@ -64,27 +73,11 @@ def journey(arguments: tuple[str, ...], **options: Any) -> None:
 class JourneyCommand:
     """One run of ``kproxy journey``."""
 
-    def __init__(
-        self,
-        arguments: tuple[str, ...],
-        *,
-        key: str | None,
-        contains: str | None,
-        topic: str | None,
-        partition: int | None,
-        wanted: tuple[str, ...],
-        show_all: bool,
-        as_json: bool,
-        utc: bool,
-        color: str,
-        **reading: Any,
-    ) -> None:
-        self.sought, files = _sought(arguments, key, contains, topic, partition)
-        self.wanted = wanted
-        self.show_all = show_all
-        self.as_json = as_json
-        self.reading = Reading(files, utc=utc, **reading)
-        self.color = colored(color)
+    def __init__(self, options: JourneyOptions) -> None:
+        self.options = options
+        self.sought, files = _sought(options)
+        self.reading = Reading(replace(options, files=files), utc=options.utc)
+        self.color = colored(options.color)
         self.clean = True
 
     def run(self) -> None:
@@ -94,7 +87,7 @@ class JourneyCommand:
         from dissectors.budget import shown
 
         capture = self.reading.capture()
-        reader = ExchangeReader(capture, annotate=False, gist=False)
+        reader = ExchangeReader(capture, annotate=False, summary=False)
         reader.learn(len(reader))
         journeys = Journeys(self.sought, reader.knowledge.topic_name, capture.table)
         for _ in with_progress(journeys.read(reader), lambda done: done, len(reader), "following records"):
@@ -105,12 +98,12 @@ class JourneyCommand:
                 f"kproxy: records beyond the limit {shown(name)} were not looked at, in {count:,} batches",
                 err=True,
             )
-        most = None if self.show_all else _JOURNEYS
+        most = None if self.options.show_all else _JOURNEYS
         nothing = JourneyResult(self.sought, [], 0, None, {})
         result = capture.faults.made(lambda: journeys.result(most), "telling the way of records", nothing)
-        if self.wanted:
-            result = result.of_groups(chosen_groups(result.groups, self.wanted))
-        if self.as_json:
+        if self.options.groups:
+            result = result.of_groups(chosen(result.groups, self.options.groups))
+        if self.options.as_json:
             self._print_json(result, capture)
         else:
             self._print(result)
@@ -118,23 +111,20 @@ class JourneyCommand:
 
     # ------------------------------------------------------------ telling
     def _print_json(self, result: JourneyResult, capture: Capture) -> None:
-
-        from captures.exchanges import rfc3339
+        from kproxy.cli.results import JourneysResult
 
         times = capture.table.column("request_first")
         times = times[times >= 0]
-        shape = {
-            "captures": list(self.reading.files),
-            "first": rfc3339(int(times.min())) if len(times) else None,
-            "last": rfc3339(int(times.max())) if len(times) else None,
-        }
-        echo_json(shape | result.to_json(), wait=True)
+        first, last = (int(times.min()), int(times.max())) if len(times) else (None, None)
+        echo_json(JourneysResult(self.reading.files, first, last, result), wait=True)
 
     def _print(self, result: JourneyResult) -> None:
         from captures.meaning import words
-        from kproxy.cli.journey_text import JourneyText
+        from kproxy.text.journey import JourneyText
 
-        text = JourneyText(self.reading.zone, terminal_width(), color=self.color, show_all=self.show_all)
+        text = JourneyText(
+            self.reading.zone, terminal_width(), color=self.color, show_all=self.options.show_all
+        )
         if result.waits is not None and result.offsets:
             for line in text.waits(words.line(self.sought.topic or "all topics"), result.waits):
                 echo(line)
@@ -150,28 +140,23 @@ class JourneyCommand:
             echo(f"… {words.counted(result.more, 'record')} more fit, --all shows them")
 
 
-def _sought(
-    arguments: tuple[str, ...],
-    key: str | None,
-    contains: str | None,
-    topic: str | None,
-    partition: int | None,
-) -> tuple[Sought, tuple[str, ...]]:
+def _sought(options: JourneyOptions) -> tuple[RecordQuery, tuple[str, ...]]:
     """Return what is sought, and the captures.
 
     :raises click.UsageError: if nothing is, or too much
     """
-    from captures.analysis.journey import Sought, place_of
+    from captures.analysis.journey import RecordQuery, place_of
 
+    key, contains, topic, arguments = options.key, options.contains, options.topic, options.files
     if key is not None or contains is not None or topic is not None:
-        return Sought(topic, partition, None, _bytes(key), _bytes(contains)), arguments
+        return RecordQuery(topic, options.partition, None, _bytes(key), _bytes(contains)), arguments
     found = place_of(arguments[0])
     if found is None:
         raise click.UsageError(
-            f"{arguments[0]!r} is no record: write TOPIC-PARTITION@OFFSET, such as orders-3@120, "
+            f"{arguments[0]!r} is not a record: write TOPIC-PARTITION@OFFSET, such as orders-3@120, "
             "or use --key, --contains or --topic"
         )
-    if partition is not None:
+    if options.partition is not None:
         raise click.UsageError(
             "the record tells its partition: --partition goes with --key, --contains and --topic"
         )

@@ -2,92 +2,61 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
-from typing import Any
 
-import click
-
-from kproxy.cli.common import (
-    EXIT_INCOMPLETE,
-    early_ends,
-    filter_option,
-    keylog_option,
-    names_of,
-    opened_capture,
-)
-from kproxy.cli.filtering import FILTER
-from kproxy.cli.options import color_option, reading_options, utc_option
-from kproxy.cli.ui import config_option, opens_ui, run_ui
+from kproxy.cli.command import command, option, options
+from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, filter_option
+from kproxy.cli.options import FILTER, ContentOptions, ReadingOptions
+from kproxy.cli.reading import Reading
+from kproxy.cli.ui import opens_ui, run_ui
 
 
-@click.command("open", short_help="Open captures in the terminal UI.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="CAPTURE...")
-@click.option(
-    "-F", "--follow", is_flag=True, help="Show what is still being written to CAPTURE, like tail -f."
-)
-@click.option(
-    "-Y", "--filter", "wanted", type=FILTER, help="Show what fits: 'api == Fetch and latency > 100ms'."
-)
-@reading_options
-@utc_option
-@click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys instead of masking them.")
-@click.option(
-    "--payload",
-    type=click.Choice(["full", "preview", "none"]),
-    default="full",
-    show_default=True,
-    help="How much of record keys and values to show.",
-)
-@color_option
-@config_option
-def open_(files: tuple[str, ...], **options: Any) -> None:
-    """Open CAPTURE... in the terminal UI: exchanges, their fields and bytes, and what they add up to.
+@options
+class OpenOptions(ContentOptions, ReadingOptions):
+    """What ``kproxy open`` takes."""
+
+    follow: bool = option(
+        "-F", "--follow", help="Follow a CAPTURE that is still being written, like tail -f."
+    )
+    wanted: str | None = option(
+        "-Y",
+        "--filter",
+        type=FILTER,
+        help="Show only exchanges that match: 'api == Fetch and latency > 100ms'.",
+    )
+
+
+@command(OpenOptions, "open", short_help="Open captures in the terminal UI.")
+def open_(options: OpenOptions) -> None:
+    """Open CAPTURE... in the terminal UI: exchanges, their fields and bytes, and statistics.
 
     CAPTURE is a file, a folder, or - for standard input, as in: ssh b1 tcpdump -U -w - port 9092 | kproxy open -
 
-    Several are one capture in the order of time. ? in the UI shows its keys, docs/ui.md tells more. Without a terminal
-    the exchanges are printed, as kproxy read does.
+    Several are one capture in the order of time. Press ? in the UI for its keys; docs/ui.md describes the UI. Without a
+    terminal the exchanges are printed, as kproxy read does.
     """
     with early_ends():
-        sys.exit(_show(files, **options) if opens_ui() else _print(files, **options))
+        sys.exit(_show(options) if opens_ui() else _print(options))
 
 
-def _show(
-    files: tuple[str, ...],
-    *,
-    follow: bool,
-    wanted: str | None,
-    keylog: str | None,
-    hosts: tuple[str, ...],
-    align_clocks: bool,
-    spool: int | None,
-    utc: bool,
-    show_secrets: bool,
-    payload: Any,
-    color: str,
-    config: Path | None,
-) -> int:
-    from datetime import UTC
+def _show(options: OpenOptions) -> int:
+    from kproxy.session import Session
 
-    from kproxy.tui.session import Session
-
-    zone = UTC if utc else None
-    first = filter_option(wanted, zone)
-    secrets = keylog_option(keylog, growing=follow or "-" in files)
-    capture = opened_capture(
-        files, secrets, names_of(hosts), align_clocks=align_clocks, follow=follow, spool=spool
-    )
+    reading = Reading(options, utc=options.utc, follow=options.follow)
+    first = filter_option(options.wanted, reading.zone)
+    capture = reading.opened()
     with capture.source:
         session = Session(
             capture,
-            title=_title(files),
+            title=_title(options.files),
             live=capture.source.live,
-            zone=zone,
-            show_secrets=show_secrets,
-            payload=payload,
+            zone=reading.zone,
+            show_secrets=options.show_secrets,
+            payload=options.payload,
         )
-        outcome = run_ui(session, wanted=first, config=config, color=color)
+        outcome = run_ui(session, wanted=first, color=options.color)
     return 0 if outcome.complete else EXIT_INCOMPLETE
 
 
@@ -96,21 +65,9 @@ def _title(files: tuple[str, ...]) -> str:
     return first if len(files) == 1 else f"{first} and {len(files) - 1} more"
 
 
-def _print(files: tuple[str, ...], *, config: Path | None, **options: Any) -> int:
-    from kproxy.cli.read import Reading
+def _print(options: OpenOptions) -> int:
+    from kproxy.cli.read import ReadOptions, ReadRun
 
-    reading = Reading(
-        files,
-        number=None,
-        count=None,
-        begin=None,
-        end=None,
-        write=None,
-        force=False,
-        verbose=False,
-        as_json=False,
-        text=False,
-        **options,
-    )
-    reading.run()
-    return 0 if reading.clean else EXIT_INCOMPLETE
+    run = ReadRun(ReadOptions(**dataclasses.asdict(options)))
+    run.run()
+    return 0 if run.clean else EXIT_INCOMPLETE

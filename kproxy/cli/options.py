@@ -1,32 +1,88 @@
-"""Options that several commands have, said once: how files are read, what is selected, how it is shown."""
+"""Options that several commands share: how files are read, what is selected, how it is shown."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import click
+from click.shell_completion import CompletionItem
 
-from kproxy.cli.sizes import spool_option
+from kproxy.cli.command import ConfigurationOptions, argument, option, options
 from kproxy.cli.times import Duration, Moment
 
-Decorator = Callable[[Any], Any]
+LEAST_SPOOL = 64 << 20
+"""Bytes. Data must stay available until it has been processed: blocks, and data that waits behind gaps."""
+
+Color = Literal["auto", "always", "never"]
+Payload = Literal["full", "preview", "none"]
 
 
-def _together(*options: Decorator) -> Decorator:
-    """Return a decorator for several options, listed in this order by ``--help``."""
+# ---------------------------------------------------------------- what is written for an option
+class Size(click.ParamType[int]):
+    """A size as people write it, ``512MiB`` or ``5GB``, in bytes.
 
-    def decorate(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
+    :param least: the smallest size allowed
+    """
 
-    return decorate
+    name = "SIZE"
+
+    def __init__(self, least: int = 1) -> None:
+        self._least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return it in bytes."""
+        from captures.filters.values import size
+
+        found = value if isinstance(value, int) else size(value)
+        if found is None:
+            self.fail(f"{value!r} is not a size: write 500MB or 8GiB", param, ctx)
+        if found < self._least:
+            self.fail(f"{value} is too small: use at least {self._least >> 20}MiB", param, ctx)
+        return int(found)
 
 
+class FilterText(click.ParamType[str]):
+    """A filter, as text: completed in the shell as it is in the terminal UI; ``@name`` stands for a saved one.
+
+    It is parsed when the capture is open (:func:`kproxy.cli.common.filter_option`).
+    """
+
+    name = "filter"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return it with the names of saved filters replaced by the filters."""
+        if "@" not in value:
+            return value
+        from captures.filters import FilterError
+        from kproxy.cli.config import current
+        from kproxy.configuration import ConfigurationError
+        from kproxy.kept import saved_filters
+        from kproxy.proxy.rules.parser import with_saved_filters
+
+        try:
+            return with_saved_filters(value, saved_filters(current()))
+        except (FilterError, ConfigurationError) as error:
+            self.fail(str(error), param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return possible completions, each with one line about the last word."""
+        from captures.filters.complete import complete
+
+        return [
+            CompletionItem(f"{incomplete[: each.start]}{each.text}", help=each.doc or None)
+            for each in complete(incomplete)
+        ]
+
+
+FILTER = FilterText()
+
+
+# ---------------------------------------------------------------- limits
 def _keep_to_limits(context: click.Context, _: click.Parameter, settings: tuple[str, ...]) -> None:
-    """Have other limits in this process, and in those that it starts."""
+    """Set limits for this process and for those that it starts."""
     given = os.environ.get("KPROXY_LIMITS")
     if context.resilient_parsing or not (settings or given):
         return
@@ -42,110 +98,182 @@ def _keep_to_limits(context: click.Context, _: click.Parameter, settings: tuple[
         raise click.BadParameter(f"{error}") from None
 
 
-limit_option = click.option(
-    "--limit",
-    multiple=True,
-    expose_value=False,
-    callback=_keep_to_limits,
-    metavar="NAME=VALUE",
-    help="Change what foreign bytes may cost (docs/limits.md): message_records=5M; may be given several times.",
-)
+@options
+class ProgramOptions(ConfigurationOptions):
+    """Options before the command."""
 
-hosts_option = click.option(
-    "--hosts",
-    type=click.Path(),
-    multiple=True,
-    metavar="FILE",
-    help="Name addresses: a hosts file, or what 'kubectl get pods -A -o wide' prints; may be given several times.",
-)
+    limit: tuple[str, ...] = option(
+        "--limit",
+        expose_value=False,
+        callback=_keep_to_limits,
+        metavar="NAME=VALUE",
+        help="Change a limit on untrusted input (docs/limits.md): message_records=5M; may be given several times.",
+    )
 
-reading_options = _together(
-    click.option(
+
+# ---------------------------------------------------------------- reading
+@options
+class HostsOption:
+    """Names for addresses."""
+
+    title = "Reading"
+    hosts: tuple[str, ...] = option(
+        "--hosts",
+        type=click.Path(),
+        metavar="FILE",
+        help="Name addresses: a hosts file, or what 'kubectl get pods -A -o wide' prints; "
+        "may be given several times.",
+    )
+
+
+@options
+class ReadingOptions(HostsOption):
+    """How a capture is read."""
+
+    title = "Reading"
+    files: tuple[str, ...] = argument("CAPTURE...", type=click.Path(allow_dash=True))
+    keylog: str | None = option(
         "--keylog",
         type=click.Path(),
         metavar="FILE",
         help="Decrypt TLS with the secrets in this NSS key log.",
-    ),
-    hosts_option,
-    click.option(
+    )
+    align_clocks: bool = option(
         "--align-clocks",
-        is_flag=True,
-        help="Bring captures of several hosts to one clock, by the packets that more than one of them has.",
-    ),
-    spool_option,
-)
-
-time_options = _together(
-    click.option(
-        "--from",
-        "begin",
-        type=Moment(),
-        help="Leave out what came before: 5s, 09:14:03, 2026-11-21T09:14:03Z.",
-    ),
-    click.option("--to", "end", type=Moment(), help="Leave out what came after."),
-)
-
-surroundings_options = _together(
-    click.option(
-        "--before",
-        type=Duration(),
-        default="2m",
-        metavar="TIME",
-        help="How much to save before. Default: 2m.",
-    ),
-    click.option(
-        "--after", type=Duration(), default="1m", metavar="TIME", help="How much to save after. Default: 1m."
-    ),
-    click.option(
-        "--keep-dir",
-        type=click.Path(file_okay=False),
-        default=".",
-        metavar="DIR",
-        help="Where what is saved, and a ring, are. Default: here.",
-    ),
-)
-
-diagnose_option = click.option(
-    "--diagnose",
-    is_flag=True,
-    help="Tell what is wrong as it comes up (docs/findings.md); the UI has a view for that.",
-)
-
-utc_option = click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone.")
+        help="Align the clocks of captures from several hosts, by the packets that they have in common.",
+    )
+    spool: int | None = option(
+        "--spool",
+        type=Size(LEAST_SPOOL),
+        metavar="SIZE",
+        help="Disk space for input that cannot be read twice: pipes, compressed files, decrypted TLS. "
+        "Default: 8GiB, if there is room.",
+    )
 
 
+@options
+class TimeOptions:
+    """A stretch of time."""
+
+    begin: str | None = option(
+        "--from", type=Moment(), help="Start at this time: 5s, 09:14:03, 2026-11-21T09:14:03Z."
+    )
+    end: str | None = option("--to", type=Moment(), help="End at this time.")
+
+
+@options
+class GroupOption:
+    """The groups that a command shows."""
+
+    groups: tuple[str, ...] = option(
+        "-g",
+        "--group",
+        metavar="GROUP",
+        help="Show only this group, or those that match 'orders-*'; may be given several times.",
+    )
+
+
+@options
+class ClientOption:
+    """The clients that a command shows."""
+
+    clients: tuple[str, ...] = option(
+        "--client",
+        former=("-c",),
+        metavar="CLIENT",
+        help="Show only this client, or those that match 'orders-*': a client ID, or an address if it has none; "
+        "may be given several times.",
+    )
+
+
+# ---------------------------------------------------------------- showing
 def _keep_colors(context: click.Context, _: click.Parameter, color: str) -> str:
-    """Let colours through to what is no terminal, if they are always wanted: click would take them out again."""
+    """Keep colours in pipes and files for ``always``: click would remove them otherwise."""
     context.color = True if color == "always" else None
     return color
 
 
-color_option = click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    callback=_keep_colors,
-    help="Colour the output; auto: on a terminal, unless NO_COLOR is set.",
-)
+@options
+class ColorOption:
+    """Whether there are colours."""
 
-showing_options = _together(
-    click.option("-V", "--verbose", is_flag=True, help="Show every field of requests and responses."),
-    click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON object per exchange (docs/json.md)."
-    ),
-    utc_option,
-    click.option(
-        "--show-secrets", is_flag=True, help="Show passwords, tokens and keys instead of masking them."
-    ),
-    click.option(
-        "--payload",
-        type=click.Choice(["full", "preview", "none"]),
-        default="full",
-        show_default=True,
-        help="How much of record keys and values to show.",
-    ),
-    click.option(
-        "--text", is_flag=True, help="With --json: bytes as text where they are UTF-8, instead of base64."
-    ),
-    color_option,
-)
+    title = "Showing"
+    color: Color = option(
+        "--color",
+        default="auto",
+        callback=_keep_colors,
+        help="Colour the output; auto: on a terminal, unless NO_COLOR is set.",
+    )
+
+
+@options
+class UtcOption:
+    """The zone of times."""
+
+    title = "Showing"
+    utc: bool = option("--utc", help="Read and show times in UTC instead of the local zone.")
+
+
+@options
+class ContentOptions(UtcOption, ColorOption):
+    """How much of the messages' contents is shown."""
+
+    title = "Showing"
+    show_secrets: bool = option(
+        "--show-secrets", help="Show passwords, tokens and keys instead of masking them."
+    )
+    payload: Payload = option(
+        "--payload", default="full", show_default=True, help="How much of record keys and values to show."
+    )
+
+
+@options
+class ShowingOptions(ContentOptions):
+    """How exchanges are printed."""
+
+    title = "Showing"
+    verbose: bool = option("-V", "--verbose", help="Show every field of requests and responses.")
+    as_json: bool = option("--json", help="Print one JSON object per exchange (docs/json.md).")
+    text: bool = option("--text", help="With --json: bytes as text where they are UTF-8, instead of base64.")
+
+
+@options
+class LiveOptions(ShowingOptions, HostsOption):
+    """How live traffic is shown."""
+
+    title = "Showing"
+    wanted: str | None = option(
+        "-Y", "--filter", type=FILTER, help="Show only exchanges that match: 'error and topic ~ orders'."
+    )
+    diagnose: bool = option(
+        "--diagnose", help="Report problems as they appear (docs/findings.md); the UI has a view for that."
+    )
+    no_ui: bool = option("--no-ui", help="Print exchanges, also on a terminal.")
+
+
+@options
+class RecorderOptions:
+    """What a flight recorder saves, and where to."""
+
+    title = "Flight recorder"
+    before: int = option(
+        "--before",
+        type=Duration(),
+        default="2m",
+        metavar="TIME",
+        help="Time to save before a match. Default: 2m.",
+    )
+    after: int = option(
+        "--after",
+        type=Duration(),
+        default="1m",
+        metavar="TIME",
+        help="Time to save after a match. Default: 1m.",
+    )
+    keep_dir: str = option(
+        "--keep-dir",
+        type=click.Path(file_okay=False),
+        default=".",
+        metavar="DIR",
+        help="Folder for saved files and the ring. Default: the current one.",
+    )

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from io import TextIOWrapper
+from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 
@@ -34,38 +28,3 @@ def refuse_to_overwrite(output: str, captures: Iterable[str], *, force: bool) ->
         raise click.UsageError(f"{output} is one of the captures")
     if not force and out.is_file():
         raise click.UsageError(f"{output} exists; --force overwrites it")
-
-
-@contextmanager
-def replacing(output: str) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of ``output`` when all went well; nothing is left of it otherwise."""
-    if output == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    path = Path(output)
-    if path.exists() and not path.is_file():  # a pipe, /dev/null
-        with path.open("wb") as file:
-            yield file
-        return
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        os.umask(mask := os.umask(0))  # the only way to ask for it
-        Path(name).chmod(0o666 & ~mask)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def as_text(file: BinaryIO) -> Iterator[TextIOWrapper]:
-    """Write UTF-8 text to a binary file that stays open; line ends stay as they are."""
-    text = TextIOWrapper(file, "utf-8", newline="")
-    try:
-        yield text
-    finally:
-        text.flush()
-        text.detach()

@@ -8,30 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.brokers import Brokers, HostPort, command_config_option, security_of
+from dissectors.units import SECOND
+from kproxy.addresses import Address
+from kproxy.cli.brokers import Brokers, CommandConfigOption, HostPort, security_of
+from kproxy.cli.command import command, option, options
 from kproxy.cli.common import early_ends
-from kproxy.cli.filtering import FILTER
-from kproxy.cli.options import diagnose_option, hosts_option, showing_options, surroundings_options
-from kproxy.cli.sizes import LEAST_SPOOL, Size
-from kproxy.cli.times import NANOSECONDS, Duration
-from kproxy.cli.ui import config_option, no_ui_option
+from kproxy.cli.options import FILTER, LEAST_SPOOL, LiveOptions, RecorderOptions, Size
+from kproxy.cli.times import Duration
+from kproxy.proxy.modes import MODES
 
 if TYPE_CHECKING:
-    from kproxy.cli.brokers import Address
-    from kproxy.proxy.settings import ClientTls
+    from kproxy.proxy.settings import ClientTls, Settings
 
-_ANY = ("0.0.0.0", "::", "")  # noqa: S104  # what is refused without an advertised host
-
-_OF_RUN = (
-    *("quiet", "wanted", "hosts", "keep", "before", "after", "keep_dir", "metrics", "metrics_topics"),
-    *("verbose", "as_json", "utc", "show_secrets", "payload", "text", "color", "diagnose", "no_ui", "config"),
-)
-"""Options that the data plane has nothing to do with."""
 
 EPILOG = """\b
 Examples:
   kproxy proxy -b kafka1:9092                          clients connect to 127.0.0.1:9092
-  kproxy proxy -b kafka1:9092 -Y error -w out.pcapng   errors shown, everything kept
+  kproxy proxy -b kafka1:9092 -Y error -w out.pcapng   show errors, record everything
   kproxy proxy -b kafka1:9093 --command-config c.properties --client-tls
                                                        TLS on both sides (docs/proxy-tls.md)
   kproxy proxy -b kafka1:9092 --fault 'api == Produce => delay 200ms, p=0.1'
@@ -41,316 +34,342 @@ Examples:
 """
 
 
-def _file(**kwargs: Any) -> click.Path:
-    return click.Path(exists=True, dir_okay=False, **kwargs)
+def _file(*spellings: str, **attributes: Any) -> Any:
+    return option(*spellings, type=click.Path(exists=True, dir_okay=False), metavar="FILE", **attributes)
 
 
-@click.command(short_help="Stand between clients and brokers and show what they say.", epilog=EPILOG)
-@click.option(
-    "-b", "--bootstrap-server", "bootstrap", type=Brokers(), default=(), help="Brokers to begin with."
+@options
+class ForwardingOptions(CommandConfigOption):
+    """Which connections are forwarded, and to where."""
+
+    title = "Forwarding"
+    bootstrap: tuple[Address, ...] = option(
+        "-b",
+        "--bootstrap-server",
+        multiple=False,
+        type=Brokers(),
+        default=(),
+        help="Bootstrap brokers.",
+    )
+    listen: Address = option(
+        "--listen",
+        multiple=False,
+        type=HostPort(),
+        default="127.0.0.1:9092",
+        show_default=True,
+        help="Address that clients connect to first; each broker gets a port after it.",
+    )
+    advertise: str = option(
+        "--advertise", metavar="HOST", default="", help="Host name to give to clients. Default: as --listen."
+    )
+    ports: str = option(
+        "--ports",
+        metavar="PORTS",
+        default="",
+        help="Ports for brokers: 9093+ (plus the node ID; default: from the port after --listen's), 9093-9120 or any.",
+    )
+    sni: str = option(
+        "--sni",
+        metavar="PATTERN",
+        default="",
+        help="One port for all brokers, told apart by TLS server name: b{node_id}.kafka.test.",
+    )
+    allow_brokers: tuple[str, ...] = option(
+        "--allow-brokers",
+        metavar="CIDR|NAME",
+        help="Connect only to brokers in these networks or with these names: 10.0.0.0/8, *.example.com (repeatable). "
+        "Default: any.",
+    )
+    mode: str = option(
+        "--mode",
+        type=click.Choice(list(MODES)),
+        default=next(iter(MODES)),
+        show_default=True,
+        help="; ".join(f"{mode.name}: {mode.summary}" for mode in MODES.values()) + ".",
+    )
+    tproxy: bool = option(
+        "--tproxy", help="With --mode transparent: connections arrive by TPROXY, not REDIRECT."
+    )
+    keep_client_address: bool = option(
+        "--keep-client-address", help="With --tproxy: brokers see the clients' addresses."
+    )
+    no_forward: bool = option(
+        "--no-forward", help="Record what clients send first, and close the connection."
+    )
+    stub: bool = option("--stub", help="Use no broker: answer ApiVersions and Metadata, record the rest.")
+    max_connections: int = option(
+        "--max-connections",
+        type=click.IntRange(1),
+        default=10_000,
+        metavar="N",
+        help="Refuse connections beyond this number.",
+    )
+    max_frame: int = option(
+        "--max-frame", type=Size(1 << 10), default="256MiB", metavar="SIZE", help="Largest request."
+    )
+    idle_timeout: int = option(
+        "--idle-timeout",
+        type=Duration(),
+        default="20m",
+        metavar="TIME",
+        help="Close idle connections after this time. Default: 20m.",
+    )
+    drain: int = option(
+        "--drain",
+        type=Duration(),
+        default="10s",
+        metavar="TIME",
+        help="Wait so long for requests in flight at the end. Default: 10s.",
+    )
+    detach: bool = option("--detach", help="Run in the background: see kproxy attach and kproxy ctl.")
+
+
+@options
+class ClientTlsOptions:
+    """TLS towards clients."""
+
+    title = "TLS for clients"
+    client_tls: bool = option(
+        "--client-tls", help="Use TLS for clients, with certificates of kproxy's own authority."
+    )
+    cert: str | None = _file("--cert", help="Use TLS for clients, with this certificate chain (PEM).")
+    cert_key: str | None = _file("--cert-key", former=("--key",), help="The private key of --cert (PEM).")
+    client_ca: str | None = _file(
+        "--client-ca", help="Require client certificates signed by these authorities (PEM)."
+    )
+    tls_keylog: str = option(
+        "--tls-keylog",
+        type=click.Path(dir_okay=False),
+        default="",
+        metavar="FILE",
+        help="Append TLS secrets to FILE.",
+    )
+
+
+@options
+class RecordingOptions:
+    """What is recorded."""
+
+    title = "Recording"
+    write: str | None = option(
+        "-w",
+        "--write",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="Append all traffic to a pcapng file, in plain text.",
+    )
+    rotate_size: int | None = option(
+        "--rotate-size", type=Size(1 << 16), metavar="SIZE", help="With -w: start a new file after this size."
+    )
+    rotate_time: int | None = option(
+        "--rotate-time", type=Duration(), metavar="TIME", help="With -w: start a new file after this time."
+    )
+    rotate_count: int | None = option(
+        "--rotate-count", type=click.IntRange(1), metavar="N", help="With -w: keep the newest N files."
+    )
+    no_capture: bool = option("--no-capture", help="Only forward; record and show nothing.")
+    spool: int | None = option(
+        "--spool",
+        type=Size(LEAST_SPOOL),
+        metavar="SIZE",
+        help="Without -w: disk space for the recording. Default: 8GiB.",
+    )
+    lossless: bool = option("--lossless", help="Slow forwarding down rather than leave traffic unrecorded.")
+    queue: int = option(
+        "--queue",
+        type=Size(1 << 20),
+        default="64MiB",
+        metavar="SIZE",
+        help="Memory between forwarding and recording.",
+    )
+
+
+@options
+class FaultOptions:
+    """What is done to what passes."""
+
+    title = "Faults"
+    faults: tuple[str, ...] = option(
+        "--fault", type=FILTER, metavar="RULE", help="'FILTER => ACTION': docs/faults.md."
+    )
+    hold: str = option(
+        "--hold", default="", type=FILTER, help="Hold matching requests until kproxy ctl releases them."
+    )
+    client_timeout: int = option(
+        "--client-timeout",
+        type=Duration(),
+        default="30s",
+        metavar="TIME",
+        help="Clients' request.timeout.ms: held messages are released before it ends. Default: 30s.",
+    )
+    force: bool = option("--force", help="Allow fault rules that match everything.")
+
+
+@options
+class MetricsOptions:
+    """Metrics for Prometheus."""
+
+    title = "Metrics"
+    metrics: Address | None = option(
+        "--metrics",
+        multiple=False,
+        type=HostPort(port_alone=True),
+        metavar="[HOST:]PORT",
+        help="Prometheus metrics: docs/metrics.md.",
+    )
+    metrics_topics: int = option(
+        "--metrics-topics",
+        type=click.IntRange(0),
+        default=100,
+        metavar="N",
+        help="Topics with metrics of their own.",
+    )
+
+
+@options
+class ProxyOptions(
+    LiveOptions,
+    RecorderOptions,
+    MetricsOptions,
+    FaultOptions,
+    RecordingOptions,
+    ClientTlsOptions,
+    ForwardingOptions,
+):
+    """What ``kproxy proxy`` takes."""
+
+    title = "Showing"
+    quiet: bool = option("-q", "--quiet", help="Only forward and record; print no exchanges.")
+    keep: str | None = option(
+        "--keep",
+        heading="Flight recorder",
+        type=FILTER,
+        help="Flight recorder: save the traffic around exchanges that match.",
+    )
+
+
+@command(
+    ProxyOptions, short_help="Forward, record and show traffic between clients and brokers.", epilog=EPILOG
 )
-@click.option(
-    "--listen",
-    type=HostPort(),
-    default="127.0.0.1:9092",
-    show_default=True,
-    help="Where clients connect first; brokers get ports of their own behind it.",
-)
-@click.option(
-    "--advertise", metavar="HOST", default="", help="Host that clients are told. Default: as --listen."
-)
-@click.option(
-    "--ports",
-    metavar="PORTS",
-    default="",
-    help="Ports of brokers: 9093+ (and the node ID; the default is the port after --listen's), 9093-9120 or any.",
-)
-@click.option(
-    "--sni",
-    metavar="PATTERN",
-    default="",
-    help="One port for all brokers, told apart by TLS server name: b{node_id}.kafka.test.",
-)
-@click.option(
-    "--allow-brokers",
-    "allow_brokers",
-    metavar="CIDR|NAME",
-    multiple=True,
-    help="Brokers elsewhere get no connections: 10.0.0.0/8, *.example.com (repeatable). Default: anywhere.",
-)
-@click.option(
-    "--mode",
-    type=click.Choice(["rewrite", "transparent", "passthrough"]),
-    default="rewrite",
-    show_default=True,
-    help="rewrite addresses; take connections that a firewall redirects; or forward to one broker as it is.",
-)
-@click.option(
-    "--tproxy", is_flag=True, help="With --mode transparent: connections come by TPROXY, not REDIRECT."
-)
-@click.option(
-    "--keep-client-address", is_flag=True, help="With --tproxy: brokers see the clients' addresses."
-)
-@command_config_option
-@click.option(
-    "--client-tls", is_flag=True, help="TLS for clients, with certificates of kproxy's own authority."
-)
-@click.option(
-    "--cert", type=_file(), metavar="FILE", help="TLS for clients with this certificate chain (PEM)."
-)
-@click.option("--key", type=_file(), metavar="FILE", help="The private key of --cert (PEM).")
-@click.option(
-    "--client-ca",
-    type=_file(),
-    metavar="FILE",
-    help="Clients must show a certificate that these have signed (PEM).",
-)
-@click.option(
-    "--tls-keylog",
-    type=click.Path(dir_okay=False),
-    default="",
-    metavar="FILE",
-    help="Append TLS secrets to FILE.",
-)
-@click.option(
-    "-w",
-    "--write",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Append everything that is said to a pcapng file, in plain text.",
-)
-@click.option(
-    "--rotate-size", type=Size(1 << 16), metavar="SIZE", help="With -w: another file after so much."
-)
-@click.option("--rotate-time", type=Duration(), metavar="TIME", help="With -w: another file after so long.")
-@click.option("--rotate-count", type=click.IntRange(1), metavar="N", help="With -w: keep the newest N files.")
-@click.option("--no-capture", is_flag=True, help="Record nothing, show nothing: only forward.")
-@click.option(
-    "--spool",
-    type=Size(LEAST_SPOOL),
-    metavar="SIZE",
-    help="Without -w: disk for what is said. Default: 8GiB.",
-)
-@click.option("--lossless", is_flag=True, help="Slow forwarding down rather than leave something unrecorded.")
-@click.option(
-    "--queue",
-    type=Size(1 << 20),
-    default="64MiB",
-    metavar="SIZE",
-    help="Memory between forwarding and recording.",
-)
-@no_ui_option
-@config_option
-@click.option("--detach", is_flag=True, help="Go on in the background: see kproxy attach and kproxy ctl.")
-@click.option("-q", "--quiet", is_flag=True, help="Print no exchanges: only forward and record.")
-@click.option("-Y", "--filter", "wanted", type=FILTER, help="Show what fits: 'error and topic ~ orders'.")
-@showing_options
-@hosts_option
-@click.option("--fault", "faults", multiple=True, metavar="RULE", help="'FILTER => ACTION': docs/faults.md.")
-@click.option("--hold", default="", type=FILTER, help="Hold what fits until kproxy ctl releases it.")
-@click.option(
-    "--client-timeout",
-    type=Duration(),
-    default="30s",
-    metavar="TIME",
-    help="Clients' request.timeout.ms: what is held goes on before. Default: 30s.",
-)
-@click.option("--force", is_flag=True, help="Allow fault rules that everything fits.")
-@click.option("--no-forward", is_flag=True, help="Record what clients send, and close.")
-@click.option("--stub", is_flag=True, help="No broker: answer ApiVersions and Metadata, record the rest.")
-@click.option("--keep", type=FILTER, help="Flight recorder: save what surrounds the exchanges that fit.")
-@surroundings_options
-@diagnose_option
-@click.option(
-    "--metrics",
-    type=HostPort(port_alone=True),
-    metavar="[HOST:]PORT",
-    help="Prometheus metrics: docs/metrics.md.",
-)
-@click.option(
-    "--metrics-topics",
-    type=click.IntRange(0),
-    default=100,
-    metavar="N",
-    help="Topics with metrics of their own.",
-)
-@click.option(
-    "--max-connections", type=click.IntRange(1), default=10_000, metavar="N", help="More are refused."
-)
-@click.option("--max-frame", type=Size(1 << 10), default="256MiB", metavar="SIZE", help="Largest request.")
-@click.option(
-    "--idle-timeout",
-    type=Duration(),
-    default="20m",
-    metavar="TIME",
-    help="Close silent connections. Default: 20m.",
-)
-@click.option(
-    "--drain",
-    type=Duration(),
-    default="10s",
-    metavar="TIME",
-    help="At the end, for requests in flight. Default: 10s.",
-)
-def proxy(
-    bootstrap: tuple[Address, ...],
-    listen: Address,
-    advertise: str,
-    ports: str,
-    sni: str,
-    allow_brokers: tuple[str, ...],
-    mode: Any,
-    command_config: str | None,
-    client_tls: bool,
-    cert: str | None,
-    key: str | None,
-    client_ca: str | None,
-    write: str | None,
-    no_capture: bool,
-    **options: Any,
-) -> None:
+def proxy(options: ProxyOptions) -> None:
     """Stand between Kafka clients and brokers: forward, record, show.
 
-    Clients connect to --listen in place of a broker. The addresses of all brokers in what they are told are those of
-    kproxy, so that everything they say comes past it; a port for each broker is opened as it becomes known, and is
-    the same after a restart. Everything else stays as it is, to the byte.
+    Clients connect to --listen instead of a broker. kproxy replaces the addresses of all brokers in responses with its
+    own, so that all traffic passes through it. It opens a port for each broker as the broker becomes known; the port is
+    the same after a restart. All other bytes pass unchanged.
 
-    Everything that is seen is recorded as a capture that Wireshark and kproxy read: with -w in a file, else in a
-    bounded spool that is removed at the end. On a terminal it is shown in the UI (docs/ui.md), else printed; Ctrl-C
-    there, and leaving the UI, lets requests in flight finish, and ends.
+    All traffic is recorded as a capture that Wireshark and kproxy can read: with -w in a file, else in a bounded spool
+    that is removed at the end. On a terminal kproxy opens the UI (docs/ui.md), else it prints exchanges. Ctrl-C, or
+    quitting the UI, lets requests in flight finish and ends the proxy.
 
-    It listens on 127.0.0.1 unless told otherwise: whoever can connect has the rights of kproxy's address at the
-    brokers.
+    It listens on 127.0.0.1 by default: every client that can connect has the rights of kproxy's address at the brokers.
+    """
+    _refuse_contradictions(options)
+    settings = _settings(options)
+    _check_rules(options)
+
+    from kproxy.cli.proxying import Proxying
+
+    with early_ends():
+        sys.exit(Proxying(settings, options).run())
+
+
+def _settings(options: ProxyOptions) -> Settings:
+    """Return what the data plane is to do; its run folder is known later.
+
+    :raises click.UsageError: for what cannot be done
     """
     from kproxy.proxy.broker_policy import AllowedError, BrokerPolicy
     from kproxy.proxy.brokers import Ports, PortsError
+    from kproxy.proxy.settings import RecordingOptions, Settings
     from kproxy.proxy.tls.sni import NodeNames, NodeNamesError
 
-    _refuse_contradictions(
-        mode, write, sni=sni, allow_brokers=allow_brokers, no_capture=no_capture, **options
-    )
-    security, named = security_of(command_config)
-    served = _served(cert, key, client_ca, authority=client_tls or bool(sni))
+    bootstrap = options.bootstrap
+    security, named = security_of(options.command_config)
     if named and not bootstrap:
         bootstrap = Brokers().convert(named, None, None)
-    if mode != "transparent" and not bootstrap and not options["stub"] and not options["no_forward"]:
-        raise click.UsageError("say with -b which broker to connect to")
-    if mode == "passthrough" and len(bootstrap) > 1:
-        raise click.UsageError("--mode passthrough forwards to one broker: give one address with -b")
-    if mode == "rewrite" and listen[0] in _ANY and not advertise and not sni:
-        raise click.UsageError(
-            f"--listen {listen[0] or '0.0.0.0'} takes connections on all addresses, and clients must be told one that "  # noqa: S104
-            "they can reach: say which with --advertise HOST"
-        )
     try:
-        Ports.parse(ports, listen[1])
-        if sni:
-            NodeNames(sni)
-        BrokerPolicy(allow_brokers)
+        Ports.parse(options.ports, options.listen[1])
+        if options.sni:
+            NodeNames(options.sni)
+        BrokerPolicy(options.allow_brokers)
     except (PortsError, NodeNamesError, AllowedError) as error:
         raise click.UsageError(str(error)) from None
-    _check_rules(options["faults"], options["hold"], force=options["force"])
-
-    from kproxy.cli.proxying import Proxying
-    from kproxy.proxy.settings import Recorded, Settings
-
-    def settings(run_folder: Path) -> Settings:
-        return Settings(
-            run_folder=str(run_folder),
-            bootstrap=bootstrap,
-            listen=listen,
-            mode=mode,
-            advertised=advertise,
-            ports=ports,
-            sni=sni,
-            allowed_brokers=allow_brokers,
-            security=security,
-            client_tls=served,
-            keylog=str(Path(options["tls_keylog"]).absolute()) if options["tls_keylog"] else "",
-            tproxy=options["tproxy"],
-            keep_client_address=options["keep_client_address"],
-            recorded=Recorded(
-                on=not no_capture,
-                path=str(Path(write).absolute()) if write else "",
-                limit=options["spool"] or 0,
-                rotate_size=options["rotate_size"] or 0,
-                rotate_time=(options["rotate_time"] or 0) / NANOSECONDS,
-                rotate_count=options["rotate_count"] or 0,
-                queue=options["queue"],
-                lossless=options["lossless"],
-            ),
-            forward=not (options["no_forward"] or options["stub"]),
-            stub=options["stub"],
-            faults=options["faults"],
-            hold=options["hold"],
-            client_timeout=options["client_timeout"] / NANOSECONDS,
-            force=options["force"],
-            most_connections=options["max_connections"],
-            most_frame=options["max_frame"],
-            detached=options["detach"],
-            idle_timeout=options["idle_timeout"] / NANOSECONDS,
-            drain=options["drain"] / NANOSECONDS,
-        )
-
-    of_run = {name: options[name] for name in _OF_RUN}
-    with early_ends():
-        sys.exit(Proxying(settings, listen, **of_run).run())
+    settings = Settings(
+        run_folder="",
+        bootstrap=bootstrap,
+        listen=options.listen,
+        mode=options.mode,
+        advertised=options.advertise,
+        ports=options.ports,
+        sni=options.sni,
+        allowed_brokers=options.allow_brokers,
+        security=security,
+        client_tls=_served(options),
+        keylog=str(Path(options.tls_keylog).absolute()) if options.tls_keylog else "",
+        tproxy=options.tproxy,
+        keep_client_address=options.keep_client_address,
+        recorded=RecordingOptions(
+            on=not options.no_capture,
+            path=str(Path(options.write).absolute()) if options.write else "",
+            limit=options.spool or 0,
+            rotate_size=options.rotate_size or 0,
+            rotate_time=(options.rotate_time or 0) / SECOND,
+            rotate_count=options.rotate_count or 0,
+            queue=options.queue,
+            lossless=options.lossless,
+        ),
+        forward=not (options.no_forward or options.stub),
+        stub=options.stub,
+        faults=options.faults,
+        hold=options.hold,
+        client_timeout=options.client_timeout / SECOND,
+        force=options.force,
+        most_connections=options.max_connections,
+        most_frame=options.max_frame,
+        detached=options.detach,
+        idle_timeout=options.idle_timeout / SECOND,
+        drain=options.drain / SECOND,
+    )
+    refusal = MODES[options.mode].refusal(settings)
+    if refusal:
+        raise click.UsageError(refusal)
+    return settings
 
 
-def _refuse_contradictions(
-    mode: str,
-    write: str | None,
-    *,
-    sni: str,
-    allow_brokers: tuple[str, ...],
-    no_capture: bool,
-    quiet: bool,
-    as_json: bool,
-    verbose: bool,
-    tproxy: bool,
-    keep_client_address: bool,
-    no_forward: bool,
-    stub: bool,
-    keep: str | None,
-    metrics: Address | None,
-    detach: bool,
-    diagnose: bool,
-    **others: Any,
-) -> None:
+def _refuse_contradictions(options: ProxyOptions) -> None:
     """Refuse what cannot be meant together."""
-    rotated = any(others[name] for name in ("rotate_size", "rotate_time", "rotate_count"))
+    written = options.write is not None
+    rotated = options.rotate_size or options.rotate_time or options.rotate_count
+    printed = options.as_json or options.verbose
+    watched = printed or options.keep or options.metrics or options.diagnose or options.wanted
     wrong = {
-        "--rotate-* is about the file of -w": rotated and write is None,
-        "--spool is for what is not written with -w: give one of them": bool(others["spool"] and write),
-        "--no-capture records nothing, -w does: give one of them": no_capture and write is not None,
-        "--no-capture has nothing to show or to keep": no_capture
-        and bool(as_json or verbose or keep or metrics or diagnose or others["wanted"]),
-        "--detach shows and keeps nothing: kproxy attach does": detach
-        and bool(as_json or verbose or keep or metrics or diagnose or others["wanted"]),
-        "-q shows nothing, --json and -V do: give one of them": quiet and (as_json or verbose),
-        "--tproxy is for --mode transparent": tproxy and mode != "transparent",
-        "--keep-client-address needs --tproxy": keep_client_address and not tproxy,
-        "--sni is for --mode rewrite": bool(sni) and mode != "rewrite",
-        "--allow-brokers is for --mode rewrite": bool(allow_brokers) and mode != "rewrite",
-        "--stub answers by itself, --no-forward closes: give one of them": stub and no_forward,
-        "--keep copies out of the spool; with -w everything is kept": keep is not None and write is not None,
+        "--rotate-* is about the file of -w": rotated and not written,
+        "--spool is for recording without -w: use one or the other": options.spool and written,
+        "--no-capture records nothing, -w records: use one or the other": options.no_capture and written,
+        "--no-capture has nothing to show or to keep": options.no_capture and watched,
+        "--detach shows and keeps nothing: kproxy attach does": options.detach and watched,
+        "-q shows nothing, but --json and -V do: use one or the other": options.quiet and printed,
+        "--stub answers, --no-forward closes: use one or the other": options.stub and options.no_forward,
+        "--keep copies out of the spool; with -w everything is kept": options.keep is not None and written,
     }
     for sentence, met in wrong.items():
         if met:
             raise click.UsageError(sentence)
 
 
-def _served(cert: str | None, key: str | None, client_ca: str | None, *, authority: bool) -> ClientTls | None:
+def _served(options: ProxyOptions) -> ClientTls | None:
     """Return how clients are served; None for plaintext."""
     from kproxy.proxy.settings import ClientTls
     from kproxy.proxy.tls.stores import StoreError, pem_identity
 
+    cert, key, client_ca = options.cert, options.cert_key, options.client_ca
     if (cert is None) != (key is None):
-        raise click.UsageError("--cert and --key belong together")
-    if cert is None and not authority:
+        raise click.UsageError("use --cert and --cert-key together")
+    if cert is None and not (options.client_tls or options.sni):
         if client_ca is not None:
             raise click.UsageError(
-                "--client-ca is about TLS for clients: give --cert and --key, or --client-tls"
+                "--client-ca is about TLS for clients: give --cert and --cert-key, or --client-tls"
             )
         return None
     authorities = None if client_ca is None else Path(client_ca).read_text()
@@ -359,24 +378,24 @@ def _served(cert: str | None, key: str | None, client_ca: str | None, *, authori
     try:
         identity = pem_identity(f"{Path(key).read_text()}\n{Path(cert).read_text()}")
     except StoreError as error:
-        raise click.UsageError(f"--cert {cert}, --key {key}: {error}") from None
+        raise click.UsageError(f"--cert {cert}, --cert-key {key}: {error}") from None
     return ClientTls(identity, "required" if authorities else "none", authorities)
 
 
-def _check_rules(faults: tuple[str, ...], hold: str, *, force: bool) -> None:
+def _check_rules(options: ProxyOptions) -> None:
     """Find out here what is wrong with rules, where it can be shown."""
-    if not faults and not hold:
+    if not options.faults and not options.hold:
         return
     from captures.filters import FilterError
     from kproxy.proxy.rules import Inspection
 
     inspection = Inspection()
     try:
-        for rule in faults:
-            inspection.rules.add(rule, force=force)
-        if hold:
-            inspection.holds.set_filter(hold)
+        for rule in options.faults:
+            inspection.rules.add(rule, force=options.force)
+        if options.hold:
+            inspection.holds.set_filter(options.hold)
     except FilterError as error:
-        raise click.UsageError(f"the rule is not understood: {error.render()}") from None
+        raise click.UsageError(f"invalid rule: {error.render()}") from None
     except ValueError as error:
         raise click.UsageError(str(error)) from None

@@ -6,7 +6,6 @@ here lets it drain, and what was recorded by then is shown to its end.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -20,26 +19,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from captures.exchanges import Exchange
 from captures.live.recorder import Match, Recorder
 from captures.packets.spool import DEFAULT_SPOOL
+from kproxy.addresses import address_text
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
-from kproxy.cli.events import sentence_of
-from kproxy.cli.notices import notice
-from kproxy.cli.showing import ended_by_signals
-from kproxy.cli.ui import opens_ui, printing_options, run_ui
+from kproxy.cli.ui import opens_ui, run_ui
 from kproxy.cli.watching import Watching, open_growing
+from kproxy.notices import notice
 from kproxy.proxy.control import CommandError, ControlClient
+from kproxy.proxy.modes import MODES
 from kproxy.proxy.recording import recorder_settings
 from kproxy.proxy.run_folder import RunFolder, leftovers
-from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.differences import what_differs
+from kproxy.signals import ended_by_signals
+from kproxy.text.events import sentence_of
 
 if TYPE_CHECKING:
     from captures.live.capture import GrowingCapture
+    from kproxy.cli.proxy import ProxyOptions
     from kproxy.proxy.metrics import Metrics
-    from kproxy.proxy.settings import Address, Settings
+    from kproxy.proxy.settings import Settings
 
 _END_SECONDS = 30.0
 """How long the data plane has to end, beyond what it may wait for requests in flight."""
@@ -128,55 +130,34 @@ def _ending(code: int) -> str:
 class Proxying:
     """One run.
 
-    :param settings: makes the settings for a run folder
-    :param listen: where clients connect first
+    :param settings: of the data plane, but for its run folder
     :raises click.UsageError: for an option that makes no sense
     """
 
-    def __init__(
-        self,
-        settings: Callable[[Path], Settings],
-        listen: Address,
-        *,
-        quiet: bool,
-        wanted: str | None,
-        hosts: tuple[str, ...],
-        keep: str | None,
-        before: int,
-        after: int,
-        keep_dir: str,
-        metrics: Address | None,
-        metrics_topics: int,
-        diagnose: bool,
-        no_ui: bool,
-        config: Path | None,
-        **showing: Any,
-    ) -> None:
-        self._ui = opens_ui(no_ui=no_ui, printing=printing_options({**showing, "quiet": quiet}))
-        self._config = config
-        self._settings_for = settings
-        self._port = listen[1]
-        self._listening = listen
-        self._hosts = hosts
-        self._metrics_at = metrics
-        self._keeping = keep is not None
-        self._surroundings = (Path(keep_dir), before, after)
+    def __init__(self, settings: Settings, options: ProxyOptions) -> None:
+        self._ui = opens_ui(options, printing=options.quiet)
+        self._options = options
+        self._settings = settings
+        self._listening = settings.listen
+        self._keeping = options.keep is not None
         self._recorder: Recorder | None = None
         self._first_file = ""
         self._begin = 0
         self._begun = Event()
-        self._left = False
-        self._watches = not quiet or self._keeping or metrics is not None or diagnose
+        self._left = self._gaps = False
+        metrics = options.metrics
+        self._watches = not options.quiet or self._keeping or metrics is not None or options.diagnose
         self._watching = Watching(
-            quiet=quiet,
-            wanted=wanted,
-            keep=keep,
+            options,
+            quiet=options.quiet,
+            keep=options.keep,
             match=self._matched,
             look=self._look,
-            diagnose=diagnose,
-            **showing,
+            outlives="forwarding and recording go on, Ctrl-C ends them",
         )
-        self._metrics = None if metrics is None else _metrics(self._watching.topic_name, metrics_topics)
+        self._metrics = (
+            None if metrics is None else _metrics(self._watching.topic_name, options.metrics_topics)
+        )
 
     def run(self) -> int:
         """Forward until the end; returns the exit code.
@@ -185,14 +166,16 @@ class Proxying:
         """
         for left in leftovers():
             notice(f"an earlier proxy ended uncleanly; what it recorded is in {left.path / 'capture'}")
-        folder = RunFolder.create(self._port)
-        settings = self._settings_for(folder.path)
+        folder = RunFolder.create(self._settings.listen[1])
+        settings = replace(self._settings, run_folder=str(folder.path))
         plane = PlaneProcess(settings, self._told)
         before = signal.signal(signal.SIGUSR1, self._asked)
         try:
             with ended_by_signals(plane.stop):
                 if not plane.wait_until_ready():
                     return self._failed(plane)
+                if settings.recorded.on and not self._recording_begins(plane):
+                    return EXIT_UNREADABLE
                 self._introduce(settings)
                 if settings.detached:
                     return self._leave(folder)
@@ -207,20 +190,22 @@ class Proxying:
                 self._end(plane, settings)
                 if not plane.failure:
                     folder.remove()
-        return self._failed(plane) if plane.failure else code
+        if plane.failure:
+            return self._failed(plane)
+        return EXIT_INCOMPLETE if self._gaps and not code else code
 
     def _leave(self, folder: RunFolder) -> int:
-        """Let the data plane go on alone."""
+        """Let the data plane continue alone."""
         self._left = True
         name = folder.path.name
         notice(
-            f"it goes on in the background: kproxy attach --run {name} shows it, kproxy ctl --run {name} drain ends it"
+            f"it runs in the background: kproxy attach --run {name} shows it, kproxy ctl --run {name} drain ends it"
         )
         return 0
 
     @staticmethod
     def _presence(folder: RunFolder, settings: Settings) -> AbstractContextManager[object]:
-        """Be somebody who is there: what is held is let go when nobody is."""
+        """Act as a controller: held messages are released when the last one is gone."""
         return ControlClient(folder.control_socket, control=True) if settings.hold else nullcontext()
 
     @staticmethod
@@ -239,20 +224,10 @@ class Proxying:
         """Say what will be different with kproxy in between, and what a firewall has to do."""
         if not settings.forward:
             return
-        tls = settings.client_tls
-        for difference in what_differs(
-            mode=settings.mode,
-            listen=settings.listen[0],
-            advertised=settings.sni or settings.advertised or settings.listen[0],
-            security=settings.security,
-            client_tls=tls is not None,
-            client_auth="none" if tls is None else tls.client_auth,
-            keep_client_address=settings.keep_client_address,
-            shown=None if tls is None else tls.identity,
-        ):
-            notice(difference)
-        if settings.mode == "transparent":
-            _show_rules(settings, self._listening)
+        for sentence in what_differs(settings):
+            notice(sentence)
+        for sentence in MODES[settings.mode].notices(settings, self._listening):
+            notice(sentence)
 
     # ------------------------------------------------------------ following
     def _follow(self, folder: RunFolder, settings: Settings, plane: PlaneProcess) -> int:
@@ -261,18 +236,16 @@ class Proxying:
         if not recorded.on or not self._watches:
             plane.join()
             return 0
-        if not self._recording_begins(plane):
-            return EXIT_UNREADABLE
         if self._keeping:
-            self._recorder = Recorder(
-                folder.capture, recorded.limit or DEFAULT_SPOOL, *self._surroundings, notice
-            )
+            given, limit = self._options, recorded.limit or DEFAULT_SPOOL
+            keep_dir = Path(given.keep_dir)
+            self._recorder = Recorder(folder.capture, limit, keep_dir, given.before, given.after, notice)
             self._recorder.start()
         capture = open_growing(
             recorder_settings(recorded, folder.capture).capture,
             first=self._first_file,
             begin=self._begin,
-            hosts=self._hosts,
+            hosts=self._options.hosts,
             wanted=lambda: not plane.join(0),
         )
         if capture is None:
@@ -288,11 +261,8 @@ class Proxying:
         self, capture: GrowingCapture, folder: RunFolder, settings: Settings, plane: PlaneProcess
     ) -> int:
         """Show it in the UI; what is to become of the data plane is decided when that is left."""
-        from kproxy.tui.live.link import Link
-
-        link = Link(folder.control_socket)
-        where = diagnosis.address(*self._listening)
-        brokers = ", ".join(diagnosis.address(*each) for each in settings.bootstrap)
+        where = address_text(*self._listening)
+        brokers = ", ".join(address_text(*each) for each in settings.bootstrap)
         with capture.source:
             session = self._watching.showing.session(
                 capture, f"proxy {where}{f' > {brokers}' if brokers else ''}"
@@ -301,9 +271,8 @@ class Proxying:
             outcome = run_ui(
                 session,
                 wanted=self._watching.wanted,
-                config=self._config,
                 color=self._watching.showing.chosen_color,
-                link=link,
+                control_socket=folder.control_socket,
                 recorder=None if self._recorder is None else self._asked,
                 run_name=folder.path.name,
                 ends_proxy=True,
@@ -315,7 +284,7 @@ class Proxying:
         return 0 if outcome.complete else EXIT_INCOMPLETE
 
     def _recording_begins(self, plane: PlaneProcess) -> bool:
-        """Wait until there is something to follow; returns whether there is. What for, if not, was told."""
+        """Wait until there is something to follow; returns whether there is. If not, the reason was reported."""
         while not self._begun.wait(_LOOK):
             if plane.join(0):
                 return False
@@ -327,16 +296,16 @@ class Proxying:
         from kproxy.proxy.metrics import MetricsError
 
         assert self._metrics is not None
-        assert self._metrics_at is not None
+        assert self._options.metrics is not None
         try:
-            host, port = self._metrics.start(*self._metrics_at)
+            host, port = self._metrics.start(*self._options.metrics)
         except MetricsError as error:
             raise click.ClickException(str(error)) from None
-        notice(f"metrics are at http://{diagnosis.address(host, port)}/metrics")
+        notice(f"metrics are at http://{address_text(host, port)}/metrics")
         Thread(target=self._poll, args=(folder,), name="status", daemon=True).start()
 
     def _poll(self, folder: RunFolder) -> None:
-        """Tell the metrics what the data plane tells of itself, as long as it does."""
+        """Pass the data plane's status reports to the metrics."""
         with suppress(OSError, CommandError), ControlClient(folder.control_socket) as client:
             while self._metrics is not None:
                 self._metrics.update(client.call("status"))
@@ -362,7 +331,7 @@ class Proxying:
             self._metrics = None
 
     def _told(self, event: dict[str, Any]) -> None:
-        """Tell the user what the data plane tells."""
+        """Show the data plane's events to the user."""
         name = event["event"]
         if name == "listening":
             host, _, port = event["address"].rpartition(":")
@@ -371,7 +340,10 @@ class Proxying:
             self._first_file, self._begin = Path(event["path"]).name, event["begin"]
             self._begun.set()
         elif name == "recorder_failed":
+            self._gaps = True
             self._begun.set()
+        elif name == "dropped" or (name == "recorder_recovered" and event["lost_packets"]):
+            self._gaps = True
         elif name == "keep":
             self._asked()
         sentence = sentence_of(event)
@@ -386,41 +358,3 @@ def _metrics(names: Callable[[str], str | None], topics: int) -> Metrics:
         return Metrics(names, topics=topics)
     except MetricsError as error:
         raise click.UsageError(str(error)) from None
-
-
-def _show_rules(settings: Settings, listening: Address) -> None:
-    """Show the firewall rules that bring connections here; nobody but the user runs them."""
-    from kproxy.proxy.firewall import FirewallError, resolve, rules, tool_here
-
-    if not settings.bootstrap:
-        notice("with -b and a broker's address the firewall rules are shown that bring connections here")
-        return
-    try:
-        shown = rules(
-            tool_here(),
-            "tproxy" if settings.tproxy else "redirect",
-            resolve(_brokers(settings)),
-            [listening],
-            os.getuid(),
-            keep_client=settings.keep_client_address,
-        )
-    except FirewallError as error:
-        notice(str(error))
-        return
-    notice(f"firewall rules to be run as root:\n\n{shown.add}")
-    notice(f"to take them away again:\n\n{shown.remove}")
-    for note in shown.notes:
-        notice(note)
-
-
-def _brokers(settings: Settings) -> list[Address]:
-    """Return the addresses of all brokers, as far as they can be asked for, else those that were given."""
-    from kproxy.proxy.own_requests import OwnRequestError, cluster_of
-
-    given = list(settings.bootstrap)
-    try:
-        view = asyncio.run(cluster_of(given, settings.security, settings.connect_timeout))
-    except OwnRequestError as error:
-        notice(f"the rules are for the brokers of -b alone: {error}")
-        return given
-    return [*given, *((host, port) for _, host, port in view.brokers)]

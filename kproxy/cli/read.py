@@ -6,125 +6,105 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
     early_ends,
     filter_option,
-    keylog_option,
-    names_of,
-    opened_capture,
     read_to_the_end,
+    undecided_notes,
     with_progress,
 )
-from kproxy.cli.filtering import FILTER, undecided_notes
-from kproxy.cli.options import reading_options, showing_options, time_options
-from kproxy.cli.output import refuse_to_overwrite, replacing
-from kproxy.cli.printing import echo, echo_lines, flush, json_output
-from kproxy.cli.reading import tell_faults
+from kproxy.cli.options import FILTER, ReadingOptions, ShowingOptions, TimeOptions
+from kproxy.cli.output import refuse_to_overwrite
+from kproxy.cli.reading import Reading, tell_faults
 from kproxy.cli.selecting import Selecting
-from kproxy.cli.showing import SHOWING, Showing, ended_by_signals
+from kproxy.cli.showing import SHOWING, Showing
+from kproxy.export_files import replacing
+from kproxy.printing import echo, echo_lines, flush, json_output
+from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
-    from kproxy.cli.summary import Tally
+    from kproxy.text.summary import Tally
 
 T = TypeVar("T")
 
 
-@click.command(short_help="Show the exchanges of a capture.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="FILE...")
-@click.option(
-    "--exchange", "number", type=click.IntRange(1), metavar="N", help="Show exchange N byte by byte."
-)
-@click.option("-F", "--follow", is_flag=True, help="Show what is still being written to FILE, like tail -f.")
-@click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N exchanges.")
-@click.option(
-    "-Y", "--filter", "wanted", type=FILTER, help="Show what fits: 'api == Fetch and latency > 100ms'."
-)
-@time_options
-@click.option(
-    "-w",
-    "--write",
-    type=click.Path(dir_okay=False),
-    metavar="OUT",
-    help="Write the packets of what is shown to a pcapng file too; kproxy export knows other formats.",
-)
-@click.option("--force", is_flag=True, help="With --write: overwrite OUT if it exists.")
-@reading_options
-@showing_options
-def read(files: tuple[str, ...], **options: Any) -> None:
+@options
+class ReadOptions(ShowingOptions, ReadingOptions, TimeOptions):
+    """What ``kproxy read`` takes."""
+
+    files: tuple[str, ...] = argument("FILE...", type=click.Path(allow_dash=True))
+    number: int | None = option(
+        "--exchange", type=click.IntRange(1), metavar="N", help="Show exchange N byte by byte."
+    )
+    follow: bool = option("-F", "--follow", help="Follow a FILE that is still being written, like tail -f.")
+    count: int | None = option(
+        "-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N exchanges."
+    )
+    wanted: str | None = option(
+        "-Y",
+        "--filter",
+        type=FILTER,
+        help="Show only exchanges that match: 'api == Fetch and latency > 100ms'.",
+    )
+    write: str | None = option(
+        "-w",
+        "--write",
+        type=click.Path(dir_okay=False),
+        metavar="OUT",
+        help="Also write the packets of shown exchanges to a pcapng file; kproxy export knows other formats.",
+    )
+    force: bool = option("--force", help="With --write: overwrite OUT if it exists.")
+
+
+@command(ReadOptions, short_help="Show the exchanges of a capture.")
+def read(options: ReadOptions) -> None:
     """Show the Kafka exchanges in FILE..., one line each.
 
     FILE is a pcap or pcapng capture, plain or compressed with gzip or zstd, or a folder of captures; - reads standard
     input. Several files are one capture in the order of time, so rotated files may be given in any order, and
-    connections go on from one to the next. Kafka is found on any port by its content. Each line has a request with its
-    response: time, latency, client, broker, what was asked and what was answered.
+    connections continue from one to the next. kproxy recognises Kafka on any port by its content. Each line is a
+    request with its response: time, latency, client, broker, and a summary of both.
 
-    Of a pipe, and with --follow, each exchange is shown as soon as it is complete, until Ctrl-C. tcpdump hands over
-    what it captures at once with -U --immediate-mode.
+    From a pipe, and with --follow, each exchange is shown as soon as it is complete, until Ctrl-C. With -U
+    --immediate-mode tcpdump hands packets over at once.
 
-    A response without its request, a request without an answer, bytes that were lost and messages that could not be
-    decoded are shown as what they are. The closing line counts them.
+    Responses without a request, requests without a response, lost bytes and undecodable messages are shown as such. The
+    closing line counts them.
     """
-    reading = Reading(files, **options)
+    run = ReadRun(options)
     with early_ends():
-        reading.run()
-    sys.exit(0 if reading.clean else EXIT_INCOMPLETE)
+        run.run()
+    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
 
 
-class Reading:
+class ReadRun:
     """One run of ``kproxy read``: the options, and what was counted."""
 
-    def __init__(
-        self,
-        files: tuple[str, ...],
-        *,
-        number: int | None,
-        follow: bool,
-        count: int | None,
-        wanted: str | None,
-        begin: str | None,
-        end: str | None,
-        keylog: str | None,
-        hosts: tuple[str, ...],
-        align_clocks: bool,
-        write: str | None,
-        force: bool,
-        spool: int | None,
-        **showing: Any,
-    ) -> None:
-        self.files = files
-        self.number = number
-        self.follow = follow
-        self.spool = spool
-        self.showing = Showing(**showing)
+    def __init__(self, options: ReadOptions) -> None:
+        self.number = options.number
+        self.showing = Showing(options)
         zone = self.showing.zone
-        self.selecting = Selecting(filter_option(wanted, zone), begin, end, zone, count=count)
-        self.keylog = keylog_option(keylog, growing=follow or "-" in files)
-        self.names = names_of(hosts)
-        self.align_clocks = align_clocks
-        self.write = write
-        if write is not None:
-            refuse_to_overwrite(write, files, force=force)
+        wanted = filter_option(options.wanted, zone)
+        self.selecting = Selecting(wanted, options.begin, options.end, zone, count=options.count)
+        self.reading = Reading(options, utc=options.utc, follow=options.follow)
+        self.write = options.write
+        if options.write is not None:
+            refuse_to_overwrite(options.write, options.files, force=options.force)
         self.clean = True
         self._shown: list[int] = []
 
     def run(self) -> None:
         """Read the capture and print what was asked for."""
-        from kproxy.cli.summary import Tally
+        from kproxy.text.summary import Tally
 
-        capture = opened_capture(
-            self.files,
-            self.keylog,
-            self.names,
-            align_clocks=self.align_clocks,
-            follow=self.follow,
-            spool=self.spool,
-        )
+        capture = self.reading.opened()
         tally = Tally()
         if self.number is not None:
             read_to_the_end(capture)
@@ -139,7 +119,7 @@ class Reading:
             self._conclude(capture, tally)
 
     def _conclude(self, capture: Capture, tally: Tally) -> None:
-        from kproxy.cli.summary import notes
+        from kproxy.text.summary import notes
 
         undecided = undecided_notes(self.selecting.wanted)
         self.clean = tally.clean(capture) and not undecided
@@ -147,7 +127,10 @@ class Reading:
             echo(f"kproxy: {note}", err=True)
         tell_faults(capture)
         flush()
-        echo(tally.sentence(capture), err=not self.showing.terminal or self.showing.as_json)
+        echo(
+            tally.sentence(capture, self.selecting.wanted),
+            err=not self.showing.terminal or self.showing.as_json,
+        )
 
     # ------------------------------------------------------------ what to show
     def _counted(self, exchanges: Iterable[Exchange], tally: Tally) -> Iterator[Exchange]:
@@ -209,7 +192,7 @@ class Reading:
     ) -> Iterator[tuple[bytes | bytearray, Tally | None]]:
         """Yield some exchanges as JSON lines, and at last what was counted."""
         from captures.export.jsonlines import json_pieces
-        from kproxy.cli.summary import Tally
+        from kproxy.text.summary import Tally
 
         tally = Tally()
         counted = tally.counting(exchanges)
@@ -218,8 +201,8 @@ class Reading:
         yield b"", tally
 
     def _print_one(self, capture: Capture, number: int) -> None:
-        from kproxy.cli.lines import Lines
-        from kproxy.cli.tree import exchange_tree, problem_lines, traced_exchange
+        from kproxy.text.lines import Lines
+        from kproxy.text.tree import exchange_tree, problem_lines, traced_exchange
 
         reader = self.showing.reader(capture, annotate=True)
         if number > len(reader):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from collections.abc import Iterator
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING
@@ -13,25 +10,25 @@ from kproxy.cli.common import (
     EXIT_INCOMPLETE,
     keylog_option,
     names_of,
-    opened_capture,
     read_to_the_end,
+    undecided_notes,
     with_progress,
 )
-from kproxy.cli.filtering import undecided_notes
-from kproxy.cli.printing import echo
-from kproxy.cli.times import resolve
+from kproxy.cli.options import ReadingOptions
+from kproxy.printing import echo
+from kproxy.text.times import resolve
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from captures.faults import Faults
     from captures.filters import Filter
-    from kproxy.cli.summary import Tally
+    from kproxy.text.summary import Tally
 
 
 class Reading:
     """A capture that is read to its end, or followed, and what is to be said of that.
 
-    :param files: files, folders and patterns that are one capture
+    :param options: which files, folders and patterns are one capture, and how they are read
     :param utc: whether times are read and shown in UTC
     :param follow: whether more is still being written
     :raises click.UsageError: if the key log or the names cannot be read
@@ -41,28 +38,17 @@ class Reading:
     :ivar options: what a command has to be given to read the same
     """
 
-    def __init__(
-        self,
-        files: tuple[str, ...],
-        *,
-        keylog: str | None,
-        hosts: tuple[str, ...],
-        align_clocks: bool,
-        spool: int | None,
-        utc: bool,
-        follow: bool = False,
-    ) -> None:
-        self.files = files
+    def __init__(self, options: ReadingOptions, *, utc: bool, follow: bool = False) -> None:
+        self.files = options.files
+        self._given = options
         self._follow = follow
         self.zone: tzinfo | None = UTC if utc else None
-        self._keylog = keylog_option(keylog, growing=follow or "-" in files)
-        self.names = names_of(hosts)
+        self._keylog = keylog_option(options.keylog, growing=follow or "-" in options.files)
+        self.names = names_of(options.hosts)
         self._opened: list[Capture] = []
-        self._align_clocks = align_clocks
-        self._spool = spool
         self.options = [
-            *(("--keylog", keylog) if keylog else ()),
-            *(["--align-clocks"] if align_clocks else ()),
+            *(("--keylog", options.keylog) if options.keylog else ()),
+            *(["--align-clocks"] if options.align_clocks else ()),
         ]
 
     def capture(self) -> Capture:
@@ -79,14 +65,18 @@ class Reading:
 
         :raises CaptureError: if there is nothing that can be read
         """
-        capture = opened_capture(
+        from captures.exchanges import open_capture
+        from captures.packets.spool import DEFAULT_SPOOL
+
+        given = self._given
+        capture = open_capture(
             self.files,
-            self._keylog,
-            self.names,
-            align_clocks=self._align_clocks,
+            keylog=self._keylog,
+            align_clocks=given.align_clocks,
             follow=self._follow,
-            spool=self._spool,
+            spool=DEFAULT_SPOOL if given.spool is None else given.spool,
         )
+        capture.names = self.names
         self._opened.append(capture)
         return capture
 
@@ -96,9 +86,9 @@ class Reading:
         return self._opened[-1].faults
 
     def exit_code(self, *, clean: bool) -> int:
-        """Tell of faults that were not told yet, such as some of showing what was found; return the exit code.
+        """Report faults that were not told yet, such as some of showing what was found; return the exit code.
 
-        :param clean: whether all else was read and decoded
+        :param clean: whether everything else was read and decoded
         """
         for capture in self._opened:
             tell_faults(capture)
@@ -116,19 +106,9 @@ class Reading:
         return low, high
 
 
-def colored(color: str) -> bool:
-    """Return whether ``--color`` says to colour what goes to standard output."""
-    return color == "always" or (color == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
-
-
-def terminal_width() -> int | None:
-    """Return the columns of the terminal that standard output is; None if it is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-
-
 def tell_notes(capture: Capture) -> None:
     """Say on standard error what the reader has to say about a capture."""
-    from kproxy.cli.summary import notes
+    from kproxy.text.summary import notes
 
     for note in notes(capture):
         echo(f"kproxy: {note}", err=True)
@@ -146,13 +126,13 @@ def conclude_unread(capture: Capture) -> bool:
     import numpy as np
 
     from captures.exchanges import Flag
-    from kproxy.cli.summary import Tally
+    from kproxy.text.summary import Tally
 
     tell_notes(capture)
     orphans = np.count_nonzero(capture.table.column("flags") & np.uint16(Flag.ORPHAN))
     clean = Tally(exchanges=len(capture.table), orphans=int(orphans)).clean(capture)
     if not clean:
-        echo("kproxy: not all of it could be read: kproxy read tells what is missing", err=True)
+        echo("kproxy: not everything could be read: kproxy read shows what is missing", err=True)
     return clean
 
 
@@ -162,7 +142,7 @@ def conclude(capture: Capture, tally: Tally, *, told: bool = False, wanted: Filt
     If it was not, the closing line of ``kproxy read`` tells how much, as the exit code alone would be a riddle.
 
     :param told: whether the closing line stands on standard output anyway
-    :param wanted: the filter; of how many exchanges a limit left it undecided is told, too
+    :param wanted: the filter; the closing line also counts exchanges that a limit left undecided
     """
     tell_notes(capture)
     undecided = undecided_notes(wanted)
@@ -170,5 +150,5 @@ def conclude(capture: Capture, tally: Tally, *, told: bool = False, wanted: Filt
         echo(f"kproxy: {note}", err=True)
     clean = tally.clean(capture)
     if not clean and not told:
-        echo(f"kproxy: {tally.sentence(capture)}", err=True)
+        echo(f"kproxy: {tally.sentence(capture, wanted)}", err=True)
     return clean and not undecided

@@ -2,46 +2,38 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.brokers import Brokers, command_config_option, security_of
-from kproxy.cli.common import (
-    EXIT_UNREADABLE,
-    early_ends,
-    filter_option,
-    keylog_option,
-    names_of,
-    read_capture,
-    with_progress,
-)
-from kproxy.cli.filtering import FILTER
-from kproxy.cli.options import color_option, reading_options, time_options, utc_option
-from kproxy.cli.printing import echo, echo_json, flush
+from dissectors.units import SECOND
+from kproxy.addresses import Address
+from kproxy.cli.brokers import Brokers, CommandConfigOption, security_of
+from kproxy.cli.command import command, option, options
+from kproxy.cli.common import EXIT_UNREADABLE, early_ends, filter_option, with_progress
+from kproxy.cli.options import FILTER, ColorOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.reading import Reading, tell_faults
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.times import Duration
+from kproxy.printing import colored, echo, echo_json, flush, terminal_width
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
-    from dissectors.annotate import Annotator, Side
+    from dissectors.annotate import Annotator
     from dissectors.frames import Body
-    from kproxy.cli.tables import Table
+    from dissectors.sides import Side
     from kproxy.replay.cluster import LiveCluster
     from kproxy.replay.plan import Plan
     from kproxy.replay.results import Outcome
+    from kproxy.text.tables import Table
 
 EXIT_DIFFERENT = 3
 EXIT_NOT_RUN = 4
 
 _ROWS = 40
-_NANOSECONDS = 1_000_000_000
 
 
 class Speed(click.ParamType[float]):
@@ -56,72 +48,74 @@ class Speed(click.ParamType[float]):
         except ValueError:
             speed = 0.0
         if not speed > 0:
-            self.fail(f"{value!r} is no speed: write 1, 0.5, 10 or max", param, ctx)
+            self.fail(f"{value!r} is not a speed: write 1, 0.5, 10 or max", param, ctx)
         return speed
 
 
-@click.command(short_help="Send the requests of a capture again, and compare the responses.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="CAPTURE...")
-@click.option(
-    "-b", "--bootstrap-server", "bootstrap", type=Brokers(), required=True, help="The live cluster."
-)
-@command_config_option
-@click.option(
-    "--connection",
-    "connections",
-    type=click.IntRange(0),
-    multiple=True,
-    metavar="N",
-    help="Only requests of this connection; may be given several times.",
-)
-@click.option("-Y", "--filter", "wanted", type=FILTER, help="Only requests whose exchanges fit.")
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="API[,...]",
-    help="Send these too, which change something: Produce,OffsetCommit. Without it, only what reads is sent.",
-)
-@click.option(
-    "--speed",
-    type=Speed(),
-    default="1",
-    show_default=True,
-    help="1: as recorded, 2: twice as fast, max: as fast as answers come.",
-)
-@click.option(
-    "--keep-offsets", is_flag=True, help="Send recorded offsets as they are, not where the live log has them."
-)
-@click.option(
-    "--timeout",
-    type=Duration(),
-    default="30s",
-    show_default=True,
-    help="Give an answer up after this time beyond what the recorded one took.",
-)
-@click.option("-y", "--yes", is_flag=True, help="Do what the plan says without asking.")
-@click.option(
-    "-V", "--verbose", is_flag=True, help="Show each exchange with both responses and what differs."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON lines (docs/replay.md).")
-@click.option("--all", "show_all", is_flag=True, help="Show every row of the tables.")
-@time_options
-@reading_options
-@utc_option
-@color_option
-def replay(files: tuple[str, ...], **options: Any) -> None:
-    """Send the recorded requests in CAPTURE... to a live cluster, and compare what it says with what was said.
+@options
+class ReplayOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions, CommandConfigOption):
+    """What ``kproxy replay`` takes."""
 
-    Only requests that read are sent, unless others are allowed by the names of their APIs. Requests of SASL, and those
-    of brokers among themselves, are never sent. Metadata requests are forbidden to create topics.
+    bootstrap: tuple[Address, ...] = option(
+        "-b",
+        "--bootstrap-server",
+        multiple=False,
+        type=Brokers(),
+        required=True,
+        help="The live cluster.",
+    )
+    connections: tuple[int, ...] = option(
+        "--connection",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Send only requests of this connection; may be given several times.",
+    )
+    wanted: str | None = option(
+        "-Y", "--filter", type=FILTER, help="Send only requests whose exchanges match."
+    )
+    allow: tuple[str, ...] = option(
+        "--allow",
+        metavar="API[,...]",
+        help="Also send these APIs, which change something: Produce,OffsetCommit. Default: only requests that read.",
+    )
+    speed: float = option(
+        "--speed",
+        type=Speed(),
+        default="1",
+        show_default=True,
+        help="1: as recorded, 2: twice as fast, max: as fast as answers come.",
+    )
+    keep_offsets: bool = option(
+        "--keep-offsets", help="Send recorded offsets as they are, not where the live log has them."
+    )
+    timeout: int = option(
+        "--timeout",
+        type=Duration(),
+        default="30s",
+        show_default=True,
+        help="Stop waiting for a response this long after the recorded one would have arrived.",
+    )
+    yes: bool = option("-y", "--yes", help="Do what the plan says without asking.")
+    verbose: bool = option("-V", "--verbose", help="Show each exchange with both responses and what differs.")
+    as_json: bool = option("--json", help="Print JSON lines (docs/replay.md).")
+    show_all: bool = option("--all", help="Show every row of the tables.")
 
-    First a plan is shown: what is sent, to whom, what is left out and why. It is carried out after a question, or with
-    --yes.
+
+@command(ReplayOptions, short_help="Send the requests of a capture again, and compare the responses.")
+def replay(options: ReplayOptions) -> None:
+    """Send the recorded requests in CAPTURE... to a live cluster, and compare its responses with the recorded ones.
+
+    kproxy sends only requests that read, unless you allow others by the names of their APIs. It never sends SASL
+    requests or those of brokers among themselves, and does not let Metadata requests create topics.
+
+    First it shows a plan: what it sends, to which broker, what it leaves out and why. It carries the plan out after you
+    confirm, or with --yes.
 
     \b
     Exit codes: 0 all answered as recorded, 1 the capture or the cluster could not be read,
     2 wrong usage, 3 answers differ or are missing, 4 only the plan was shown.
     """
-    run = Replaying(files, **options)
+    run = Replaying(options)
     with early_ends():
         sys.exit(run.run())
 
@@ -129,54 +123,21 @@ def replay(files: tuple[str, ...], **options: Any) -> None:
 class Replaying:
     """One run of ``kproxy replay``."""
 
-    def __init__(
-        self,
-        files: tuple[str, ...],
-        *,
-        bootstrap: list[tuple[str, int]],
-        command_config: str | None,
-        connections: tuple[int, ...],
-        wanted: str | None,
-        allow: tuple[str, ...],
-        speed: float,
-        keep_offsets: bool,
-        timeout: int,
-        yes: bool,
-        verbose: bool,
-        as_json: bool,
-        show_all: bool,
-        begin: str | None,
-        end: str | None,
-        keylog: str | None,
-        hosts: tuple[str, ...],
-        align_clocks: bool,
-        spool: int | None,
-        utc: bool,
-        color: str,
-    ) -> None:
+    def __init__(self, options: ReplayOptions) -> None:
         from kproxy.replay.results import Results
 
-        self.files = files
-        self.bootstrap = bootstrap
-        self.security, _ = security_of(command_config)
-        self.allowed = _allowed(allow)
-        self.speed = None if speed == float("inf") else speed
-        self.keep_offsets = keep_offsets
-        self.timeout = timeout / _NANOSECONDS
-        self.yes = yes
-        self.verbose = verbose
-        self.as_json = as_json
-        self.limit = None if show_all else _ROWS
-        zone: tzinfo | None = UTC if utc else None
-        self.selecting = Selecting(filter_option(wanted, zone), begin, end, zone, connections)
-        self.keylog = keylog_option(keylog, growing="-" in files)
-        self.names = names_of(hosts)
-        self.align_clocks = align_clocks
-        self.spool = spool
+        self.options = options
+        self.security, _ = security_of(options.command_config)
+        self.allowed = _allowed(options.allow)
+        self.speed = None if options.speed == float("inf") else options.speed
+        self.timeout = options.timeout / SECOND
+        self.limit = None if options.show_all else _ROWS
+        self.reading = Reading(options, utc=options.utc)
+        zone = self.reading.zone
+        wanted = filter_option(options.wanted, zone)
+        self.selecting = Selecting(wanted, options.begin, options.end, zone, options.connections)
         self.terminal = sys.stdout.isatty()
-        self.color = color == "always" or (
-            color == "auto" and self.terminal and not os.environ.get("NO_COLOR")
-        )
+        self.color = colored(options.color)
         self.results = Results()
         self._annotators: tuple[Annotator, Annotator] | None = None
 
@@ -185,10 +146,8 @@ class Replaying:
         from captures.exchanges import ExchangeReader
         from kproxy.proxy.own_requests import OwnRequestError
 
-        capture = read_capture(
-            self.files, self.keylog, self.names, align_clocks=self.align_clocks, spool=self.spool
-        )
-        reader = ExchangeReader(capture, annotate=False, gist=False)
+        capture = self.reading.capture()
+        reader = ExchangeReader(capture, annotate=False, summary=False)
         try:
             cluster, plan = self._plan(capture, reader)
             self._show_plan(capture, plan)
@@ -200,26 +159,31 @@ class Replaying:
             echo(f"kproxy: {error}", err=True)
             return EXIT_UNREADABLE
         self._conclude(len(plan.steps))
-        return 0 if self.results.same and self.results.sent == len(plan.steps) else EXIT_DIFFERENT
+        tell_faults(capture)
+        as_recorded = self.results.same and self.results.sent == len(plan.steps) and not capture.faults
+        return 0 if as_recorded else EXIT_DIFFERENT
 
     # ------------------------------------------------------------ the plan
     def _plan(self, capture: Capture, reader: ExchangeReader) -> tuple[LiveCluster, Plan]:
         import asyncio
 
-        from kproxy.replay.asking import live_cluster
+        from kproxy.replay.cluster_queries import live_cluster
         from kproxy.replay.plan import Planner, named_topics, recorded_nodes
 
         indexes = self.selecting.indexes(capture, reader).tolist()
         nodes = recorded_nodes(_telling_of_nodes(capture, reader))
         selected = self._exchanges(reader, indexes, "looking through")
         topics = named_topics(selected, self.allowed, reader.knowledge)
-        cluster = asyncio.run(live_cluster(self.bootstrap, self.security, topics, self.timeout))
+        cluster = asyncio.run(live_cluster(list(self.options.bootstrap), self.security, topics, self.timeout))
         planner = Planner(
             cluster, self.allowed, reader.knowledge, nodes, capture.table.column("response_last").tolist()
         )
         exchanges = self._exchanges(reader, indexes, "planning")
         for index, exchange in zip(indexes, exchanges, strict=True):
-            planner.add(index, exchange)
+            try:
+                planner.add(index, exchange)
+            except Exception as error:
+                capture.faults.note(error, "planning", exchange.number)
         return cluster, planner.plan
 
     @staticmethod
@@ -228,10 +192,13 @@ class Replaying:
         return with_progress(exchanges, lambda each: each.number, len(reader), label)
 
     def _show_plan(self, capture: Capture, plan: Plan) -> None:
-        from kproxy.cli.replay_tables import plan_json, plan_sentences, plan_table
+        from kproxy.text.replay import plan_sentences, plan_table
 
-        if self.as_json:
-            _print_json(plan_json(plan, self.speed))
+        if self.options.as_json:
+            from kproxy.cli.results import PlanResult
+
+            duration = None if self.speed is None else round(plan.duration / self.speed)
+            echo_json(PlanResult(len(plan.steps), plan.left_out, duration, list(plan.rows.values())))
             return
         self._print_table(plan_table(plan, capture.names))
         for sentence in plan_sentences(plan, self.speed):
@@ -239,10 +206,10 @@ class Replaying:
         flush()
 
     def _confirmed(self) -> bool:
-        if self.yes:
+        if self.options.yes:
             return True
-        if not self.terminal or not sys.stdin.isatty() or self.as_json:
-            echo("kproxy: nothing was sent: --yes does what the plan says", err=True)
+        if not self.terminal or not sys.stdin.isatty() or self.options.as_json:
+            echo("kproxy: nothing was sent: use --yes to carry out the plan", err=True)
             return False
         return click.confirm("Send these requests?", err=True)
 
@@ -266,7 +233,8 @@ class Replaying:
                 self.security,
                 Pace(self.speed, self.timeout),
                 tell,
-                keep_offsets=self.keep_offsets,
+                reader.capture.faults,
+                keep_offsets=self.options.keep_offsets,
             )
             try:
                 asyncio.run(run.run())
@@ -276,18 +244,20 @@ class Replaying:
     @contextmanager
     def _progress(self, total: int) -> Iterator[Any]:
         """Show how far it is, on a terminal that shows nothing else meanwhile."""
-        if not sys.stderr.isatty() or (self.terminal and (self.verbose or self.as_json)):
+        if not sys.stderr.isatty() or (self.terminal and (self.options.verbose or self.options.as_json)):
             yield lambda _: None
             return
         with click.progressbar(length=total, label="replaying", file=sys.stderr) as bar:
             yield bar.update
 
     def _show(self, outcome: Outcome, recorded: Body | None, new: Body | None) -> None:
-        from kproxy.cli.replay_tables import outcome_json, outcome_lines
+        from kproxy.text.replay import outcome_lines
 
-        if self.as_json:
-            _print_json(outcome_json(outcome, self._shown(recorded, new=False), self._shown(new, new=True)))
-        elif self.verbose:
+        if self.options.as_json:
+            from kproxy.cli.results import OutcomeResult
+
+            echo_json(OutcomeResult(outcome, self._shown(recorded, new=False), self._shown(new, new=True)))
+        elif self.options.verbose:
             for line in outcome_lines(outcome, color=self.color):
                 echo(line, wait=True)
             flush()
@@ -295,22 +265,38 @@ class Replaying:
     def _shown(self, body: Body | None, *, new: bool) -> Any:
         """Return a response as ``read --json`` shows it: no secrets, records decoded."""
         from dissectors.annotate import Annotations, Annotator
-        from dissectors.knowledge import Knowledge
+        from dissectors.session_context import SessionContext
 
         if body is None:
             return None
         if self._annotators is None:
-            self._annotators = Annotator(Knowledge()), Annotator(Knowledge())
+            self._annotators = Annotator(SessionContext()), Annotator(SessionContext())
         side: Side = "response"
         self._annotators[new].annotate(body, side, Annotations())
         return body.value
 
     # ------------------------------------------------------------ afterwards
-    def _conclude(self, planned: int) -> None:
-        from kproxy.cli.replay_tables import api_table, closing_sentences, difference_table, summary_json
+    def _print_summary(self, planned: int) -> None:
+        from kproxy.cli.results import ExpectedDifference, ReplaySummary
+        from kproxy.replay.response_comparison import HAS_TO_DIFFER
 
-        if self.as_json:
-            _print_json(summary_json(self.results, planned))
+        results = self.results
+        expected = {
+            name: ExpectedDifference(count, HAS_TO_DIFFER.get(name, "times"))
+            for name, count in sorted(results.expected.items())
+        }
+        apis = list(results.apis.values())
+        echo_json(
+            ReplaySummary(
+                planned, results.sent, results.differing, results.failed, apis, expected, results.failures
+            )
+        )
+
+    def _conclude(self, planned: int) -> None:
+        from kproxy.text.replay import api_table, closing_sentences, difference_table
+
+        if self.options.as_json:
+            self._print_summary(planned)
             return
         if self.results.apis:
             echo("", wait=True)
@@ -324,8 +310,7 @@ class Replaying:
         flush()
 
     def _print_table(self, table: Table) -> None:
-        width = shutil.get_terminal_size().columns if self.terminal else None
-        for line in table.lines(width, self.limit, color=self.color):
+        for line in table.lines(terminal_width(), self.limit, color=self.color):
             echo(line, wait=True)
 
 
@@ -346,7 +331,3 @@ def _telling_of_nodes(capture: Capture, reader: ExchangeReader) -> Iterator[Exch
 
     keys = capture.table.column("api_key")[capture.table.order()]
     yield from reader.several(np.isin(keys, list(NODE_TELLING)).nonzero()[0].tolist())
-
-
-def _print_json(shape: dict[str, Any]) -> None:
-    echo_json(shape)

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, early_ends
-from kproxy.cli.options import utc_option
-from kproxy.cli.output import refuse_to_overwrite, replacing
-from kproxy.cli.printing import echo
+from kproxy.cli.options import UtcOption
+from kproxy.cli.output import refuse_to_overwrite
+from kproxy.export_files import replacing
+from kproxy.printing import echo
 
 if TYPE_CHECKING:
     from captures.faults import Faults
@@ -22,40 +24,46 @@ _BEGINNING = 4096
 """Bytes in which a page tells what made it."""
 
 
-@click.command(short_help="Make a page of pictures from tables.")
-@click.argument("folder", type=click.Path(path_type=Path), metavar="OUT")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(allow_dash=True, dir_okay=False),
-    metavar="FILE",
-    help=f"Write the page there; - for standard output. Default: OUT/{_NAME}.",
-)
-@click.option("--title", metavar="TEXT", help="Title of the page.")
-@click.option("--open", "opened", is_flag=True, help="Show it in the browser.")
-@click.option("--force", is_flag=True, help="Overwrite FILE even if it is something else than a report.")
-@utc_option
-def report(folder: Path, output: str | None, title: str | None, opened: bool, force: bool, utc: bool) -> None:
-    """Make one page from OUT, a folder of tables that kproxy tables wrote.
+@options
+class ReportOptions(UtcOption):
+    """What ``kproxy report`` takes."""
 
-    Traffic over time by API, latency, errors, rebalances, who talks most, versions in use, findings, and how TCP
-    fared, in pictures and tables. Below each is the SQL that made it, which DuckDB and Spark SQL take unchanged. The
-    page needs no network and can be mailed, archived and printed. docs/report.md tells more.
+    folder: Path = argument("OUT", nargs=1, type=click.Path(path_type=Path))
+    output: str | None = option(
+        "-o",
+        "--output",
+        type=click.Path(allow_dash=True, dir_okay=False),
+        metavar="FILE",
+        help=f"Write the page to FILE; - for standard output. Default: OUT/{_NAME}.",
+    )
+    name: str | None = option("--title", metavar="TEXT", help="Title of the page.")
+    opened: bool = option("--open", help="Show it in the browser.")
+    force: bool = option("--force", help="Overwrite FILE even if it is not a report.")
+
+
+@command(ReportOptions, short_help="Make a page of charts from tables.")
+def report(options: ReportOptions) -> None:
+    """Make one page of charts from OUT, a folder of tables that kproxy tables wrote.
+
+    It shows traffic over time by API, latency, errors, rebalances, top talkers, versions in use, findings, and the
+    health of TCP, in charts and tables. Below each is the SQL behind it, which works unchanged in DuckDB and Spark SQL.
+    The page needs no network and can be mailed, archived and printed. docs/report.md describes it.
     """
-    if output == "-" and opened:
-        raise click.UsageError("--open needs a file: the page goes to standard output")
+    folder, output = options.folder, options.output
+    if output == "-" and options.opened:
+        raise click.UsageError("--open needs a file, but the page goes to standard output")
     wanted = str(folder / _NAME) if output is None else output
-    refuse_to_overwrite(wanted, (), force=force or _is_report(wanted))
+    refuse_to_overwrite(wanted, (), force=options.force or _is_report(wanted))
     with early_ends(lambda _: f"{wanted} could not be written"):
         from captures.faults import Faults
 
         faults = Faults()
-        text = _page(folder, title, faults, utc=utc)
+        text = _page(folder, options.name, faults, utc=options.utc)
         with replacing(wanted) as file:
             file.write(text.encode())
         if wanted != "-":
             echo(f"The report is in {wanted}.", err=True)
-            if opened:
+            if options.opened:
                 click.launch(Path(wanted).resolve().as_uri())
     for line in faults.lines():
         echo(f"kproxy: {line}", err=True)
@@ -75,7 +83,7 @@ def _page(folder: Path, title: str | None, faults: Faults, *, utc: bool) -> str:
 
 
 def _is_report(name: str) -> bool:
-    """Tell whether a file is a page that this command made: that may be made anew."""
+    """Return whether a file is a page that this command made: that may be recreated."""
     from captures.export.report import GENERATOR
 
     path = Path(name)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
+from kproxy.cli.command import option, options
 from kproxy.cli.common import EXIT_UNREADABLE
-from kproxy.cli.printing import echo, echo_error
+from kproxy.printing import echo, echo_error
 
 if TYPE_CHECKING:
     from kproxy.proxy.run_folder import Run
@@ -29,13 +30,16 @@ def _complete(context: click.Context, parameter: click.Parameter, text: str) -> 
     ]
 
 
-run_option = click.option(
-    "--run",
-    "run_name",
-    metavar="RUN",
-    shell_complete=_complete,
-    help="Which proxy: its port, process ID or run folder. Not needed where only one runs.",
-)
+@options
+class RunOption:
+    """Which proxy is meant."""
+
+    run_name: str | None = option(
+        "--run",
+        metavar="RUN",
+        shell_complete=_complete,
+        help="Select the proxy by port, process ID or run folder. Not needed if only one runs.",
+    )
 
 
 def the_run(name: str | None) -> Run:
@@ -55,7 +59,7 @@ def the_run(name: str | None) -> Run:
         echo(f"kproxy: {what}", err=True)
         sys.exit(EXIT_UNREADABLE)
     listed = "\n".join(f"  --run {run.port or run.pid}  {_about(run)}" for run in runs)
-    raise click.UsageError(f"several proxies are running, say which one is meant:\n{listed}")
+    raise click.UsageError(f"several proxies are running; select one with --run:\n{listed}")
 
 
 def _unknown(name: str) -> str:
@@ -83,7 +87,9 @@ def told_errors() -> Iterator[None]:
     except TimeoutError:
         echo("kproxy: the proxy does not answer", err=True)
     except (ConnectionRefusedError, FileNotFoundError):
-        echo("kproxy: the proxy does not listen on its control socket: it may just begin or end", err=True)
+        echo(
+            "kproxy: the proxy does not listen on its control socket: it may be starting or ending", err=True
+        )
     else:
         return
     sys.exit(EXIT_UNREADABLE)

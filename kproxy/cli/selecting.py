@@ -1,23 +1,25 @@
-"""Which exchanges of a capture a command is to work on: by filter, time, connection, count."""
+"""What of a capture a command is to work on: exchanges by filter, time, connection, count; groups by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kproxy.cli.times import resolve
+import click
+
+from kproxy.text.times import resolve
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from captures.arrays import Bools, Int64s
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from captures.filters import Filter
 
-    Int64s = NDArray[np.int64]
+
+_MOST_NAMED = 20
 
 
 @dataclass(slots=True)
@@ -47,6 +49,9 @@ class Selecting:
         """
         import numpy as np
 
+        if self.wanted is None:
+            chosen = self.rows(capture)[capture.table.order()].nonzero()[0]
+            return chosen[: self.count]
         found = [index for index, _ in self._walk(capture, reader)]
         return np.array(found, np.int64)
 
@@ -105,7 +110,7 @@ class Selecting:
         high = resolve(self.end, first, self.zone) if self.end else None
         return low, high
 
-    def rows(self, capture: Capture) -> NDArray[np.bool_]:
+    def rows(self, capture: Capture) -> Bools:
         """Return a mask over the rows of the table, in their order there: all but the filter."""
         import numpy as np
 
@@ -137,8 +142,35 @@ class Selecting:
 
     def _fitting(self, capture: Capture, reader: ExchangeReader) -> Iterator[tuple[int, Exchange | None]]:
         chosen = self.rows(capture)
-        if self.wanted is not None:
-            yield from self.wanted.fitting(reader, among=chosen)
-            return
-        for index in chosen[capture.table.order()].nonzero()[0].tolist():
-            yield index, None
+        assert self.wanted is not None, "without a filter it is asked for indexes"
+        yield from self.wanted.fitting(reader, among=chosen)
+
+
+def chosen(names: Sequence[str], wanted: Sequence[str], what: str = "group") -> set[str]:
+    """Return those of some names that were asked for, by name or pattern; all of them if none was.
+
+    :param what: of what they are names
+    :raises click.UsageError: if there is none that fits
+    """
+    found: set[str] = set() if wanted else set(names)
+    for each in wanted:
+        # a group may be called orders-[1], which is not a pattern then
+        fitting = {each} & set(names) or {name for name in names if fnmatchcase(name, each)}
+        if not fitting:
+            raise click.UsageError(f"no {what} {each!r} in the capture; {there_are(names)}")
+        found |= fitting
+    return found
+
+
+def fits(name: str, wanted: Sequence[str]) -> bool:
+    """Return whether a group of a capture that grows is asked for: what others there will be is not known yet."""
+    return not wanted or any(name == each or fnmatchcase(name, each) for each in wanted)
+
+
+def there_are(names: Sequence[str]) -> str:
+    """Return what there is, for one who asked for something else."""
+    if not names:
+        return "there is none at all"
+    rest = len(names) - _MOST_NAMED
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(map(repr, names[:_MOST_NAMED]))}{more}"

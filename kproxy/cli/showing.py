@@ -2,68 +2,48 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from datetime import UTC, tzinfo
 from itertools import chain, islice
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kproxy.cli.printing import echo, echo_lines, json_output
+from kproxy.cli.options import ShowingOptions
+from kproxy.printing import colored, echo, echo_lines, json_output
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from captures.faults import Faults
-    from kproxy.tui.session import Session
+    from kproxy.session import Session
 
 SHOWING = "showing it"
 """What is being done, for faults."""
 _SAMPLE = 200  # exchanges that decide the column widths
-_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Showing:
-    """The options on how to show exchanges.
+    """How exchanges are shown, as the options say.
 
-    :param verbose: every field of requests and responses below each line
-    :param as_json: a JSON object per exchange in place of lines
-    :param text: in JSON, bytes as text where they are UTF-8
-    :param color: ``auto``, ``always`` or ``never``
     :ivar zone: of the times, None is the local one
     :ivar terminal: whether standard output is one
     :ivar chosen_color: as given
     """
 
-    def __init__(
-        self,
-        *,
-        verbose: bool,
-        as_json: bool,
-        utc: bool,
-        show_secrets: bool,
-        payload: str,
-        text: bool,
-        color: str,
-    ) -> None:
-        self.verbose = verbose
-        self.as_json = as_json
-        self.zone: tzinfo | None = UTC if utc else None
+    def __init__(self, options: ShowingOptions) -> None:
+        self.verbose = options.verbose
+        self.as_json = options.as_json
+        self.zone: tzinfo | None = UTC if options.utc else None
         self.terminal = sys.stdout.isatty()
-        self.color = color == "always" or (
-            color == "auto" and self.terminal and not os.environ.get("NO_COLOR")
-        )
-        self.chosen_color = color
-        self._show_secrets = show_secrets
-        self._payload: Any = payload
-        self.text = text
+        self.color = colored(options.color)
+        self.chosen_color = options.color
+        self._show_secrets = options.show_secrets
+        self._payload = options.payload
+        self.text = options.text
 
     def session(self, capture: Capture, title: str) -> Session:
         """Return a session of live traffic, for the UI."""
-        from kproxy.tui.session import Session
+        from kproxy.session import Session
 
         return Session(
             capture,
@@ -87,7 +67,7 @@ class Showing:
             show_secrets=self._show_secrets,
             payload=self._payload,
             annotate=annotate or self.as_json or self.verbose,
-            gist=not self.as_json,
+            summary=not self.as_json,
             live=live,
         )
 
@@ -108,8 +88,8 @@ class Showing:
         write_json_lines(exchanges, json_output(), text=self.text, faults=faults)
 
     def _print_lines(self, exchanges: Iterator[Exchange], faults: Faults, *, live: bool) -> None:
-        from kproxy.cli.lines import Lines
-        from kproxy.cli.tree import exchange_tree
+        from kproxy.text.lines import Lines
+        from kproxy.text.tree import exchange_tree
 
         width = shutil.get_terminal_size().columns if self.terminal else None
         lines = Lines(width, self.zone, color=self.color)
@@ -126,20 +106,3 @@ class Showing:
                     )
             except Exception as error:
                 faults.note(error, SHOWING, exchange.number)
-
-
-@contextmanager
-def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Let Ctrl-C, and being asked to terminate, call `stop` the first time, and do what they always do the second."""
-
-    def end(number: int, _: FrameType | None) -> None:
-        signal.signal(number, before[number])
-        stop()
-
-    heeded = [number for number in _ENDINGS if signal.getsignal(number) is not signal.SIG_IGN]
-    before: dict[int, Any] = {number: signal.signal(number, end) for number in heeded}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

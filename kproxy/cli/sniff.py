@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from captures import private
+from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE, early_ends
-from kproxy.cli.filtering import FILTER
-from kproxy.cli.options import diagnose_option, hosts_option, showing_options, surroundings_options
+from kproxy.cli.options import FILTER, LEAST_SPOOL, LiveOptions, RecorderOptions, Size
 from kproxy.cli.output import refuse_to_overwrite
-from kproxy.cli.printing import echo
-from kproxy.cli.ui import config_option, no_ui_option
+from kproxy.printing import echo
 
 if TYPE_CHECKING:
     from captures.live.device import Device, Settings
@@ -30,139 +29,149 @@ if TYPE_CHECKING:
 _MAX_SNAPSHOT = 262_144
 _LATE = ("concurrent.futures.thread",)
 """Of the standard library, what is imported when it is first used."""
-_PROGRAMS = ("textual.demo", "textual.__main__", "textual._sleep", "rich.__main__")
+_PROGRAMS = ("kproxy.__main__", "textual.demo", "textual.__main__", "textual._sleep", "rich.__main__")
 """Modules that do something when they are imported."""
 
 EPILOG = """\b
 Examples:
-  sudo kproxy sniff                                    all that this machine says and hears
+  sudo kproxy sniff                                    all traffic of this machine
   sudo kproxy sniff -i eth0 tcp port 9092              one interface, one port
-  sudo kproxy sniff -Y 'error or latency > 1s'         what fits a filter (docs/filters.md)
-  sudo kproxy sniff -i lo -w kafka.pcap                shown, and all packets kept
+  sudo kproxy sniff -Y 'error or latency > 1s'         matches of a filter (docs/filters.md)
+  sudo kproxy sniff -i lo -w kafka.pcap                show exchanges, write all packets
   sudo kproxy sniff --keylog keys.log                  TLS (docs/tls.md)
   sudo kproxy sniff -q --ring 5GB --keep error         the flight recorder (docs/sniff.md)
 """
 
 
-@click.command(short_help="Capture live and show the exchanges.", epilog=EPILOG)
-@click.argument("expression", nargs=-1, metavar="[EXPRESSION]...")
-@click.option(
-    "-i", "--interface", metavar="IFACE", help="Interface, or its number in -D. Default: any, all of them."
-)
-@click.option("-D", "--list-interfaces", "listing", is_flag=True, help="List the interfaces.")
-@click.option(
-    "-f", "--capture-filter", metavar="BPF", help="Capture what fits a pcap-filter(7): 'tcp port 9092'."
-)
-@click.option(
-    "-w",
-    "--write",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    metavar="FILE",
-    help="Write all captured packets to a pcap file too; - is standard output, and implies -q.",
-)
-@click.option("--force", is_flag=True, help="With -w: overwrite FILE if it exists.")
-@click.option("-q", "--quiet", is_flag=True, help="Show no exchanges: only record (-w, --ring).")
-@click.option(
-    "-c",
-    "--count",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Stop after N exchanges; with -q after N packets.",
-)
-@click.option(
-    "-s",
-    "--snapshot-length",
-    type=click.IntRange(0, _MAX_SNAPSHOT),
-    default=0,
-    metavar="N",
-    help="Capture N bytes of each packet; 0, the default, captures all.",
-)
-@click.option(
-    "-p", "--no-promiscuous-mode", "own_frames", is_flag=True, help="Leave out other machines' frames."
-)
-@click.option(
-    "-B",
-    "--buffer-size",
-    type=click.IntRange(1),
-    default=32_768,
-    metavar="KIB",
-    help="Kernel buffer in KiB; more of it survives longer bursts. Default: 32768.",
-)
-@click.option(
-    "-Z",
-    "--relinquish-privileges",
-    "user",
-    metavar="USER",
-    help="As root: become USER when the interface is open. Default: who called sudo, else nobody.",
-)
-@click.option(
-    "-n", is_flag=True, hidden=True, expose_value=False
-)  # tcpdump's: kproxy never asks a name server
-@click.option("-U", is_flag=True, hidden=True, expose_value=False)  # tcpdump's: kproxy always writes at once
-@showing_options
-@click.option("-Y", "--filter", "wanted", type=FILTER, help="Show what fits: 'error and topic ~ orders'.")
-@click.option(
-    "--keylog",
-    type=click.Path(),
-    metavar="FILE",
-    help="Decrypt TLS with the secrets in this NSS key log, which may still grow.",
-)
-@hosts_option
-@click.option("--spool", metavar="SIZE", help="Disk for packets that are not written with -w. Default: 8GiB.")
-@click.option("--ring", metavar="SIZE", help="Keep the latest packets in a ring of this size on disk: 5GB.")
-@click.option("--keep", type=FILTER, help="With --ring: save what surrounds the exchanges that fit.")
-@surroundings_options
-@diagnose_option
-@no_ui_option
-@config_option
-def sniff(
-    expression: tuple[str, ...],
-    interface: str | None,
-    listing: bool,
-    capture_filter: str | None,
-    snapshot_length: int,
-    own_frames: bool,
-    buffer_size: int,
-    user: str | None,
-    write: str | None,
-    force: bool,
-    **options: Any,
-) -> None:
+@options
+class CaptureOptions:
+    """What is captured, and how."""
+
+    title = "Capturing"
+    expression: tuple[str, ...] = argument("[EXPRESSION]...", required=False)
+    interface: str | None = option(
+        "-i",
+        "--interface",
+        metavar="IFACE",
+        help="Interface, or its number in -D. Default: any, all of them.",
+    )
+    listing: bool = option("-D", "--list-interfaces", help="List the interfaces.")
+    capture_filter: str | None = option(
+        "-f",
+        "--capture-filter",
+        metavar="BPF",
+        help="Capture only packets that match a pcap-filter(7): 'tcp port 9092'.",
+    )
+    snapshot_length: int = option(
+        "-s",
+        "--snapshot-length",
+        type=click.IntRange(0, _MAX_SNAPSHOT),
+        default=0,
+        metavar="N",
+        help="Capture N bytes of each packet; 0, the default, captures all.",
+    )
+    own_frames: bool = option("-p", "--no-promiscuous-mode", help="Leave out other machines' frames.")
+    buffer_size: int = option(
+        "-B",
+        "--buffer-size",
+        type=click.IntRange(1),
+        default=32_768,
+        metavar="KIB",
+        help="Kernel buffer in KiB; more of it survives longer bursts. Default: 32768.",
+    )
+    user: str | None = option(
+        "-Z",
+        "--relinquish-privileges",
+        metavar="USER",
+        help="As root: switch to USER once the interface is open. Default: the user who called sudo, else nobody.",
+    )
+    no_names: bool = option("-n", hidden=True)  # tcpdump's: kproxy never asks a name server
+    unbuffered: bool = option("-U", hidden=True)  # tcpdump's: kproxy always writes at once
+
+
+@options
+class SniffOptions(LiveOptions, RecorderOptions, CaptureOptions):
+    """What ``kproxy sniff`` takes."""
+
+    title = "Showing"
+    write: str | None = option(
+        "-w",
+        "--write",
+        heading="Recording",
+        type=click.Path(dir_okay=False, allow_dash=True),
+        metavar="FILE",
+        help="Write all captured packets to a pcap file too; - is standard output, and implies -q.",
+    )
+    force: bool = option("--force", heading="Recording", help="With -w: overwrite FILE if it exists.")
+    quiet: bool = option("-q", "--quiet", help="Only record (-w, --ring); show no exchanges.")
+    count: int | None = option(
+        "-c",
+        "--count",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Stop after N exchanges; with -q after N packets.",
+    )
+    keylog: str | None = option(
+        "--keylog",
+        heading="Reading",
+        type=click.Path(),
+        metavar="FILE",
+        help="Decrypt TLS with the secrets in this NSS key log, which may still grow.",
+    )
+    spool: int | None = option(
+        "--spool",
+        heading="Recording",
+        type=Size(LEAST_SPOOL),
+        metavar="SIZE",
+        help="Disk for packets that are not written with -w. Default: 8GiB.",
+    )
+    ring: int | None = option(
+        "--ring",
+        heading="Flight recorder",
+        type=Size(LEAST_SPOOL),
+        metavar="SIZE",
+        help="Keep the latest packets in a ring of this size on disk: 5GB.",
+    )
+    keep: str | None = option(
+        "--keep",
+        heading="Flight recorder",
+        type=FILTER,
+        help="With --ring: save the traffic around exchanges that match.",
+    )
+
+
+@command(SniffOptions, short_help="Capture live and show the exchanges.", epilog=EPILOG)
+def sniff(options: SniffOptions) -> None:
     """Capture packets and show the Kafka exchanges in them as they complete, on a terminal in the UI (docs/ui.md).
 
-    Without EXPRESSION or -f all packets are looked at: Kafka is found on any port by its content. On a busy machine
-    name the ports (tcp port 9092), so that the rest never leaves the kernel.
+    Without EXPRESSION or -f kproxy looks at all packets and recognises Kafka on any port by its content. On a busy
+    machine name the ports (tcp port 9092), so that other packets never leave the kernel.
 
-    Ctrl-C ends it: what was captured is shown, and how much was captured and dropped. Again, it ends at once.
+    Ctrl-C ends the capture, shows the remaining exchanges, and counts captured and dropped packets. A second Ctrl-C
+    ends at once.
 
-    Capturing needs a privilege (root, or CAP_NET_RAW), which is given up as soon as the interface is open. With
-    --ring it is a flight recorder: it keeps the latest packets, and saves what surrounds the exchanges that fit --keep;
-    also on SIGUSR1, and when it ends. docs/sniff.md has recipes.
+    Capturing needs a privilege (root, or CAP_NET_RAW), which kproxy gives up as soon as the interface is open. With
+    --ring it is a flight recorder: it keeps the latest packets, and saves the traffic around exchanges that match
+    --keep; also on SIGUSR1, and when it ends. docs/sniff.md has recipes.
     """
     from captures.live.device import CaptureFilterError, DeviceError
     from captures.live.privileges import PrivilegeError
 
-    if capture_filter is not None and expression:
+    if options.capture_filter is not None and options.expression:
         raise click.UsageError("give the capture filter as -f BPF or as arguments, not both")
-    if write == "-":
+    if options.write == "-":
         if sys.stdout.isatty():
             raise click.UsageError("-w - writes packets to standard output, which is a terminal")
-        options["quiet"] = True
-    elif write is not None:
-        refuse_to_overwrite(write, (), force=force)
-    _refuse_contradictions(write=write, **options)
+        options = replace(options, quiet=True)
+    elif options.write is not None:
+        refuse_to_overwrite(options.write, (), force=options.force)
+    _refuse_contradictions(options)
     try:
-        if listing:
+        if options.listing:
             _list_interfaces()
             return
-        settings = _settings(
-            interface,
-            capture_filter or " ".join(expression),
-            snapshot_length,
-            buffer_size,
-            own_frames=own_frames,
-        )
-        opened = _open(settings, user, write, options["keylog"])
+        settings = _settings(options)
+        opened = _open(settings, options.user, options.write, options.keylog)
     except CaptureFilterError as error:
         raise click.UsageError(str(error)) from None
     except (DeviceError, PrivilegeError) as error:
@@ -172,30 +181,21 @@ def sniff(
     from kproxy.cli.sniffing import Sniffing
 
     with early_ends(lambda error: error.filename or settings.interface):
-        sys.exit(Sniffing(opened, **options).run())
+        sys.exit(Sniffing(opened, options).run())
 
 
-def _refuse_contradictions(
-    *,
-    write: str | None,
-    quiet: bool,
-    ring: str | None,
-    keep: str | None,
-    diagnose: bool,
-    as_json: bool,
-    verbose: bool,
-    **_: Any,
-) -> None:
-    if ring is not None and write is not None:
-        raise click.UsageError("--ring keeps the latest packets, -w all of them: give one of them")
-    if keep is not None and ring is None:
-        raise click.UsageError("--keep needs --ring SIZE: where the packets are until something fits")
-    if quiet and write is None and ring is None and not diagnose:
+def _refuse_contradictions(options: SniffOptions) -> None:
+    written, ring = options.write is not None, options.ring is not None
+    if ring and written:
+        raise click.UsageError("--ring keeps the latest packets, -w all of them: use one or the other")
+    if options.keep is not None and not ring:
+        raise click.UsageError("--keep needs --ring SIZE: the space for packets until an exchange matches")
+    if options.quiet and not (written or ring or options.diagnose):
         raise click.UsageError(
             "-q shows nothing: say with -w or --ring what is to be recorded, or --diagnose"
         )
-    if quiet and (as_json or verbose):
-        raise click.UsageError("-q shows nothing, --json and -V do: give one of them")
+    if options.quiet and (options.as_json or options.verbose):
+        raise click.UsageError("-q shows nothing, but --json and -V do: use one or the other")
 
 
 def _list_interfaces() -> None:
@@ -206,11 +206,10 @@ def _list_interfaces() -> None:
         echo(f"{number}. {interface.name}{about}")
 
 
-def _settings(
-    interface: str | None, expression: str, snapshot_length: int, buffer_size: int, *, own_frames: bool
-) -> Settings:
+def _settings(options: SniffOptions) -> Settings:
     from captures.live.device import ANY, DeviceError, Settings, interfaces
 
+    interface = options.interface
     if interface is None:
         interface = ANY if sys.platform == "linux" else interfaces()[0].name
     elif interface.isdecimal():
@@ -220,10 +219,10 @@ def _settings(
         interface = found[int(interface) - 1].name
     return Settings(
         interface,
-        snapshot_length or _MAX_SNAPSHOT,
-        promiscuous=not own_frames,
-        buffer_size=buffer_size << 10,
-        expression=expression,
+        options.snapshot_length or _MAX_SNAPSHOT,
+        promiscuous=not options.own_frames,
+        buffer_size=options.buffer_size << 10,
+        expression=options.capture_filter or " ".join(options.expression),
     )
 
 
@@ -248,7 +247,7 @@ def _open(settings: Settings, user: str | None, write: str | None, keylog: str |
     """Open the interface, the file to write and the key log, and give up the privileges that took.
 
     A user that was chosen, by ``-Z`` or ``sudo``, is who may or may not write and read the files, and owns what is
-    written. Without one the files are opened before the process becomes nobody, who might not be able to.
+    written. Without one the files are opened before the process switches to the user nobody, who might not be able to.
     """
     from captures.live.privileges import become, give_up_capabilities, successor
     from captures.live.process_finder import ProcessFinder
@@ -334,7 +333,7 @@ def _load_what_cannot_be_read_by(user: User) -> None:
     from importlib import import_module
     from pkgutil import walk_packages
 
-    for package in ("dissectors", "captures", "kproxy.cli", "kproxy.tui", "textual", "rich"):
+    for package in ("dissectors", "captures", "kproxy", "textual", "rich"):
         for module in walk_packages(import_module(package).__path__, f"{package}."):
             # what needs an optional package that is not installed, or another system
             with suppress(ImportError):

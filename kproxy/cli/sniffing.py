@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,19 +21,18 @@ from captures.live.capture import LiveCapture
 from captures.live.processes import processes_behind
 from captures.live.recorder import Match, Recorder
 from captures.live.ring import Ring, ring_source
-from captures.live.sniffer import Sniffer, Taken
+from captures.live.sniffer import CaptureCounts, Sniffer
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.private import make_folder
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, keylog_option, names_of
-from kproxy.cli.notices import notice
-from kproxy.cli.printing import echo, echo_counter, flush
-from kproxy.cli.showing import ended_by_signals
-from kproxy.cli.sizes import LEAST_SPOOL, Size
-from kproxy.cli.ui import opens_ui, printing_options, run_ui
+from kproxy.cli.ui import opens_ui, run_ui
 from kproxy.cli.watching import Watching
+from kproxy.notices import notice
+from kproxy.printing import echo, echo_counter, flush
+from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
-    from kproxy.cli.sniff import Opened
+    from kproxy.cli.sniff import Opened, SniffOptions
 
 _COUNTER_SECONDS = 0.5
 _WORTH_A_WORD = 16 << 20  # bytes: some seconds of reading
@@ -46,55 +45,26 @@ class Sniffing:
     :raises click.UsageError: for an option that makes no sense
     """
 
-    def __init__(
-        self,
-        opened: Opened,
-        *,
-        quiet: bool,
-        count: int | None,
-        wanted: str | None,
-        keylog: str | None,
-        hosts: tuple[str, ...],
-        spool: str | None,
-        ring: str | None,
-        keep: str | None,
-        before: int,
-        after: int,
-        keep_dir: str,
-        diagnose: bool,
-        no_ui: bool,
-        config: Path | None,
-        **showing: Any,
-    ) -> None:
-        self._ui = opens_ui(
-            no_ui=no_ui, printing=printing_options({**showing, "quiet": quiet, "count": count})
-        )
-        self._config = config
+    def __init__(self, opened: Opened, options: SniffOptions) -> None:
+        quiet, count, keep = options.quiet, options.count, options.keep
+        self._ui = opens_ui(options, printing=quiet or count is not None)
         self._interface = opened.settings.interface
         self._find = opened.find
-        self._watching = Watching(
-            quiet=quiet,
-            count=count,
-            wanted=wanted,
-            keep=keep,
-            match=self._matched,
-            diagnose=diagnose,
-            **showing,
-        )
-        self._keylog = keylog_option(keylog, growing=True, file=opened.keylog)
-        self._names = names_of(hosts)
-        self._limit = DEFAULT_SPOOL if spool is None else _size("--spool", spool)
+        self._watching = Watching(options, quiet=quiet, count=count, keep=keep, match=self._matched)
+        self._keylog = keylog_option(options.keylog, growing=True, file=opened.keylog)
+        self._names = names_of(options.hosts)
+        self._limit = DEFAULT_SPOOL if options.spool is None else options.spool
         self._told = False
         self._folder: Path | None = None
         self._recorder: Recorder | None = None
-        if ring is None:
+        if options.ring is None:
             self._ring = Ring(self._limit, first=opened.output)
         else:
-            size = _size("--ring", ring)
-            self._folder = _ring_folder(Path(keep_dir))
+            size, keep_dir = options.ring, Path(options.keep_dir)
+            self._folder = _ring_folder(keep_dir)
             self._ring = Ring(size, folder=self._folder)
-            self._recorder = Recorder(self._folder, size, Path(keep_dir), before, after, notice)
-        reads = self._reads = not quiet or keep is not None or diagnose
+            self._recorder = Recorder(self._folder, size, keep_dir, options.before, options.after, notice)
+        reads = self._reads = not quiet or keep is not None or options.diagnose
         self._sniffer = Sniffer(
             opened.device,
             self._ring,
@@ -165,7 +135,6 @@ class Sniffing:
         outcome = run_ui(
             session,
             wanted=self._watching.wanted,
-            config=self._config,
             color=self._watching.showing.chosen_color,
             recorder=None if self._recorder is None else self._asked,
         )
@@ -195,13 +164,6 @@ class Sniffing:
         echo(counts_line(self._sniffer.taken), err=True)
 
 
-def _size(option: str, text: str) -> int:
-    try:
-        return Size(LEAST_SPOOL).convert(text, None, None)
-    except click.BadParameter as error:
-        raise click.UsageError(f"{option}: {error.message}") from None
-
-
 def _ring_folder(folder: Path) -> Path:
     """Make the folder for the chunks of a ring.
 
@@ -224,7 +186,7 @@ def _me() -> str:
         return f"user {os.getuid()}"
 
 
-def counts_line(taken: Taken) -> str:
+def counts_line(taken: CaptureCounts) -> str:
     """Return what became of the packets, in the words of tcpdump."""
     parts = [
         f"{taken.captured:,} packets captured",

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from captures.time_format import clock, zone_name
+from kproxy.cli.command import command, option, options
 from kproxy.cli.common import early_ends, filter_option, with_progress
-from kproxy.cli.filtering import FILTER
-from kproxy.cli.options import color_option, reading_options, time_options, utc_option
-from kproxy.cli.printing import echo, echo_json, flush
-from kproxy.cli.reading import Reading, colored, conclude, tell_notes, terminal_width
+from kproxy.cli.options import FILTER, ColorOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.reading import Reading, conclude, tell_notes
 from kproxy.cli.selecting import Selecting
-from kproxy.cli.times import clock, zone_name
+from kproxy.printing import colored, echo, echo_json, flush, terminal_width
 
 if TYPE_CHECKING:
     from captures.analysis.api_stats import ApiStats
@@ -24,63 +26,63 @@ if TYPE_CHECKING:
     from captures.analysis.throttling import ThrottleStats
     from captures.analysis.time_shares import TimeShares
     from captures.analysis.topic_stats import TopicStats
-    from captures.exchanges import Capture, ExchangeReader
-    from kproxy.cli.summary import Tally
-    from kproxy.cli.tables import Table
+    from captures.exchanges import Capture, Exchange, ExchangeReader
+    from kproxy.text.summary import Tally
+    from kproxy.text.tables import Table
 
 OVERVIEW = ("api", "error", "client", "topic", "connection", "throttle")
 TABLES = (*OVERVIEW, "latency")
 
+_COLUMNS = {
+    "api": ("wait", "throttle_time_ms"),
+    "topic": ("flow_topics", "replica_id"),
+    "throttle": ("throttle_time_ms", "response_told"),
+}
+"""Columns of messages that a table is made of, besides those for counting."""
 _ROWS_IN_OVERVIEW = 10
 _ROWS_OF_ONE = 40
 
 
-@click.command(short_help="Show what a capture adds up to.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="CAPTURE...")
-@click.option(
-    "--by",
-    "tables",
-    type=click.Choice(TABLES),
-    multiple=True,
-    help="Show this table in full breadth; may be given several times. Without it: all but latency, in short.",
-)
-@click.option(
-    "-Y",
-    "--filter",
-    "wanted",
-    type=FILTER,
-    help="Count only exchanges that fit, such as 'api == Fetch'.",
-)
-@click.option("--all", "show_all", is_flag=True, help="Show every row.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/json-stats.md).")
-@click.option(
-    "--quick",
-    is_flag=True,
-    help="Only the APIs, by the headers of frames: counts, bytes, latency. For huge captures: no body is decoded, "
-    "so errors are not seen and waits are not told from work.",
-)
-@time_options
-@reading_options
-@utc_option
-@color_option
-def stats(files: tuple[str, ...], **options: Any) -> None:
-    """Show what the Kafka traffic in CAPTURE... adds up to.
+@options
+class StatsOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions):
+    """What ``kproxy stats`` takes."""
+
+    tables: tuple[str, ...] = option(
+        "--by",
+        type=click.Choice(TABLES),
+        help="Show this table in full; may be given several times. Default: a short form of all but latency.",
+    )
+    wanted: str | None = option(
+        "-Y", "--filter", type=FILTER, help="Count only exchanges that match, such as 'api == Fetch'."
+    )
+    show_all: bool = option("--all", help="Show every row.")
+    as_json: bool = option("--json", help="Print one JSON object (docs/json-stats.md).")
+    quick: bool = option(
+        "--quick",
+        help="Show only APIs, from frame headers: counts, bytes, latency. For huge captures: bodies are not decoded, "
+        "so errors do not show and latency includes designed waits.",
+    )
+
+
+@command(StatsOptions, short_help="Show statistics of a capture.")
+def stats(options: StatsOptions) -> None:
+    """Show statistics of the Kafka traffic in CAPTURE...
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
 
     \b
     api         per API and version: counts, errors, bytes, latency percentiles
-    error       per error: how often, whose, and which exchange to look at
+    error       per error: how often, which clients, and an exchange to look at
     client      per client ID: software, principal, addresses, counts
-    topic       per topic and partition: bytes and records, who produces, who fetches
+    topic       per topic and partition: bytes and records, producers, consumers
     connection  per TCP connection: number, software, SASL, versions, trouble, how it ended
     throttle    per client and API: quotas at work
-    latency     per API: broker, designed waits, followers, quotas, network, client, told apart
+    latency     per API, split: broker, designed waits, followers, quotas, network, client
 
-    Latency is broker time and network. What Kafka waits by design (a Fetch for records, a JoinGroup for members) is
-    shown apart from it.
+    Latency is broker time plus network. Waits by design (a Fetch for records, a JoinGroup for members) are shown
+    separately.
     """
-    run = Stats(files, **options)
+    run = Stats(options)
     with early_ends():
         run.run()
     sys.exit(run.reading.exit_code(clean=run.clean))
@@ -89,40 +91,25 @@ def stats(files: tuple[str, ...], **options: Any) -> None:
 class Stats:
     """One run of ``kproxy stats``: the options, and the accumulators that they ask for."""
 
-    def __init__(
-        self,
-        files: tuple[str, ...],
-        *,
-        tables: tuple[str, ...],
-        wanted: str | None,
-        show_all: bool,
-        as_json: bool,
-        quick: bool,
-        begin: str | None,
-        end: str | None,
-        utc: bool,
-        color: str,
-        **reading: Any,
-    ) -> None:
+    def __init__(self, options: StatsOptions) -> None:
         from captures.analysis.api_stats import ApiStats
         from captures.analysis.client_stats import ClientStats
         from captures.analysis.error_stats import ErrorStats
         from captures.analysis.throttling import ThrottleStats
         from captures.analysis.topic_stats import TopicStats
 
+        quick, tables = options.quick, options.tables
         if quick and set(tables) - {"api"}:
-            raise click.UsageError("--quick knows the APIs only: what else there is lies in bodies")
-        self.reading = Reading(files, utc=utc, **reading)
+            raise click.UsageError("--quick shows APIs only: everything else needs bodies")
+        self.options = options
+        self.reading = Reading(options, utc=options.utc)
         self.overview = not tables and not quick
         self.tables = ("api",) if quick else tuple(dict.fromkeys(tables)) or OVERVIEW
-        self.show_all = show_all
-        self.as_json = as_json
-        self.quick = quick
         zone = self.reading.zone
-        self.selecting = Selecting(filter_option(wanted, zone), begin, end, zone)
+        self.selecting = Selecting(filter_option(options.wanted, zone), options.begin, options.end, zone)
         if quick and self.selecting.wanted is not None and self.selecting.wanted.needs_bodies:
             raise click.UsageError("--quick decodes no bodies, which this filter needs")
-        self.color = colored(color)
+        self.color = colored(options.color)
         self.clean = True
         self.apis: ApiStats = ApiStats()
         self.errors: ErrorStats = ErrorStats()
@@ -136,20 +123,20 @@ class Stats:
         """Read the capture, and print what it adds up to."""
         from captures.analysis.connection_stats import ConnectionStats
         from captures.analysis.time_shares import TimeShares
-        from kproxy.cli.summary import Tally
+        from kproxy.text.summary import Tally
 
         capture = self.reading.capture()
         tally = Tally()
         connections = ConnectionStats(capture)
         self.shares = TimeShares(capture, self._topic_name)
-        if self.quick:
+        if self.options.quick:
             self._add_columns(capture)
             tell_notes(capture)
         else:
             self._add(capture, connections, tally)
-            self.clean = conclude(capture, tally, told=not self.as_json, wanted=self.selecting.wanted)
+            self.clean = conclude(capture, tally, told=not self.options.as_json, wanted=self.selecting.wanted)
         rows = self._connection_rows(capture, connections)
-        if self.as_json:
+        if self.options.as_json:
             self._print_json(capture, tally, rows)
         else:
             self._print_tables(capture, tally, rows)
@@ -157,34 +144,66 @@ class Stats:
 
     # ------------------------------------------------------------ adding up
     def _add(self, capture: Capture, connections: ConnectionStats, tally: Tally) -> None:
+        from captures.analysis.exchange_groups import COUNTED, exchange_groups, introducing
         from captures.exchanges import ExchangeReader
+        from captures.exchanges.columns import ExchangeColumns
+        from captures.exchanges.projected import BLOCK_ROWS
 
-        self._reader = ExchangeReader(capture, annotate=False, gist=False)
-        by_table = {
-            "api": self.apis.add,
-            "error": self.errors.add,
-            "client": self.clients.add,
-            "topic": self.topics.add,
-            "connection": connections.add,
-            "throttle": self.throttling.add,
-            "latency": self.shares.add,
-        }
-        guarded = capture.faults.guarded
-        adding = [guarded(by_table[table], f"the table {table}") for table in self.tables]
-        exchanges = self.selecting.exchanges(capture, self._reader)
-        for exchange in with_progress(exchanges, lambda each: each.number, len(self._reader), "adding up"):
-            tally.add(exchange)
-            for add in adding:
+        reader = self._reader = ExchangeReader(capture, annotate=False, summary=False)
+        indexes = self.selecting.indexes(capture, reader)
+        columns = ExchangeColumns(capture, reader.rows[indexes], names=self._topic_name)
+        needed = [*COUNTED, *(name for table in self.tables for name in _COLUMNS.get(table, ()))]
+        blocks = enumerate(columns.preparing(needed), 1)
+        deque(
+            with_progress(blocks, lambda block: block[0], len(columns) // BLOCK_ROWS, "adding up"), maxlen=0
+        )
+        groups = exchange_groups(columns)
+        for group in groups:
+            tally.count(group)
+        reader.learn(len(reader))
+        failed = columns.ragged("error_codes").filled | columns.ragged("expected_error_codes").filled
+        numbers = indexes + reader.first
+
+        def with_errors(add: Callable[[Exchange], None]) -> None:
+            for exchange in reader.several(indexes[failed].tolist()):
                 add(exchange)
 
+        def by_group(stats: ClientStats | ConnectionStats) -> None:
+            for group in groups:
+                stats.count(group)
+            for exchange in introducing(columns, reader, indexes):
+                stats.introduce(exchange)
+
+        def of_topics() -> None:
+            self.topics.add_columns(columns)
+            with_errors(self.topics.add_errors)
+
+        def of_latency() -> None:
+            for exchange in reader.several(indexes.tolist()):
+                self.shares.add(exchange)
+
+        by_table: dict[str, Callable[[], None]] = {
+            "api": lambda: self.apis.add_columns(columns),
+            "error": lambda: with_errors(self.errors.add),
+            "client": lambda: by_group(self.clients),
+            "topic": of_topics,
+            "connection": lambda: by_group(connections),
+            "throttle": lambda: self.throttling.add_columns(columns, numbers),
+            "latency": of_latency,
+        }
+        for table in self.tables:
+            capture.faults.made(by_table[table], f"the table {table}", None)
+
     def _add_columns(self, capture: Capture) -> None:
+        from captures.exchanges.columns import ExchangeColumns
+
         chosen = self.selecting.rows(capture)
         if self.selecting.wanted is not None:
             from captures.filters import Context, TableColumns
 
             columns = TableColumns.of(capture)
             chosen &= self.selecting.wanted.mask(columns, Context(start=columns.start)).matches
-        self.apis.add_columns(capture.table, chosen.nonzero()[0])
+        self.apis.add_columns(ExchangeColumns(capture, chosen.nonzero()[0]), bodies=False)
 
     def _topic_name(self, topic_id: str) -> str | None:
         return None if self._reader is None else self._reader.knowledge.topic_name(topic_id)
@@ -202,30 +221,25 @@ class Stats:
         return sorted(rows, key=lambda row: (not row.troubled, -row.exchanges))
 
     def _print_json(self, capture: Capture, tally: Tally, connections: list[ConnectionRow]) -> None:
+        from captures.json_objects import to_json
+        from kproxy.cli.results import Statistics
 
-        from captures.exchanges import rfc3339
-
-        shape: dict[str, Any] = {"captures": list(self.reading.files)}
-        if not self.quick:
-            shape |= {
-                "exchanges": tally.exchanges,
-                "first": None if tally.first is None else rfc3339(tally.first),
-                "last": None if tally.first is None else rfc3339(tally.last),
-            }
-        shape["names"] = self._names_met(capture)
-        made = {
-            "api": ("apis", self.apis.to_json),
-            "error": ("errors", self.errors.to_json),
-            "client": ("clients", self.clients.to_json),
-            "topic": ("topics", self.topics.to_json),
-            "connection": ("connections", lambda: [row.to_json() for row in connections]),
-            "throttle": ("throttling", self.throttling.to_json),
-            "latency": ("time_shares", self.shares.to_json),
+        shown = Statistics(self.reading.files, self._names_met(capture))
+        if not self.options.quick:
+            shown.exchanges, shown.first, shown.last = tally.exchanges, tally.first, tally.last
+        made: dict[str, tuple[str, Callable[[], Any]]] = {
+            "api": ("apis", self.apis.result),
+            "error": ("errors", self.errors.result),
+            "client": ("clients", self.clients.result),
+            "topic": ("topics", self.topics.result),
+            "connection": ("connections", lambda: connections),
+            "throttle": ("throttling", self.throttling.result),
+            "latency": ("time_shares", self.shares.result),
         }
-        for table in self.tables:
+        shape = to_json(shown)
+        for table in self.tables:  # in the order in which they were asked for
             name, rows = made[table]
-            nothing: list[Any] = []
-            shape[name] = capture.faults.made(rows, f"the table {table}", nothing)
+            shape[name] = capture.faults.made(rows, f"the table {table}", [])
         echo_json(shape, wait=True)
 
     def _names_met(self, capture: Capture) -> dict[str, list[str]]:
@@ -239,10 +253,10 @@ class Stats:
 
     def _print_tables(self, capture: Capture, tally: Tally, connections: list[ConnectionRow]) -> None:
         width = terminal_width()
-        limit = None if self.show_all else _ROWS_IN_OVERVIEW if self.overview else _ROWS_OF_ONE
-        if not self.quick:
+        limit = None if self.options.show_all else _ROWS_IN_OVERVIEW if self.overview else _ROWS_OF_ONE
+        if not self.options.quick:
             zone = self.reading.zone
-            echo(tally.sentence(capture))
+            echo(tally.sentence(capture, self.selecting.wanted))
             if tally.first is not None:
                 begin, end = clock(tally.first, zone), clock(tally.last, zone)
                 echo(f"{begin} to {end} {zone_name(tally.first, zone)}")
@@ -260,12 +274,12 @@ class Stats:
                 echo(f"{table.title}: none")
 
     def _table(self, name: str, connections: list[ConnectionRow]) -> Table:
-        from kproxy.cli import stats_tables as tables
+        from kproxy.text import stats as tables
 
         names = self.reading.names
         match name:
             case "api":
-                return tables.api_table(self.apis.result(), waits_known=not self.quick)
+                return tables.api_table(self.apis.result(), waits_known=not self.options.quick)
             case "error":
                 return tables.error_table(self.errors.result(), names)
             case "client":

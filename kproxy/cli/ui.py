@@ -9,34 +9,27 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from kproxy.cli.notices import notice
+from kproxy.cli.config import current
+from kproxy.cli.options import LiveOptions
+from kproxy.notices import notice
 
 if TYPE_CHECKING:
     from captures.filters import Filter
-    from kproxy.tui.live.link import Link
+    from kproxy.session import Session
     from kproxy.tui.run import Outcome
-    from kproxy.tui.session import Session
 
 _KEYS = "/dev/tty"
 
-no_ui_option = click.option("--no-ui", is_flag=True, help="Print exchanges, also on a terminal.")
 
-config_option = click.option(
-    "--config",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Settings of the UI. Default: $XDG_CONFIG_HOME/kproxy/config.toml.",
-)
+def opens_ui(options: LiveOptions | None = None, *, printing: bool = False) -> bool:
+    """Return whether a command opens the UI: on a terminal that can show it and has keys, unless it is to print.
 
-
-def opens_ui(*, no_ui: bool = False, printing: bool = False) -> bool:
-    """Tell whether a command opens the UI: on a terminal that can show it and has keys, unless it is to print.
-
-    :param printing: whether it was asked for something that is printed
+    :param options: of a command that prints if asked to
+    :param printing: whether it was asked for something else that is printed
     """
-    if no_ui or printing or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
+    if options is not None:
+        printing |= options.no_ui or options.as_json or options.verbose or options.text
+    if printing or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
         return False
     return sys.stdin.isatty() or os.access(_KEYS, os.R_OK)
 
@@ -45,9 +38,9 @@ def run_ui(
     session: Session,
     *,
     wanted: Filter | None = None,
-    config: Path | None = None,
     color: Any = "auto",
-    link: Link | None = None,
+    control_socket: Path | None = None,
+    controls: bool = True,
     recorder: Callable[[], None] | None = None,
     run_name: str = "",
     ends_proxy: bool = False,
@@ -55,7 +48,8 @@ def run_ui(
     """Show a session until the user leaves; returns how.
 
     :param wanted: what is shown first
-    :param link: to the proxy that the session is of
+    :param control_socket: of the proxy that the session is of
+    :param controls: whether the UI may change what that proxy does
     :param recorder: lets a flight recorder of this process keep the moment
     :param run_name: by which the proxy is found again
     :param ends_proxy: whether the proxy ends with the UI, unless the user wants it otherwise
@@ -66,9 +60,10 @@ def run_ui(
         outcome = run(
             session,
             wanted=wanted,
-            config=config,
+            configuration=current(),
             color=color,
-            link=link,
+            control_socket=control_socket,
+            controls=controls,
             recorder=recorder,
             run_name=run_name,
             ends_proxy=ends_proxy,
@@ -103,8 +98,3 @@ def _replaced(fd: int, by: int) -> Iterator[None]:
     finally:
         os.dup2(before, fd)
         os.close(before)
-
-
-def printing_options(options: dict[str, Any]) -> bool:
-    """Tell whether options of a command ask for something that is printed."""
-    return any(options.get(name) for name in ("as_json", "verbose", "quiet", "count", "text"))

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.filters.live import LiveFilter
@@ -19,17 +20,19 @@ from captures.live.recording import open_recording
 from captures.packets import CaptureError
 from captures.packets.spool import DEFAULT_SPOOL
 from kproxy.cli.common import filter_option, keylog_option, names_of
-from kproxy.cli.lines import request_text, response_text
-from kproxy.cli.printing import echo, flush
+from kproxy.cli.options import LiveOptions
 from kproxy.cli.reading import tell_faults
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.showing import Showing
-from kproxy.cli.summary import Tally, notes
+from kproxy.notices import notice
+from kproxy.printing import echo, flush, print_nothing_more
+from kproxy.text.lines import request_text, response_text
+from kproxy.text.summary import Tally, notes
 
 if TYPE_CHECKING:
     from captures.filters import Filter
     from kproxy.cli.diagnosing import DiagnosisBeside
-    from kproxy.tui.session import Session
+    from kproxy.session import Session
 
 _LOOK = 0.05  # seconds between two looks whether a recording is there
 
@@ -41,42 +44,41 @@ def nothing(_: Exchange) -> None:
 class Watching:
     """Shows the exchanges of a capture as it grows.
 
+    :param options: which exchanges are shown, how, and whether to diagnose; the UI has a view for that
     :param quiet: show none, only look at them
     :param count: stop after so many that fit
-    :param wanted: the filter of what is shown
     :param keep: a filter; what fits is handed to ``match``
     :param since: ns since the epoch: what began before is not shown
     :param match: called with what is to be kept by a flight recorder
     :param look: called with every exchange, shown or not
-    :param diagnose: tell what is wrong as it comes up, and all of it at the end; the UI has a view for that
-    :param showing: options of :class:`~kproxy.cli.showing.Showing`
+    :param outlives: says what goes on when the reader of what is printed has seen enough (head, less), in a sentence;
+        empty if that ends it
     :raises click.UsageError: for an option that makes no sense
     """
 
     def __init__(
         self,
+        options: LiveOptions,
         *,
         quiet: bool = False,
         count: int | None = None,
-        wanted: str | None = None,
         keep: str | None = None,
         since: int | None = None,
         match: Callable[[Match], None] | None = None,
         look: Callable[[Exchange], None] = nothing,
-        diagnose: bool = False,
-        **showing: Any,
+        outlives: str = "",
     ) -> None:
-        self.showing = Showing(**showing)
+        self.showing = Showing(options)
         zone = self.showing.zone
+        wanted = filter_option(options.wanted, zone)
         self._quiet = quiet
-        self._selecting = Selecting(
-            filter_option(wanted, zone), zone=zone, count=None if quiet else count, since=since
-        )
+        self._selecting = Selecting(wanted, zone=zone, count=None if quiet else count, since=since)
         self._keep = filter_option(keep, zone)
         self._match = match
         self._look = look
+        self._outlives = outlives
         self._reader: ExchangeReader | None = None
-        self._diagnoses = diagnose
+        self._diagnoses = options.diagnose
         self._diagnosis: DiagnosisBeside | None = None
 
     def topic_name(self, topic_id: str) -> str | None:
@@ -92,16 +94,31 @@ class Watching:
         """
         reader = self.showing.reader(capture, live=True)
         tally, look = Tally(), self._looking(reader)
+        pause = partial(self._unless_unread, pause)
         if self._diagnoses:
             look, pause = self._diagnosing(reader, look, pause)
         exchanges = tally.counting(self._selecting.as_they_come(capture, reader, pause, look))
         if self._quiet:
             deque(exchanges, maxlen=0)
         else:
-            self.showing.show(exchanges, capture.faults, live=True)
+            self._unless_unread(partial(self.showing.show, exchanges, capture.faults, live=True))
+            deque(exchanges, maxlen=0)  # what is left of them if nobody reads what is printed
         capture.source.stop()
         flush()
         return tally
+
+    def _unless_unread(self, shown: Callable[[], object]) -> None:
+        """Show something; if nobody reads it and there is more to do than to print, print nothing from now on.
+
+        :raises BrokenPipeError: if nobody reads it, and there is not
+        """
+        try:
+            shown()
+        except BrokenPipeError:
+            if not self._outlives:
+                raise
+            print_nothing_more()
+            notice(f"nobody reads what is printed any more: {self._outlives}")
 
     def observe(self, session: Session) -> None:
         """Look at the exchanges of a session that is shown in the UI."""
@@ -167,14 +184,14 @@ class Watching:
         tell_faults(capture)
         if not self._quiet:
             to_terminal = self.showing.terminal and not self.showing.as_json
-            echo(tally.sentence(capture), err=not to_terminal)
+            echo(tally.sentence(capture, self.wanted), err=not to_terminal)
         return tally.clean(capture)
 
 
 def match_of(exchange: Exchange) -> Match:
-    """Return what a flight recorder is told of an exchange that fits."""
+    """Return what a flight recorder gets about a matching exchange."""
     text = f"{request_text(exchange)}  {exchange.client} > {exchange.broker}  {response_text(exchange)[0]}"
-    return Match(exchange.time, exchange.time + (exchange.latency or 0), exchange.api or "unknown", text)
+    return Match(exchange.time, exchange.end, exchange.api or "unknown", text)
 
 
 def open_growing(

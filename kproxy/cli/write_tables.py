@@ -13,20 +13,21 @@ from datetime import UTC
 from threading import Event
 from time import monotonic
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import click
 
+from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, keylog_option
-from kproxy.cli.printing import echo, echo_json
-from kproxy.cli.showing import ended_by_signals
-from kproxy.cli.sizes import Size
+from kproxy.cli.options import FILTER, Size
+from kproxy.printing import echo, echo_json
+from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.tables.options import TablesOptions, TablesSummary
 
 Progress = Callable[[str, int, int], None]
-"""Is told a stage, how far it is, and what it comes to (0 if that is not known): bytes while reading."""
+"""Gets a stage, its progress, and its total (0 if unknown): bytes while reading."""
 
 SMALL = 256 << 20
 """Bytes that one process reads in the time in which a JVM and its workers start and are warm."""
@@ -59,106 +60,121 @@ def _list_tables(context: click.Context, _: click.Parameter, wanted: bool) -> No
     context.exit()
 
 
-def _settings(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    settings = {}
-    for text in given:
-        name, equals, value = text.partition("=")
+class _SparkSetting(click.ParamType[tuple[str, str]]):
+    name = "setting"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        name, equals, setting = value.partition("=")
         if not equals or not name.startswith("spark."):
-            raise click.BadParameter(f"{text!r} is no setting of Spark: write spark.driver.memory=4g")
-        settings[name.strip()] = value.strip()
-    return settings
+            self.fail(f"{value!r} is not a Spark setting: write spark.driver.memory=4g", param, ctx)
+        return name.strip(), setting.strip()
 
 
-@click.command(
-    "tables", short_help="Write captures of any size as Parquet tables, on this machine or a cluster."
-)
-@click.argument("paths", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="CAPTURE...")
-@click.option(
-    "-o", "--output", required=True, metavar="OUT", help="The folder of the tables: OUT/TABLE/date=.../..."
-)
-@click.option(
-    "--table",
+@options
+class TablesCommandOptions:
+    """What ``kproxy tables`` takes."""
+
+    paths: tuple[str, ...] = argument("CAPTURE...", type=click.Path(allow_dash=True))
+    output: str = option(
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT",
+        help="The folder of the tables: OUT/TABLE/date=.../...",
+    )
+    tables: tuple[str, ...] = option(
+        "--table",
+        metavar="NAME",
+        help="Write this table; may be given several times. Default: all but records.",
+    )
+    columns: str | None = option(
+        "--columns",
+        metavar="NAME,...",
+        help="Write these columns of exchanges, besides number and time. Default: all but bodies.",
+    )
+    wanted: str | None = option(
+        "-Y",
+        "--filter",
+        type=FILTER,
+        help="Write only exchanges that match: 'topic == orders'. Times in the filter are UTC, as in the tables.",
+    )
+    append: bool = option("--append", help="Add to the tables in OUT; skip files that they already contain.")
+    overwrite: bool = option("--overwrite", help="Replace the tables in OUT.")
+    follow: bool = option("-F", "--follow", help="Keep adding files that appear in a folder, until Ctrl-C.")
+    strict: bool = option("--strict", help="Stop at the first file that is damaged or cannot be read.")
+    keylog: str | None = option(
+        "--keylog",
+        type=click.Path(),
+        metavar="FILE",
+        help="Decrypt TLS with the secrets in this NSS key log.",
+    )
+    only: tuple[str, ...] = option(
+        "--only", metavar="RULE", help="Findings: run only this rule (kproxy diagnose --list)."
+    )
+    skip: tuple[str, ...] = option("--skip", metavar="RULE", help="Findings: skip this rule.")
+    engine: Literal["auto", "spark", "single"] = option(
+        "--engine",
+        default="auto",
+        help="Engine that makes the tables. auto: Spark, if it is installed and there is much to read, else one "
+        "process.",
+    )
+    master: str | None = option(
+        "--master",
+        metavar="URL",
+        help="Spark master: spark://host:7077, yarn, local[4]. Default: this machine.",
+    )
+    remote: str | None = option(
+        "--remote", private=True, metavar="URL", help="A Spark Connect server: sc://host:15002."
+    )
+    jobs: int | None = option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Processes on this machine. Default: as many as processors.",
+    )
+    range_size: int = option(
+        "--range-size",
+        type=Size(_LEAST_RANGE),
+        default="64MiB",
+        metavar="SIZE",
+        help="How much of a file one task reads. Default: 64MiB.",
+    )
+    spark_conf: tuple[tuple[str, str], ...] = option(
+        "--spark-conf",
+        former=("--set",),
+        private=True,
+        type=_SparkSetting(),
+        metavar="NAME=VALUE",
+        help="A setting of Spark, such as spark.driver.memory=4g; may be given several times.",
+    )
+    as_json: bool = option("--json", help="Print the summary as one JSON object (docs/spark.md).")
+    listing: bool = option(
+        "--list",
+        is_eager=True,
+        expose_value=False,
+        callback=_list_tables,
+        help="List the tables with their columns (docs/tables.md).",
+    )
+
+
+@command(
+    TablesCommandOptions,
     "tables",
-    multiple=True,
-    metavar="NAME",
-    help="Write this table; may be given several times. Default: all but records.",
+    short_help="Write captures of any size as Parquet tables, on this machine or a cluster.",
 )
-@click.option(
-    "--columns",
-    metavar="NAME,...",
-    help="Write these columns of exchanges, besides number and time. Default: all but bodies.",
-)
-@click.option(
-    "-Y",
-    "--filter",
-    "wanted",
-    metavar="FILTER",
-    help="Only exchanges that fit become rows: 'topic == orders'. Times in it are UTC, as in the tables.",
-)
-@click.option(
-    "--append", is_flag=True, help="Add to the tables in OUT; files that they have already are skipped."
-)
-@click.option("--overwrite", is_flag=True, help="Replace the tables in OUT.")
-@click.option("-F", "--follow", is_flag=True, help="Go on with files that come into a folder, until Ctrl-C.")
-@click.option("--strict", is_flag=True, help="End at the first file that is damaged or cannot be read.")
-@click.option(
-    "--keylog", type=click.Path(), metavar="FILE", help="Decrypt TLS with the secrets in this NSS key log."
-)
-@click.option(
-    "--only", multiple=True, metavar="RULE", help="Findings: ask only this rule (kproxy diagnose --list)."
-)
-@click.option("--skip", multiple=True, metavar="RULE", help="Findings: leave this rule out.")
-@click.option(
-    "--engine",
-    type=click.Choice(["auto", "spark", "single"]),
-    default="auto",
-    help="What makes them. auto: Spark, if it is installed and there is much to read, else one process.",
-)
-@click.option(
-    "--master", metavar="URL", help="Where Spark runs: spark://host:7077, yarn, local[4]. Default: here."
-)
-@click.option("--remote", metavar="URL", help="A Spark Connect server: sc://host:15002.")
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Processes on this machine. Default: as many as processors.",
-)
-@click.option(
-    "--range-size",
-    type=Size(_LEAST_RANGE),
-    default="64MiB",
-    metavar="SIZE",
-    help="How much of a file one task reads. Default: 64MiB.",
-)
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    callback=_settings,
-    metavar="NAME=VALUE",
-    help="A setting of Spark, such as spark.driver.memory=4g; may be given several times.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object (docs/spark.md).")
-@click.option(
-    "--list",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_list_tables,
-    help="List the tables with their columns (docs/tables.md).",
-)
-def write_tables(paths: tuple[str, ...], output: str, **options: Any) -> None:
-    """Write what CAPTURE... says as tables to the folder OUT, for SQL: exchanges, partitions, groups, findings ...
+def write_tables(options: TablesCommandOptions) -> None:
+    """Write CAPTURE... as tables for SQL to the folder OUT: exchanges, partitions, groups, findings ...
 
-    CAPTURE is a file, a folder, or a pattern; on a cluster, the same path on all its machines. Several are one capture
-    in the order of time. Each table is a folder of Parquet files, by date and hour; docs/tables.md has their columns,
-    and kproxy report makes a page of them.
+    CAPTURE is a file, a folder, or a pattern; on a cluster, the same path on all machines. Several are one capture in
+    the order of time. Each table is a folder of Parquet files, by date and hour; docs/tables.md lists their columns,
+    and kproxy report makes a page from them.
 
     Files that cannot be read are named and left out. A run that fails or is stopped leaves the tables as they were.
     """
-    run = WriteTables(paths, output, **options)
+    run = WriteTables(options)
     sys.exit(run.run())
 
 
@@ -168,63 +184,43 @@ class WriteTables:
     :raises click.UsageError: if the options do not make sense together
     """
 
-    def __init__(
-        self,
-        paths: tuple[str, ...],
-        output: str,
-        *,
-        tables: tuple[str, ...],
-        columns: str | None,
-        wanted: str | None,
-        append: bool,
-        overwrite: bool,
-        follow: bool,
-        strict: bool,
-        keylog: str | None,
-        only: tuple[str, ...],
-        skip: tuple[str, ...],
-        engine: str,
-        master: str | None,
-        remote: str | None,
-        jobs: int | None,
-        range_size: int,
-        settings: Mapping[str, str],
-        as_json: bool,
-    ) -> None:
+    def __init__(self, options: TablesCommandOptions) -> None:
         from captures.tables.options import TablesOptions
 
+        master, remote, follow = options.master, options.remote, options.follow
+        single = options.engine == "single"
         _check_together(
-            {"--append": append, "--overwrite": overwrite},
-            {"--master": master, "--remote": remote, "--engine single": engine == "single"},
-            {"--jobs": jobs, "--master": master, "--remote": remote},
-            {"--follow": follow, "--engine single": engine == "single"},
-            {"--follow": follow, "--overwrite": overwrite},
-            {"--follow": follow, "CAPTURE -, standard input": _STANDARD_INPUT in paths},
+            {"--append": options.append, "--overwrite": options.overwrite},
+            {"--master": master, "--remote": remote, "--engine single": single},
+            {"--jobs": options.jobs, "--master": master, "--remote": remote},
+            {"--follow": follow, "--engine single": single},
+            {"--follow": follow, "--overwrite": options.overwrite},
+            {"--follow": follow, "CAPTURE -, standard input": _STANDARD_INPUT in options.paths},
         )
-        _check_names(tables, columns, only, skip)
-        filter_option(wanted, UTC)
-        keylog_option(keylog, growing=follow)
-        self.paths = paths
-        self.output = output
-        self.as_json = as_json
+        _check_names(options.tables, options.columns, options.only, options.skip)
+        filter_option(options.wanted, UTC)
+        keylog_option(options.keylog, growing=follow)
+        self.paths = options.paths
+        self.output = options.output
+        self.as_json = options.as_json
         self.options = TablesOptions(
-            tables=tables,
-            columns=tuple(columns.replace(" ", "").split(",")) if columns else (),
-            filter=wanted,
-            append=append,
-            overwrite=overwrite,
-            strict=strict,
-            keylog=keylog,
-            range_bytes=range_size,
+            tables=options.tables,
+            columns=tuple(options.columns.replace(" ", "").split(",")) if options.columns else (),
+            filter=options.wanted,
+            append=options.append,
+            overwrite=options.overwrite,
+            strict=options.strict,
+            keylog=options.keylog,
+            range_bytes=options.range_size,
             follow=follow,
             master=master,
             remote=remote,
-            settings=settings,
-            jobs=jobs,
-            only=only,
-            skip=skip,
+            settings=dict(options.spark_conf),
+            jobs=options.jobs,
+            only=options.only,
+            skip=options.skip,
         )
-        self.choice = choose_engine(engine, paths, self.options)
+        self.choice = choose_engine(options.engine, options.paths, self.options)
 
     def run(self) -> int:
         """Write the tables, and say what came of it; return the exit code."""
@@ -236,7 +232,7 @@ class WriteTables:
             with stopped_by_signals(), StageBars() as progress:
                 summary = self.choice.engine(self.paths, self.output, self.options, progress)
         except KeyboardInterrupt:
-            echo(f"kproxy: stopped: nothing of this run is in {self.output}", err=True)
+            echo(f"kproxy: stopped: nothing of this run was written to {self.output}", err=True)
             return EXIT_UNREADABLE
         except Exception as error:
             if not expected(error):
@@ -252,7 +248,7 @@ class WriteTables:
 
     def _print(self, summary: TablesSummary) -> None:
         if self.as_json:
-            echo_json(summary.to_json())
+            echo_json(summary)
             return
         for line in summary.lines():
             echo(line)
@@ -263,7 +259,7 @@ def _check_together(*groups: Mapping[str, object]) -> None:
     for group in groups:
         given = [name for name, value in group.items() if value]
         if len(given) > 1:
-            raise click.UsageError(f"{' and '.join(given)} do not go together")
+            raise click.UsageError(f"{' and '.join(given)} cannot be combined")
 
 
 def _check_names(
@@ -302,6 +298,7 @@ def choose_engine(wanted: str, paths: Sequence[str], options: TablesOptions) -> 
     :param wanted: ``auto``, ``spark`` or ``single``
     :raises click.UsageError: if Spark is needed and cannot be used
     """
+    from captures.meaning.words import volume  # not needed to show help
     from captures.spark.errors import SparkUnavailable
 
     place = _place(options)
@@ -318,7 +315,7 @@ def choose_engine(wanted: str, paths: Sequence[str], options: TablesOptions) -> 
     if size is not None and size < SMALL:
         return Choice(
             _single,
-            f"one process: for {size / 1e6:,.1f} MB Spark would take longer to start (--engine spark)",
+            f"one process: for {volume(size)} Spark would take longer to start (--engine spark)",
         )
     try:
         return Choice(_on_spark, _spark("this machine"))
@@ -329,7 +326,7 @@ def choose_engine(wanted: str, paths: Sequence[str], options: TablesOptions) -> 
 
 
 def _place(options: TablesOptions) -> str:
-    """Return where Spark has been told to run; empty if nobody has said so."""
+    """Return the configured Spark master; empty if there is none."""
     if options.master or options.remote:
         return str(options.master or options.remote)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -360,7 +357,7 @@ def _size(paths: Sequence[str]) -> int | None:
     size = 0
     try:
         for name in (name for path in paths for name in expanded(path)):
-            with suppress(OSError):  # it is told when it is read
+            with suppress(OSError):  # reading it reports the error
                 size += FileStatus.of(name).size
     except CaptureError:
         return None
@@ -404,7 +401,7 @@ def stopped_by_signals() -> Iterator[None]:
 class StageBars:
     """Shows how far each stage is, as a bar on a terminal; nothing elsewhere.
 
-    One is a context manager that gives what is to be told the progress.
+    One is a context manager that gives the callback for progress.
     """
 
     def __init__(self) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class State(StrEnum):
@@ -33,6 +33,15 @@ class Check:
     about: str = ""
     command: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as in ``kproxy doctor --json`` (docs/install.md)."""
-        return {**asdict(self), "state": self.state.value}
+
+def check_of(name: str, found: str, problems: Iterable[str]) -> Check:
+    """Return what there is to say of a part of the configuration file.
+
+    :param problems: what is wrong with it, a line each
+    """
+    first, *others = problems or ("",)
+    if not first:
+        return Check(name, State.OK, found)
+    return Check(
+        name, State.LIMITED, found, f"{first}{f', and {len(others)} more' if others else ''}", "kproxy config"
+    )

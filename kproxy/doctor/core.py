@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from importlib.resources import as_file, files
 from time import perf_counter
 
+from dissectors.codec import KNOWN_CODECS
 from kproxy.doctor.check import Check, State
-from kproxy.doctor.installed import install_command, listed, own_version, requirements
+from kproxy.doctor.packages import install_command, listed, own_version, requirements
 
 _LEAST_PYTHON = (3, 11)
 _TEXT = b"compressed and decompressed " * 64
@@ -48,7 +49,7 @@ def packages() -> Check:
 def reading() -> Check:
     """Read the capture that comes with kproxy: packets, TCP, exchanges, decoding."""
     from captures.exchanges import ExchangeReader, open_capture
-    from kproxy.cli.summary import Tally
+    from kproxy.text.summary import Tally
 
     name = "rebalance.pcap"
     tally = Tally()
@@ -69,9 +70,9 @@ def reading() -> Check:
 def codecs() -> Check:
     """Compress and decompress with each codec of record data."""
     from dissectors.errors import DecodeError
-    from dissectors.records.codecs import Codec, compress, decompress
+    from dissectors.records.codecs import compress, decompress
 
-    known = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+    known = [codec for codec in KNOWN_CODECS if codec]
     wrong = []
     for codec in known:
         try:
@@ -80,6 +81,6 @@ def codecs() -> Check:
         except DecodeError:
             wrong.append(codec)
     if wrong:
-        found = f"{listed(each.name.lower() for each in wrong)} does not give back what it was given"
+        found = f"{listed(each.label for each in wrong)} does not give back what it was given"
         return Check("codecs", State.BROKEN, found, "records compressed so cannot be read")
-    return Check("codecs", State.OK, listed(each.name.lower() for each in known))
+    return Check("codecs", State.OK, listed(each.label for each in known))

@@ -1,4 +1,4 @@
-"""All checks together, in the order in which they are told."""
+"""All checks together, in the order in which they are shown."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from kproxy.doctor.check import Check, State
 AREAS = {
     "core": "kproxy.doctor.core",
     "terminal": "kproxy.doctor.terminal",
-    "live capture": "kproxy.doctor.capturing",
-    "proxy": "kproxy.doctor.proxying",
+    "configuration": "kproxy.doctor.configuration",
+    "live capture": "kproxy.doctor.live_capture",
+    "proxy": "kproxy.doctor.proxy",
     "TLS": "kproxy.doctor.tls",
     "extras": "kproxy.doctor.extras",
     "Spark": "kproxy.doctor.spark",
@@ -53,9 +54,9 @@ class Examination:
 def examine(areas: Iterable[str] = tuple(AREAS)) -> Examination:
     """Look at the installation.
 
-    :param areas: those of :data:`AREAS` that are looked at
+    :param areas: those of :data:`AREAS` that are inspected
     """
-    from kproxy.doctor.installed import own_version
+    from kproxy.doctor.packages import own_version
 
     return Examination(
         own_version(),

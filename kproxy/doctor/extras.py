@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kproxy.doctor.check import Check, State
-from kproxy.doctor.installed import install_command, requirements
+from kproxy.doctor.packages import install_command, requirements
 
 PURPOSES = {
     "parquet": "Parquet files (kproxy export)",
@@ -16,7 +16,7 @@ PURPOSES = {
     "report": "pages of pictures made of tables (kproxy report)",
     "jdk": "a Java for Spark where there is none",
 }
-"""What each extra is for; one without a text is told by its name."""
+"""The purpose of each extra; one without a text is shown by its name."""
 
 _ELSEWHERE = ("jdk",)  # looked at with Java
 

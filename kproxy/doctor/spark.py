@@ -9,7 +9,7 @@ from pathlib import Path
 from captures.spark.errors import JavaMissing
 from captures.spark.java import find_java
 from kproxy.doctor.check import Check, State
-from kproxy.doctor.installed import install_command, requirements, version_of
+from kproxy.doctor.packages import install_command, requirements, version_of
 
 
 def checks() -> Iterator[Check]:
@@ -41,5 +41,7 @@ def java() -> Check:
     try:
         found = find_java()
     except JavaMissing as missing:
-        return Check("Java", State.MISSING, "none that fits", str(missing), install_command("kproxy[jdk]"))
+        return Check(
+            "Java", State.MISSING, "no suitable version", str(missing), install_command("kproxy[jdk]")
+        )
     return Check("Java", State.OK, f"Java {found.version} in {found.home} ({found.where})")

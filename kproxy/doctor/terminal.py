@@ -1,7 +1,7 @@
 """The terminal: where it is, its size, colours, characters and mouse.
 
 Of colours only the environment tells, by the rules of Rich, which the UI draws with. Whether it shows UTF-8 and reports
-the mouse, the terminal is asked itself (:mod:`kproxy.doctor.asking`).
+the mouse, the terminal is asked itself (:mod:`kproxy.doctor.terminal_queries`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from kproxy.doctor.asking import Answers, ask
 from kproxy.doctor.check import Check, State
+from kproxy.doctor.terminal_queries import Answers, ask
 
 _TERMINAL = "/dev/tty"
 _LEAST = (80, 24)  # docs/ui.md
@@ -33,7 +33,6 @@ def checks() -> Iterator[Check]:
         answers = ask(terminal)
         yield characters(answers)
         yield mouse(answers)
-    yield configuration()
 
 
 @contextmanager
@@ -64,7 +63,7 @@ def size(have: os.terminal_size) -> Check:
     """Look whether all has its place."""
     if not have.columns or not have.lines:
         return Check(
-            "size", State.LIMITED, "the terminal does not tell", "80 columns and 24 lines are assumed"
+            "size", State.LIMITED, "the terminal does not report it", "80 columns and 24 lines are assumed"
         )
     found = f"{have.columns} columns, {have.lines} lines"
     columns, lines = _LEAST
@@ -116,16 +115,3 @@ def mouse(answers: Answers) -> Check:
     found = "not known to the terminal" if answers.mouse is False else "the terminal does not say"
     about = "All can be done with keys; the mouse may work all the same"
     return Check("mouse", State.LIMITED, found, about)
-
-
-def configuration() -> Check:
-    """Look whether the configuration file of the UI is understood."""
-    from kproxy.tui.config import load
-
-    loaded = load()
-    if loaded.problems:
-        more = f", and {len(loaded.problems) - 1} more" if len(loaded.problems) > 1 else ""
-        about = f"{loaded.problems[0]}{more}"
-        return Check("configuration", State.LIMITED, str(loaded.path), about)
-    there = loaded.path.exists()
-    return Check("configuration", State.OK, f"{loaded.path}{'' if there else ' (none, the defaults hold)'}")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kproxy.doctor.check import Check, State
-from kproxy.doctor.installed import install_command, listed, requirements, version_of
+from kproxy.doctor.packages import install_command, listed, requirements, version_of
 
 if TYPE_CHECKING:
     from captures.packets.tls.suites import Suite
@@ -48,7 +48,7 @@ def captured() -> Check:
 
 
 def decrypts(suite: Suite) -> bool:
-    """Tell whether the cryptographic library has what a suite needs."""
+    """Return whether the cryptographic library has what a suite needs."""
     from cryptography.exceptions import UnsupportedAlgorithm
 
     from captures.packets.tls.ciphers import tls12_ciphers, tls13_cipher

@@ -1,7 +1,7 @@
 """A watch for broker addresses in bytes that go to clients.
 
-Wherever Kafka's messages have an address, a host with its length before it stands before a port of 4 bytes. The watch
-looks for these bytes, not for fields: it finds what rewriting has missed, whatever message it is in.
+Addresses in Kafka's messages are a length-prefixed host followed by a port of 4 bytes. The watch looks for these bytes,
+not for fields: it finds addresses that rewriting has missed, in any message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_PLACES = 4
 
 
 class AddressWatch:
-    """Knows the addresses that clients must not be told.
+    """Knows the addresses that clients must not see.
 
     Brokers often have a port in common, or a host: it looks for hosts or for ports, whichever are fewer, and at the
     rest of an address only where it finds one.
@@ -69,7 +69,7 @@ class AddressWatch:
         """Return the brokers whose addresses are in some bytes, each once, in the order in which they were found.
 
         An address that lies half in one call's bytes and half in the next one's is not found. Of very many bytes, or
-        for very many addresses, only so much is looked at as takes a few milliseconds.
+        for very many addresses, only so much is inspected as takes a few milliseconds.
         """
         if not self._is_grouped:
             self._group()

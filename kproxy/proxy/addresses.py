@@ -1,14 +1,14 @@
-"""Broker addresses in responses: where they are, and how clients get those of the proxy in their place.
+"""Broker addresses in responses: where they are, and how the proxy's replace them.
 
-Rewritten are Metadata, FindCoordinator and DescribeCluster, and the node endpoints of Produce, Fetch (KIP-951),
-ShareFetch and ShareAcknowledge (KIP-932), in all versions that are declared. All other bytes stay as the broker sent
-them. A version that is not declared could carry addresses in places nobody knows: therefore ApiVersions responses
-offer these APIs up to the highest declared version only.
+It rewrites Metadata, FindCoordinator and DescribeCluster, and the node endpoints of Produce, Fetch (KIP-951),
+ShareFetch and ShareAcknowledge (KIP-932), in all declared versions. All other bytes stay as the broker sent them. A
+version that is not declared could carry addresses in unknown places: therefore ApiVersions responses offer these APIs
+up to the highest declared version only.
 
 Frames are whole here, from the first byte of their size on. A Fetch or ShareFetch that is too large to be held in
 memory goes through :class:`~kproxy.proxy.node_endpoints.StreamedEndpoints`.
 
-Left alone, because no client connects there: listeners in DescribeQuorum, leader endpoints of the quorum's own APIs,
+Not rewritten, because no client connects there: listeners in DescribeQuorum, leader endpoints of the quorum's own APIs,
 hosts of group members and ACLs, endpoints of Streams applications.
 """
 
@@ -20,12 +20,13 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from captures.interventions import Change
+from dissectors.api_keys import ApiKey
 from dissectors.apis import api
 from dissectors.budget import Budget, LimitReached, limit
+from dissectors.error_codes import ErrorCode
 from dissectors.errors import DecodeError
-from dissectors.headers import API_VERSIONS
+from dissectors.locator import FieldLocation, FieldLocator, response_structs
 from dissectors.schema import Message
-from dissectors.skim import Route, Spot, response_structs
 from dissectors.splice import splice
 from kproxy.proxy.framing import SIZE_BYTES
 from kproxy.proxy.node_endpoints import StreamedEndpoints, streams
@@ -33,8 +34,8 @@ from kproxy.proxy.node_endpoints import StreamedEndpoints, streams
 __all__ = [
     "Advertise",
     "Broker",
+    "RewriteResult",
     "Rewriter",
-    "Rewritten",
     "StreamedEndpoints",
     "rewriter",
     "streams",
@@ -52,10 +53,10 @@ class Broker(NamedTuple):
 
 
 Advertise: TypeAlias = Callable[[Broker], tuple[str, int]]
-"""Gives the host and port that clients are told in place of a broker's."""
+"""Returns the host and port that clients get instead of a broker's."""
 
 
-class Rewritten(NamedTuple):
+class RewriteResult(NamedTuple):
     """A frame with what was changed in it.
 
     :ivar frame: the very object that came in if nothing was
@@ -66,26 +67,30 @@ class Rewritten(NamedTuple):
     changes: tuple[Change, ...]
 
 
-Rewriter: TypeAlias = Callable[[bytes, Advertise], Rewritten]
+Rewriter: TypeAlias = Callable[[bytes, Advertise], RewriteResult]
 """Rewrites a response frame; raises DecodeError if it cannot be read, LimitReached if it has too many addresses."""
 
 _ENDPOINTS = ("node_endpoints.node_id", "node_endpoints.host", "node_endpoints.port")
 
 #: by API key: node ID, host and port of every address, in the order of their bytes, and the kind of nodes before them
 _FIELDS: Mapping[int, tuple[str, ...]] = {
-    0: _ENDPOINTS,  # Produce
-    1: _ENDPOINTS,  # Fetch
-    3: ("brokers.node_id", "brokers.host", "brokers.port"),  # Metadata
-    10: (  # FindCoordinator, up to v3 and from v4 on
+    ApiKey.PRODUCE: _ENDPOINTS,  # Produce
+    ApiKey.FETCH: _ENDPOINTS,  # Fetch
+    ApiKey.METADATA: ("brokers.node_id", "brokers.host", "brokers.port"),  # Metadata
+    ApiKey.FIND_COORDINATOR: (  # FindCoordinator, up to v3 and from v4 on
         *("node_id", "host", "port"),
         *("coordinators.node_id", "coordinators.host", "coordinators.port"),
     ),
-    60: ("endpoint_type", "brokers.broker_id", "brokers.host", "brokers.port"),  # DescribeCluster
-    78: _ENDPOINTS,  # ShareFetch
-    79: _ENDPOINTS,  # ShareAcknowledge
+    ApiKey.DESCRIBE_CLUSTER: (
+        "endpoint_type",
+        "brokers.broker_id",
+        "brokers.host",
+        "brokers.port",
+    ),  # DescribeCluster
+    ApiKey.SHARE_FETCH: _ENDPOINTS,  # ShareFetch
+    ApiKey.SHARE_ACKNOWLEDGE: _ENDPOINTS,  # ShareAcknowledge
 }
 _CONTROLLERS = 2  # endpoint_type
-_UNSUPPORTED_VERSION = 35
 
 _LONGEST_TRIED = 1 << 16
 """Bytes of the longest frame that is tried in other versions: it is decoded as a whole in each."""
@@ -104,12 +109,12 @@ def rewriter(api_key: int, version: int) -> Rewriter | None:
 
     :param version: as the request asked for it
     """
-    if api_key == API_VERSIONS:
+    if api_key == ApiKey.API_VERSIONS:
         return _AsAnswered(api_key, version, _OfferedVersions(version))
     if api_key not in _FIELDS or unknown(api_key, version):
         return None
-    route = Route.to_fields(response_structs(_response(api_key), version), _FIELDS[api_key])
-    return None if route.is_empty else _AsAnswered(api_key, version, _Addresses(route))
+    locator = FieldLocator.to_fields(response_structs(_response(api_key), version), _FIELDS[api_key])
+    return None if locator.is_empty else _AsAnswered(api_key, version, _Addresses(locator))
 
 
 def unknown(api_key: int, version: int) -> bool:
@@ -134,7 +139,7 @@ class _AsAnswered:
         self._version = version
         self._rewrite = rewrite
 
-    def __call__(self, frame: bytes, advertise: Advertise) -> Rewritten:
+    def __call__(self, frame: bytes, advertise: Advertise) -> RewriteResult:
         try:
             return self._rewrite(frame, advertise)
         except LimitReached:
@@ -144,7 +149,7 @@ class _AsAnswered:
             if version is None:
                 raise
         other = rewriter(self._api_key, version)
-        return Rewritten(frame, ()) if other is None else other(frame, advertise)
+        return RewriteResult(frame, ()) if other is None else other(frame, advertise)
 
     def _answered_in(self, frame: bytes) -> int | None:
         """Return the other version that accounts for every byte, None if there is none."""
@@ -161,18 +166,18 @@ class _AsAnswered:
 class _Addresses:
     """Rewrites what carries addresses."""
 
-    def __init__(self, route: Route) -> None:
-        self._route = route
+    def __init__(self, locator: FieldLocator) -> None:
+        self._locator = locator
 
-    def __call__(self, frame: bytes, advertise: Advertise) -> Rewritten:
-        spots = self._route.find(frame, SIZE_BYTES, _budget(frame))
+    def __call__(self, frame: bytes, advertise: Advertise) -> RewriteResult:
+        locations = self._locator.find(frame, SIZE_BYTES, _budget(frame))
         role: Literal["broker", "controller"] = "broker"
-        if spots and spots[0].path == "endpoint_type":
-            role = "controller" if spots[0].value == _CONTROLLERS else "broker"
-            del spots[0]
-        edits: list[tuple[Spot, str | int]] = []
+        if locations and locations[0].path == "endpoint_type":
+            role = "controller" if locations[0].value == _CONTROLLERS else "broker"
+            del locations[0]
+        edits: list[tuple[FieldLocation, str | int]] = []
         told: dict[int, tuple[str, int]] = {}
-        for node_id, host, port in zip(spots[0::3], spots[1::3], spots[2::3], strict=True):
+        for node_id, host, port in zip(locations[0::3], locations[1::3], locations[2::3], strict=True):
             if not host.value or port.value <= 0:
                 continue  # no address: FindCoordinator has node -1 and an empty host beside an error
             address = told.get(node_id.value)
@@ -192,12 +197,12 @@ def _budget(frame: bytes) -> Budget | None:
     return Budget("addresses", "elements") if len(frame) > limit("addresses") else None
 
 
-def _edited(frame: bytes, edits: list[tuple[Spot, str | int]]) -> Rewritten:
+def _edited(frame: bytes, edits: list[tuple[FieldLocation, str | int]]) -> RewriteResult:
     if not edits:
-        return Rewritten(frame, ())
+        return RewriteResult(frame, ())
     changed = splice(frame, edits)
-    changes = tuple(Change(spot.path, spot.value, new) for spot, new in edits)
-    return Rewritten(_SIZE.pack(len(changed) - SIZE_BYTES) + changed[SIZE_BYTES:], changes)
+    changes = tuple(Change(location.path, location.value, new) for location, new in edits)
+    return RewriteResult(_SIZE.pack(len(changed) - SIZE_BYTES) + changed[SIZE_BYTES:], changes)
 
 
 class _OfferedVersions:
@@ -211,24 +216,24 @@ class _OfferedVersions:
     """
 
     def __init__(self, version: int) -> None:
-        message = _response(API_VERSIONS)
+        message = _response(ApiKey.API_VERSIONS)
         self._version = version
         self._newest = message.versions.last
-        self._fallback = self._route(message, 0)
-        self._asked = self._route(message, version) if version in message.versions else None
-        self._highest = {key: _response(key).versions.last for key in (*_FIELDS, API_VERSIONS)}
+        self._fallback = self._locator(message, 0)
+        self._asked = self._locator(message, version) if version in message.versions else None
+        self._highest = {key: _response(key).versions.last for key in (*_FIELDS, ApiKey.API_VERSIONS)}
 
     @staticmethod
-    def _route(message: Message, version: int) -> Route:
-        return Route.to_fields(
+    def _locator(message: Message, version: int) -> FieldLocator:
+        return FieldLocator.to_fields(
             response_structs(message, version), ["api_keys.api_key", "api_keys.max_version"]
         )
 
-    def __call__(self, frame: bytes, _advertise: Advertise) -> Rewritten:
+    def __call__(self, frame: bytes, _advertise: Advertise) -> RewriteResult:
         if len(frame) < _ERROR_AT + _ERROR_CODE.size:
             raise DecodeError("the bytes end before the error code", len(frame), truncated=True)
         error = _ERROR_CODE.unpack_from(frame, _ERROR_AT)[0]
-        if error == _UNSUPPORTED_VERSION:
+        if error == ErrorCode.UNSUPPORTED_VERSION:
             try:
                 return self._lowered(self._fallback, frame)
             except DecodeError:
@@ -236,26 +241,26 @@ class _OfferedVersions:
                     raise
         if self._asked is not None:
             return self._lowered(self._asked, frame)
-        return Rewritten(frame, ()) if error else self._refused(frame)
+        return RewriteResult(frame, ()) if error else self._refused(frame)
 
-    def _lowered(self, route: Route, frame: bytes) -> Rewritten:
-        spots = route.find(frame, SIZE_BYTES, _budget(frame))
+    def _lowered(self, locator: FieldLocator, frame: bytes) -> RewriteResult:
+        locations = locator.find(frame, SIZE_BYTES, _budget(frame))
         highest = self._highest
-        edits: list[tuple[Spot, str | int]] = []
-        for key, version in zip(spots[0::2], spots[1::2], strict=True):
+        edits: list[tuple[FieldLocation, str | int]] = []
+        for key, version in zip(locations[0::2], locations[1::2], strict=True):
             known = highest.get(key.value)
             if known is not None and version.value > known:
                 edits.append((version, known))
         return _edited(frame, edits)
 
-    def _refused(self, frame: bytes) -> Rewritten:
+    def _refused(self, frame: bytes) -> RewriteResult:
         """Answer as a broker that is no newer than this proxy, so that the client asks again in a known version."""
         answer = frame[_CORRELATION_ID] + _FALLBACK.pack(
-            _UNSUPPORTED_VERSION, 1, API_VERSIONS, 0, self._newest
+            ErrorCode.UNSUPPORTED_VERSION, 1, ApiKey.API_VERSIONS, 0, self._newest
         )
-        entry = {"api_key": API_VERSIONS, "min_version": 0, "max_version": self._newest}
+        entry = {"api_key": ApiKey.API_VERSIONS, "min_version": 0, "max_version": self._newest}
         changes = (
-            Change("error_code", 0, _UNSUPPORTED_VERSION),
+            Change("error_code", 0, ErrorCode.UNSUPPORTED_VERSION),
             Change("api_keys", f"in version {self._version}, which kproxy does not know", [entry]),
         )
-        return Rewritten(_SIZE.pack(len(answer)) + answer, changes)
+        return RewriteResult(_SIZE.pack(len(answer)) + answer, changes)

@@ -1,10 +1,10 @@
 """From records of the tee to blocks of pcapng: packets of TCP connections between clients and brokers.
 
 Checksums of large payloads are left out, as a host does whose network card adds them: they took a fifth of the
-recorder's time, and nobody has a use for them.
+recorder's time, and nothing uses them.
 
-It is what the recorder spends its time with, so it makes no objects for packets: small ones are joined from a few
-pieces of bytes, and large payloads are never copied: they stay where the tee has put them until they are written.
+The recorder spends most of its time here, so there are no packet objects: small packets are joined from a few byte
+strings, and large payloads are never copied but stay where the tee put them until they are written.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class BlockMaker:
         self._connections[number] = self._connection(number, endpoints, 0, shown=True)
 
     def read(self, place: int, end: int, most: int) -> int:
-        """Make blocks of the records from one place to another; returns the place behind those that were read.
+        """Make blocks of the records from one place to another; returns the place after those that were read.
 
         :param most: bytes of records after which to stop
         """
@@ -104,7 +104,7 @@ class BlockMaker:
         return place
 
     def take_unknown(self) -> int:
-        """Return how many bytes there were, since it was last asked, of connections that nobody has announced."""
+        """Return the bytes since the last call of connections that were never announced."""
         unknown, self._unknown = self._unknown, 0
         return unknown
 

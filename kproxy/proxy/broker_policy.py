@@ -1,6 +1,6 @@
-"""Addresses that brokers announce for one another: which are none, which are allowed, and which look odd.
+"""Addresses that brokers announce for one another: which are invalid, which are allowed, and which look odd.
 
-Whoever answers in a broker's place says where kproxy connects to next. One function decides for all answers, those to
+Whatever answers as a broker determines where kproxy connects next. One function decides for all responses, those to
 clients and the one to kproxy's own request at the start: :meth:`BrokerPolicy.refusal`.
 """
 
@@ -89,7 +89,7 @@ class BrokerPolicy:
             return f"port {port} is none"
         address = ip_of(host)
         if address is None and host_name(host) is None:
-            return f"{_shown(host)} is no host name"
+            return f"{_shown(host)} is not a host name"
         if self._any or self._is_named(host) or (address is None and self._networks):
             return ""
         if address is not None and self._is_in_network(address):
@@ -97,7 +97,7 @@ class BrokerPolicy:
         return f"{host} is not allowed (--allow-brokers)"
 
     def permits(self, host: str, address: str) -> bool:
-        """Tell whether a connection may go to an address that a host name leads to, or that it is."""
+        """Return whether a connection may go to an address that a host name leads to, or that it is."""
         if self._any or self._is_named(host):
             return True
         found = ip_of(address)
@@ -141,6 +141,6 @@ def _pattern(text: str) -> str:
 
 
 def _shown(host: str) -> str:
-    """Return foreign text for a sentence: what is no letter is escaped, and most of a long one left out."""
+    """Return untrusted text for a sentence: what is not a letter is escaped, and most of a long one left out."""
     cut = f" ... ({len(host):,} letters)" if len(host) > _LONGEST_SHOWN else ""
     return ascii(host[:_LONGEST_SHOWN]) + cut

@@ -1,13 +1,12 @@
-"""Which brokers there are, and where clients find them behind the proxy.
+"""The brokers, and where clients find them behind the proxy.
 
-A broker is known by its role and node ID; where it really is may change, where clients find it does not. A listener
-is opened before the first client is told of it. What is known is kept in a file, so that after a restart the same
-brokers are behind the same ports before any client has asked for metadata.
+A broker is identified by its role and node ID; its own address may change, the one that clients use does not. Its
+listener is opened before the first client learns of it. The brokers are kept in a file, so that after a restart they
+are behind the same ports before any client has asked for metadata.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,20 +16,21 @@ from typing import Literal
 import msgspec
 
 from dissectors.budget import limit, shown
+from kproxy.addresses import Address
+from kproxy.export_files import write_private
 from kproxy.proxy.addresses import Broker
 from kproxy.proxy.broker_policy import BrokerPolicy
-from kproxy.proxy.settings import Address
 from kproxy.proxy.tls.sni import NodeNames
 
 _CONTROLLERS = 1000
 """Controllers are on other ports: with ``process.roles=broker,controller`` their node IDs are those of brokers."""
 _MOST_PORT = 65_535
-_NOWHERE = 1  # tcpmux (RFC 1078): a valid port on which nobody listens
+_NOWHERE = 1  # tcpmux (RFC 1078): a valid port on which nothing listens
 _RANGE = re.compile(r"(\d+)-(\d+)")
 _BASE = re.compile(r"(\d+)\+")
 
 _TOLD = {"addresses": 20, "brokers": 1}
-"""How often it is told why brokers are left out."""
+"""How often the reason for leaving brokers out is reported."""
 
 Key = tuple[str, int]
 
@@ -66,7 +66,9 @@ class Ports:
             return cls(int(base[1]))
         if range_ and 0 < int(range_[1]) <= int(range_[2]) <= _MOST_PORT:
             return cls(int(range_[1]), int(range_[2]))
-        raise PortsError(f"{text!r} is no choice of ports: 9093+ (and the node ID), 9093-9120, or any")
+        raise PortsError(
+            f"{text!r} is not a valid choice of ports: 9093+ (and the node ID), 9093-9120, or any"
+        )
 
     def of(self, key: Key, taken: set[int]) -> int:
         """Return the port of a broker, 0 if the system is to choose it.
@@ -102,7 +104,7 @@ class Place(msgspec.Struct):
         return Broker(self.role, self.node_id, self.host, self.port)
 
 
-class Kept(msgspec.Struct):
+class SavedBrokers(msgspec.Struct):
     """The file: what was known when the proxy ran last.
 
     :ivar bootstrap: for which cluster, as far as the command line tells
@@ -116,11 +118,11 @@ class Brokers:
     """The brokers of one cluster.
 
     :param ports: how they get their ports
-    :param advertised: host that clients are told
+    :param advertised: host that clients get
     :param listen: opens a listener on a port (0: any), returns the port it got, 0 if none can be opened
-    :param changed: told of each broker that is new, or that is elsewhere than before
+    :param changed: called with each broker that is new or has moved
     :param announced: judges addresses
-    :param refused: told of brokers that are left out, a few times for each reason: which one, and why
+    :param refused: called with brokers that are left out, a few times for each reason: which one, and why
     :param sni: host names, and the port that all share; None gives each broker a port
     :param file: where what is known is kept
     :ivar refusals: how often a broker was left out
@@ -164,9 +166,9 @@ class Brokers:
     def advertise(self, broker: Broker) -> Address:
         """Take note of a broker; return the address at which clients find it.
 
-        A broker that has no listener yet gets one. Where none can be opened the address is one that nobody listens
+        A broker that has no listener yet gets one. If none can be opened, the address is one on which nothing listens
         on, until one can: a client that cannot connect is better off than one that goes past the proxy. The same goes
-        for what is no address, is not allowed, or is one more than there may be.
+        for what is not an address, is not allowed, or is one more than there may be.
         """
         place = self._places.get((broker.role, broker.node_id))
         if place is not None and (place.host, place.port) == (broker.host, broker.port):
@@ -217,7 +219,7 @@ class Brokers:
         if self._file is None:
             return
         try:
-            kept = msgspec.json.decode(self._file.read_bytes(), type=Kept)
+            kept = msgspec.json.decode(self._file.read_bytes(), type=SavedBrokers)
         except (OSError, msgspec.MsgspecError):
             return
         if kept.bootstrap == self._bootstrap:
@@ -250,14 +252,12 @@ class Brokers:
         if self._is_saved or file is None:
             return None
         self._is_saved = True
-        content = msgspec.json.encode(Kept(self._bootstrap, list(self._places.values())))
+        content = msgspec.json.encode(SavedBrokers(self._bootstrap, list(self._places.values())))
 
         def save() -> None:
-            temporary = file.with_name(f".{file.name}.{os.getpid()}")
             try:
                 file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                temporary.write_bytes(content)
-                temporary.replace(file)
+                write_private(file, content)
             except OSError:
                 self._file = None  # it is a convenience: nothing else depends on it
 

@@ -1,8 +1,7 @@
-"""Notices that the clock on the wall was set: by hand, by NTP after a long sleep, by a hypervisor.
+"""Detects that the wall clock was set: by hand, by NTP after a long sleep, by a hypervisor.
 
-What is recorded has the time of that clock, whatever it does. What has to end after some time must not end, or never
-end, because of it: connections go by the monotonic clock, and rules and holds, whose ends are times of day, are moved
-along.
+Recordings use the time of that clock, whatever it does. Timeouts must not be affected: connections use the monotonic
+clock, and the ends of rules and holds, which are times of day, are moved along.
 """
 
 from __future__ import annotations

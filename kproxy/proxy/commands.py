@@ -1,4 +1,4 @@
-"""What the control socket can ask and tell the data plane (docs/ctl.md)."""
+"""The commands of the control socket (docs/ctl.md)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kproxy.addresses import address_text
 from kproxy.proxy.control import Command, parameters
-from kproxy.proxy.tls import diagnosis
 
 if TYPE_CHECKING:
     from kproxy.proxy.plane import Plane
@@ -46,8 +46,8 @@ def commands(plane: Plane) -> dict[str, Command]:
             {
                 "role": place.role,
                 "node_id": place.node_id,
-                "address": diagnosis.address(place.host, place.port),
-                "at": diagnosis.address(*plane.brokers.address_of(place)),
+                "address": address_text(place.host, place.port),
+                "at": address_text(*plane.brokers.address_of(place)),
             }
             for place in plane.brokers
         ]
@@ -86,7 +86,7 @@ def _status(plane: Plane) -> dict[str, Any]:
         "mode": settings.mode,
         "forwarding": plane.forwarding,
         "started_ns": plane.started,
-        "listeners": [diagnosis.address(*address) for each in plane.listeners for address in each.addresses],
+        "listeners": [address_text(*address) for each in plane.listeners for address in each.addresses],
         "connections": {
             "open": len(plane.sessions),
             "total": counts.connections,
@@ -112,9 +112,9 @@ def _connection(plane: Plane, session: Session) -> dict[str, Any]:
     peers = session.peers
     return {
         "connection": peers.connection,
-        "client": diagnosis.address(*peers.client),
+        "client": address_text(*peers.client),
         "client_id": peers.client_id,
-        "broker": diagnosis.address(*peers.broker),
+        "broker": address_text(*peers.broker),
         "node_id": peers.node_id,
         "age_ns": round(session.age * 1e9),
         "idle_ns": round(session.silent_for() * 1e9),

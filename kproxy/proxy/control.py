@@ -1,16 +1,17 @@
-"""The control socket: how other processes ask the data plane what it does, and tell it what to do.
+"""The control socket: how other processes query and control the data plane.
 
-A Unix stream socket that only its user may open, with one JSON object a line in both directions:
+A Unix stream socket that only its user may open, with one JSON object per line in both directions:
 
 * ``{"id": 1, "do": "status"}`` is answered by ``{"id": 1, "ok": {...}}`` or ``{"id": 1, "error": "..."}``; the other
   keys of a request are the command's parameters;
 * ``{"do": "hello", "control": true}`` makes the connection a controller: commands that change something are refused
-  without it. With ``"lasting": false`` it may change something without counting as somebody who is there: it is about
-  to leave again;
+  without it. With ``"lasting": false`` it may change something without counting as a controller: it is about to leave
+  again;
 * ``{"do": "subscribe"}`` asks for events, which come between answers as ``{"event": "...", ...}``.
 
-The server runs on the forwarding loop, so nothing here waits: who does not take its events loses them (and is told how
-many, ``{"event": "lost", "count": 3}``), and who does not take its answers is not read from.
+The server runs on the forwarding loop, so nothing here waits: a client that does not read its events loses them (and
+gets their number, ``{"event": "lost", "count": 3}``), and kproxy does not read from a client that does not read its
+answers.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 PROTOCOL = 1
-"""Version of what is said on the socket."""
+"""Version of the protocol on the socket."""
 
 MOST_LINE = 16 << 20
 """Bytes of a line; an edited frame may be in it."""
@@ -135,7 +136,7 @@ class ControlServer:
 
     @property
     def subscribers(self) -> int:
-        """How many connections are told of events."""
+        """How many connections get events."""
         return len(self._subscribers)
 
     def publish(self, event: Mapping[str, Any]) -> None:
@@ -308,7 +309,7 @@ class ControlClient:
     :param control: be a controller: commands that change something are allowed
     :param lasting: stay one: when the last that stays is gone, all holds are released
     :param timeout: seconds to wait for an answer
-    :raises OSError: if nobody listens there
+    :raises OSError: if nothing listens there
     :raises CommandError: if the server refuses
     """
 
@@ -407,7 +408,7 @@ class ControlClient:
 
 
 def _peer(connection: Any) -> int | None:
-    """Return the user at the other end, None where the system does not tell."""
+    """Return the user at the other end, None where the system does not say."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:  # elsewhere the folder's permissions decide alone
         return None

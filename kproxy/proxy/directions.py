@@ -1,7 +1,7 @@
-"""The two directions: what the client sends and what the broker answers, frame by frame.
+"""The two directions, frame by frame: the client's requests and the broker's responses.
 
 Requests are only noted, unless an inspector wants to see them. Responses are collected if an address in them may have
-to be rewritten, if an inspector wants them, or if kproxy itself gives the answer.
+to be rewritten, if an inspector wants them, or if kproxy itself answers.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from time import time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
 from captures.interventions import Change, Intervention, as_comment
+from dissectors.api_keys import ApiKey
 from dissectors.budget import LimitReached
 from dissectors.errors import DecodeError
-from kproxy.proxy.addresses import Rewritten
+from kproxy.proxy.addresses import RewriteResult
 from kproxy.proxy.framing import (
-    PRODUCE,
     REQUEST_HEAD,
     RESPONSE_HEAD,
     SHORT_REQUEST_HEAD,
@@ -36,12 +36,11 @@ if TYPE_CHECKING:
     from kproxy.proxy.treatments import Treatment
 
 CLIENT, BROKER = 0, 1
-SIDES = ("client", "broker")
 
 MOST_COLLECTED = 64 << 20
 """Bytes of the largest frame that is held in memory whole; a broker's own limit is 100 MiB for requests."""
 _FREE = 1 << 16
-"""Bytes of a response that is collected for its addresses alone which nobody counts."""
+"""Bytes of a response, collected only for its addresses, that do not count against the limit."""
 _TOO_LARGE = f"it has more than {MOST_COLLECTED:,} bytes"
 
 
@@ -92,7 +91,11 @@ class Requests(Half):
         if last is None or api != last.version or not data.startswith(last.before, REQUEST_HEAD.size):
             return None  # the key of Produce is 0: with the version it is the version
         acks = data[last.acks_at : last.acks_at + 2]
-        return None if len(acks) < 2 or acks == b"\0\0" else Due(PRODUCE, api, correlation_id, last.treatment)
+        return (
+            None
+            if len(acks) < 2 or acks == b"\0\0"
+            else Due(ApiKey.PRODUCE, api, correlation_id, last.treatment)
+        )
 
     def _begin(self, data: bytes, at: int, size: int) -> bool:
         there = size - at
@@ -113,7 +116,9 @@ class Requests(Half):
             self.session.in_flight.expect(TOKEN)
             self._left = SIZE_BYTES + length
             return True
-        if api_key == PRODUCE and not self._answered(data, at, min(at + SIZE_BYTES + length, size), version):
+        if api_key == ApiKey.PRODUCE and not self._answered(
+            data, at, min(at + SIZE_BYTES + length, size), version
+        ):
             if not self.plane.inspector.active:
                 self._left = SIZE_BYTES + length
                 return True
@@ -144,7 +149,7 @@ class Requests(Half):
                 return True  # malformed: the broker will close the connection
             raise
         if not at and self.session.peers.client_id is not None:
-            treatment = self.plane.treatment(PRODUCE, version)
+            treatment = self.plane.treatment(ApiKey.PRODUCE, version)
             self._last_produce = _Produce(version, data[REQUEST_HEAD.size : place], place, treatment)
         return data[place : place + 2] != b"\0\0"
 
@@ -152,7 +157,7 @@ class Requests(Half):
         treatment = self.plane.treatment(api_key, version)
         if treatment is None and not self.plane.inspector.active:
             self.session.in_flight.expect(correlation_id)
-            if api_key != PRODUCE and self.session.peers.client_id is not None:
+            if api_key != ApiKey.PRODUCE and self.session.peers.client_id is not None:
                 self._passing.add(api_key << 16 | version)
             return None
         due = Due(api_key, version, correlation_id, treatment)
@@ -218,7 +223,7 @@ class Responses(Half):
         super().data_received(data)
 
     def _has_no_addresses(self, entry: Entry, correlation_id: int, data: bytes) -> bool:
-        """Whether a response could have addresses in it, but can be told at its end to have none."""
+        """Whether a response may contain addresses, but its end can show that it has none."""
         return (
             isinstance(entry, Due)
             and entry.correlation_id == correlation_id
@@ -242,7 +247,7 @@ class Responses(Half):
             length, correlation_id = RESPONSE_HEAD.unpack_from(data, at)
             entry = in_flight.answered(correlation_id)
         if length < 0:
-            self._left = there  # no Kafka; whoever reads it will know
+            self._left = there  # not Kafka; the reader will find out
             return True
         frame_size = SIZE_BYTES + length
         if isinstance(entry, Due):
@@ -320,7 +325,7 @@ class Responses(Half):
             self._record(piece, now)
             self.session.abort()
 
-    def _rewritten(self, due: Due, frame: bytes) -> Rewritten:
+    def _rewritten(self, due: Due, frame: bytes) -> RewriteResult:
         """Return a response as the client is to get it, and what was changed."""
         rewrite = due.treatment.rewrite if due.treatment is not None else None
         if rewrite is not None:
@@ -329,10 +334,10 @@ class Responses(Half):
             except LimitReached as error:
                 self.plane.not_collected(self.session.peers, due.api_key, due.version, str(error))
                 self.session.abort()
-                return Rewritten(b"", ())
+                return RewriteResult(b"", ())
             except DecodeError as error:
                 self.plane.could_not_rewrite(self.session.peers, due.api_key, due.version, str(error))
-        return Rewritten(frame, ())
+        return RewriteResult(frame, ())
 
     def _streamed(self, piece: bytes, now: int) -> None:
         stream = self._stream

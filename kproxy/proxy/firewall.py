@@ -1,11 +1,11 @@
 """The firewall rules of transparent mode: commands to copy, never run by kproxy itself.
 
-For iptables (with ip6tables) and for nftables, in both ways to bring connections to a proxy: REDIRECT, which changes
+For iptables (with ip6tables) and for nftables, with both ways to bring connections to a proxy: REDIRECT, which changes
 the destination of their packets, and TPROXY, which hands them over as they are. Connections that this machine makes
 pass the OUTPUT hook, those that it forwards for others PREROUTING. All rules are in a chain or table of their own, so
-that what takes them away again takes nothing else.
+that removing them removes nothing else.
 
-The proxy's own connections to brokers must get through. They are told by the user that the proxy runs as.
+The proxy's own connections to brokers must get through. They are recognised by the user that the proxy runs as.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-Address = tuple[str, int]
+from kproxy.addresses import Address
+
 Family = Literal[4, 6]
 Tool = Literal["iptables", "nft"]
 Method = Literal["redirect", "tproxy"]
@@ -31,7 +32,7 @@ _ANY: dict[Family, str] = {4: "0.0.0.0", 6: "::"}  # noqa: S104  # means "any" i
 
 
 class FirewallError(Exception):
-    """No rules can be told for this; the text says why, and what to do."""
+    """There are no rules for this; the text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Frames in the two byte streams of a connection, as far as forwarding needs to know them. No sockets here.
 
-A frame is an int32 size and as many bytes. Of a request the first twelve bytes are looked at (size, API key, version,
-correlation ID; of Produce ``acks`` too), of a response the first eight. Responses come in the order of the requests
-(``SocketServer`` mutes a connection while a request of it is being worked on), so a queue tells which is which; the
-correlation ID is the check, since some requests are never answered: Produce with ``acks=0``, the last token of GSSAPI.
+A frame is an int32 size and as many bytes. The first twelve bytes of a request are read (size, API key, version,
+correlation ID; for Produce also ``acks``), and the first eight of a response. Responses come in the order of the
+requests (``SocketServer`` mutes a connection while it processes a request), so a queue pairs them; the correlation ID
+is the check, because some requests are never answered: Produce with ``acks=0``, the last token of GSSAPI.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ RESPONSE_HEAD = Struct(">ii")
 _SIZE = Struct(">i")
 _SHORT = Struct(">h")
 
-PRODUCE = 0
 _PRODUCE_TRANSACTIONAL, _PRODUCE_FLEXIBLE = 3, 9
 
 _MOST_KEY, _MOST_VERSION = 0x7FFF, 64
@@ -41,7 +40,7 @@ class Due:
     """A request whose response is of interest.
 
     :ivar treatment: how the response is treated, None if it simply passes
-    :ivar request: the request itself, where somebody wants to see the response with it
+    :ivar request: the request itself, if the response is to be seen with it
     :ivar answer: the response, if kproxy gives it
     :ivar comment: on that answer, for the capture
     :ivar void: no response will come, for the request was not sent on
@@ -126,7 +125,7 @@ def acks_place(data: bytes, at: int, end: int, version: int) -> int:
     """Return the offset of ``acks`` in a Produce request.
 
     :param at: offset of the size field
-    :param end: offset behind the frame, or behind what there is of it
+    :param end: offset after the frame, or behind what there is of it
     :raises NeedMore: if the bytes end before it
     """
     place = at + REQUEST_HEAD.size

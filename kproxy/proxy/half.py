@@ -2,14 +2,14 @@
 
 Rules of this file:
 
-* What needs no decision goes on in the call that brought it, in one piece, without a copy: runs of frames are cut only
-  where a frame is collected, or changed as it streams.
-* What goes out keeps its order. Where a frame waits (held, delayed, throttled), all behind it waits too, and the half
-  stops reading when that has become much.
-* The tee gets what came in, before any change, in the order in which it goes on. The last piece of a collected frame is
-  recorded when it has been decided on, with the time at which it came, so that the comment is on it.
+* Bytes that need no decision are forwarded in the call that brought them, in one piece, without a copy: runs of frames
+  are cut only at a frame that is collected, or changed as it streams.
+* Output keeps its order. If a frame waits (held, delayed, throttled), everything after it waits too, and the half stops
+  reading when that becomes too much.
+* The tee gets the input before any change, in the order in which it is forwarded. The last piece of a collected frame
+  is recorded after the decision, with its time of arrival, so that it carries the comment.
 
-What a frame is and what is done with it is told by :mod:`kproxy.proxy.directions`.
+:mod:`kproxy.proxy.directions` decides what a frame is and what to do with it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from enum import IntFlag
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
+from captures.interventions import Intervention, as_comment
 from dissectors.budget import LimitReached
 from kproxy.proxy.framing import Due, NeedMore
 from kproxy.proxy.verdicts import GO_ON, Charge, Then, Verdict
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
     from kproxy.proxy.session import Session
     from kproxy.proxy.tee import Recording
 
-_MOST_WAITING = 1 << 20  # bytes behind a frame that waits, before a half stops reading
+_MOST_WAITING = 1 << 20  # bytes after a frame that waits, before a half stops reading
 _WRITE_BUFFER = 1 << 18  # bytes that wait for a side that does not keep up, before the other one is not read
 _EVERYTHING = 1 << 62
 _PAID_AHEAD = 1 << 14  # bytes of a frame that is collected, so that not every piece is counted
 _PACE = 0.02  # seconds between two pieces of a throttled frame
+
+
+_SWALLOWED = as_comment(Intervention(not_forwarded=True, ended=Then.SWALLOW.value))
 
 
 class Pause(IntFlag):
@@ -48,8 +52,8 @@ class Pause(IntFlag):
     """The recorder is behind, and nothing may go unrecorded."""
 
 
-class _Waiting:
-    """Something that goes on when all before it has.
+class _WaitingFrame:
+    """Something that continues when all before it has.
 
     :ivar data: what is sent
     :ivar piece: what is recorded with it, its last bytes as they came
@@ -81,6 +85,11 @@ class _Waiting:
         self.frames = frames
         self.ready = True
 
+    @property
+    def age(self) -> int:
+        """ns since it came, at least 1."""
+        return max(time_ns() - self.time, 1)
+
 
 class Half(asyncio.Protocol):
     """What one side sends: read here, written to the other half's transport."""
@@ -105,7 +114,7 @@ class Half(asyncio.Protocol):
         self._unsent_charges: list[Charge] = []
         self._stream: StreamedEndpoints | None = None
         self._stream_left = 0
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_WaitingFrame] = deque()
         self._waiting_bytes = 0
         self._pauses = Pause(0)
         self._between = True  # frames, and nothing waits: what comes next may go the short way
@@ -128,7 +137,7 @@ class Half(asyncio.Protocol):
             return
         self.received += len(data)
         if self.session.swallowing:
-            self._record(data, now)
+            self._record(data, now, _SWALLOWED)
             return
         self._take(data, now)
         self._between = self.is_idle and not self.session.swallowing
@@ -174,7 +183,7 @@ class Half(asyncio.Protocol):
 
     # ------------------------------------------------------------ frames
     def _take(self, data: bytes, now: int) -> None:
-        """Go through the frames of a chunk; what passes goes on in runs."""
+        """Go through the frames of a chunk, and forward them in runs."""
         if self._kept:
             data, self._kept = self._kept + data, b""
         at, run, frames, size = 0, 0, 0, len(data)
@@ -218,7 +227,7 @@ class Half(asyncio.Protocol):
         """Begin to collect a frame of this size.
 
         :param about: for :meth:`_whole`
-        :param free: bytes that are not counted: of a frame that goes on at once when it is there
+        :param free: bytes that are not counted: of a frame that continues at once when it is there
         """
         self._collected = bytearray()
         self._wanted = size
@@ -289,7 +298,7 @@ class Half(asyncio.Protocol):
         if not data:
             return
         if self._waiting:
-            self._wait(_Waiting(data, data, now, GO_ON, frames=frames))
+            self._wait(_WaitingFrame(data, data, now, GO_ON, frames=frames))
             return
         self._write(data)
         if self.recording is not None:
@@ -311,7 +320,7 @@ class Half(asyncio.Protocol):
         frames: int = 1,
     ) -> None:
         """Send on a frame, or part of one, as was decided."""
-        item = _Waiting(data, piece, now, verdict, due=due, frames=frames, charge=self._charge)
+        item = _WaitingFrame(data, piece, now, verdict, due=due, frames=frames, charge=self._charge)
         if verdict.hold is not None or verdict.delay:
             item.ready = False
             self._wait(item)
@@ -325,28 +334,28 @@ class Half(asyncio.Protocol):
         else:
             self._perform(item)
 
-    def _wait(self, item: _Waiting) -> None:
+    def _wait(self, item: _WaitingFrame) -> None:
         self._between = False
         self._waiting.append(item)
         self._waiting_bytes += len(item.data)
         if self._waiting_bytes > _MOST_WAITING:
             self.pause(Pause.WAITING)
 
-    def _hold(self, item: _Waiting) -> None:
+    def _hold(self, item: _WaitingFrame) -> None:
         hold = item.verdict.hold
         assert hold is not None
         hold.waiting_behind = lambda: self._frames_behind(item)
         hold.release = lambda verdict: self._release(item, verdict)
         self.session.holds.append(hold)
 
-    def _frames_behind(self, item: _Waiting) -> int:
+    def _frames_behind(self, item: _WaitingFrame) -> int:
         waiting = list(self._waiting)
         return sum(other.frames for other in waiting[waiting.index(item) + 1 :]) if item in waiting else 0
 
-    def _release(self, item: _Waiting, verdict: Verdict | None) -> None:
-        """Let go on what waits.
+    def _release(self, item: _WaitingFrame, verdict: Verdict | None) -> None:
+        """Let continue what waits.
 
-        :param verdict: what counts in place of the one that made it wait, None if that still does
+        :param verdict: what counts instead of the one that made it wait, None if that still does
         """
         if self.session.closed or item.ready:
             return
@@ -373,13 +382,15 @@ class Half(asyncio.Protocol):
                 return
             waiting.popleft()
             self._waiting_bytes -= len(item.data)
+            said = as_comment(Intervention(delayed_ns=item.age))
+            item.verdict = replace(item.verdict, comments=[*item.verdict.comments, said])
             self._perform(item)
         if self._pauses & Pause.WAITING and self._waiting_bytes <= _MOST_WAITING:
             self.resume(Pause.WAITING)
         if self.ended and not waiting:
             self._end()
 
-    def _pace(self, item: _Waiting) -> None:
+    def _pace(self, item: _WaitingFrame) -> None:
         """Send a throttled frame a piece at a time, the last one as any other frame."""
         rate = item.verdict.rate
         assert rate is not None
@@ -396,7 +407,7 @@ class Half(asyncio.Protocol):
             wait = step / rate
         self.plane.loop.call_later(wait, self._release, item, None)
 
-    def _perform(self, item: _Waiting) -> None:
+    def _perform(self, item: _WaitingFrame) -> None:
         verdict = item.verdict
         self._record(item.piece, item.time, "\n".join(verdict.comments))
         if self.session.swallowing:
@@ -409,14 +420,14 @@ class Half(asyncio.Protocol):
             self.session.then(verdict.then)
 
     def decided(self, data: bytes, verdict: Verdict, due: Due | None) -> bytes:
-        """Return what is sent in the place of a frame.
+        """Return what is sent instead of a frame.
 
         :param due: of a request: its entry in the queue, if there is more than its correlation ID
         """
         return data if verdict.data is None else verdict.data
 
     def pass_all(self) -> None:
-        """Look at nothing any more: this is no Kafka, or cannot be told from noise."""
+        """Stop looking at frames: this is not Kafka, or cannot be distinguished from noise."""
         self._between = False
         self._left = _EVERYTHING
 
@@ -435,7 +446,7 @@ class Half(asyncio.Protocol):
         return 0 if self.transport is None else int(self.transport.get_write_buffer_size())
 
     def swallow(self) -> None:
-        """Look at nothing any more, for nothing goes on."""
+        """Stop looking at frames, because nothing is forwarded any more."""
         self._between = False
         self._left = self._stream_left = 0
         self._kept = b""
@@ -443,8 +454,17 @@ class Half(asyncio.Protocol):
 
     # ------------------------------------------------------------ the end
     def forget(self) -> None:
-        """Drop what was collected or waits: the connection has ended."""
+        """Drop what was collected or waits, which is recorded all the same: the connection has ended."""
         self._collected = self._charge = self._about = None
+        for item in self._waiting:
+            held = item.verdict.hold is not None and not item.ready
+            said = Intervention(
+                held_ns=item.age if held else 0,
+                released_by="gone" if held else "",
+                not_forwarded=self is self.session.requests,
+                delayed_ns=item.age,
+            )
+            self._record(item.piece, item.time, "\n".join((*item.verdict.comments, as_comment(said))))
         self._waiting.clear()
         self._unsent_charges.clear()
         self.pass_all()

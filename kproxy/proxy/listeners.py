@@ -1,7 +1,7 @@
-"""Sockets that clients connect to, and the first look at what they say there.
+"""Sockets that clients connect to, and the first look at their bytes.
 
-Accepted sockets are plain until the broker is reached; only then asyncio reads from them, so that nothing has to be
-kept that could not be sent on.
+asyncio reads from an accepted socket only after the broker is connected, so no bytes have to be kept that could not be
+forwarded.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What a run of the proxy has seen, for Prometheus (docs/metrics.md).
+"""Metrics of a proxy run, for Prometheus (docs/metrics.md).
 
-In the front process, which decodes anyway: forwarding knows nothing of it. Counted are exchanges, as they are shown
-to :meth:`Metrics.observe`, and what the data plane tells of itself, as it is shown to :meth:`Metrics.update`. The
-number of time series is bounded: of clients and topics the first so many have series of their own, the rest share
-``other``.
+They are made in the front process, which decodes anyway; forwarding is not involved. They count exchanges passed to
+:meth:`Metrics.observe`, and the data plane's reports passed to :meth:`Metrics.update`. The number of time series is
+bounded: the first clients and topics have series of their own, the rest share ``other``.
 
 Needs the package prometheus-client, imported when metrics are made.
 """
@@ -17,10 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from captures.analysis.throttling import Throttles
 from captures.exchanges import Exchange, Flag
 from captures.meaning import ErrorFound, Names, places, topics_in
-from captures.meaning.plans import Side
 from captures.meaning.waits import LEAST_WAIT_NS
+from dissectors.api_keys import ApiKey
 from dissectors.apis import NAMES, api_name
 from dissectors.error_codes import BY_CODE
+from dissectors.sides import Side
+from kproxy.addresses import Address, address_text
 
 if TYPE_CHECKING:
     from threading import Thread
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram, Summary
     from prometheus_client.metrics_core import Metric
 
-Address = tuple[str, int]
 
 OTHER = "other"
 UNKNOWN = "unknown"
@@ -42,7 +42,12 @@ _SECOND = 1e9
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Seconds: from what a produce takes beside the broker to the client's request timeout."""
 
-_TOPIC_SIDES: dict[int, Side] = {0: "request", 1: "response", 78: "response", 79: "request"}
+_TOPIC_SIDES: dict[int, Side] = {
+    ApiKey.PRODUCE: "request",
+    ApiKey.FETCH: "response",
+    ApiKey.SHARE_FETCH: "response",
+    ApiKey.SHARE_ACKNOWLEDGE: "request",
+}
 """API key -> message that names its topics. Requests to fetch name only changes of the session (KIP-227)."""
 
 
@@ -53,7 +58,7 @@ class MetricsError(Exception):
 class Metrics:
     """Metrics of one run, in a registry of its own.
 
-    :param names: tells names of topic IDs, such as ``reader.knowledge.topic_name``
+    :param names: gives the names of topic IDs, such as ``reader.knowledge.topic_name``
     :param topics: how many topics have series of their own
     :param clients: how many client IDs have
     :raises MetricsError: prometheus-client is not installed
@@ -80,11 +85,11 @@ class Metrics:
         self._exchanges.observe(exchange)
 
     def update(self, status: dict[str, Any]) -> None:
-        """Take what the data plane tells of itself in place of what it told before.
+        """Take what the data plane tells of itself instead of what it told before.
 
         :param status: the answer to the command ``status`` (docs/ctl.md)
         """
-        self._status.told = _Told(status, time())
+        self._status.told = _Report(status, time())
 
     def start(self, host: str, port: int) -> Address:
         """Serve the metrics over HTTP, in a thread; returns where.
@@ -99,7 +104,7 @@ class Metrics:
         try:
             self._server, self._thread = start_http_server(port, host, self.registry)
         except OSError as error:
-            where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            where = address_text(host, port)
             raise MetricsError(f"cannot serve metrics on {where}: {error.strerror or error}") from None
         return host, self._server.server_port
 
@@ -121,7 +126,7 @@ class _Labels:
         self._known: set[str] = set()
 
     def of(self, value: str) -> str:
-        # whoever may connect chooses it: as UTF-8 has it, and no longer than it has to be
+        # any client can choose it: valid UTF-8, and no longer than necessary
         value = value[:_LONGEST_LABEL].encode("utf-8", "replace").decode()
         if value in self._known:
             return value
@@ -165,18 +170,24 @@ class _ExchangeMetrics:
         of_client = ("api", "client_id")
         self._of_client = _OfClient(
             counter("requests", "Requests that came from clients.", *of_client),
-            counter("unanswered_requests", "Requests whose connection ended before an answer.", *of_client),
+            counter(
+                "unanswered_requests",
+                "Requests whose connection ended before an answer, but for those that kproxy ended.",
+                *of_client,
+            ),
             counter("request_bytes", "Bytes of requests, with their size fields.", *of_client),
             counter("response_bytes", "Bytes of responses, with their size fields.", *of_client),
             histogram(
                 "response_time_seconds",
-                "From the last byte of a request to the first of its response, without waits by design.",
+                "From the last byte of a request to the first of the broker's response, without waits by design and"
+                " what rules and holds of kproxy took.",
                 *of_client,
             ),
         )
         self._errors = counter(
             "errors",
-            "Responses with an error, by its name; expected ones are part of a normal conversation.",
+            "Responses with an error, by its name; expected ones are part of a normal conversation. Errors of kproxy's"
+            " making are not counted.",
             *of_client,
             "error",
             "expected",
@@ -184,6 +195,18 @@ class _ExchangeMetrics:
         self._waits: Summary = Summary(
             "kproxy_designed_wait_seconds",
             "What responses waited by design: long polls, rebalances, quotas.",
+            ("api",),
+            registry=registry,
+        )
+        self._intervened = counter(
+            "interventions",
+            "Exchanges in which rules or users intervened, by what was done; one may be counted under several kinds.",
+            *of_client,
+            "kind",
+        )
+        self._of_kproxy: Summary = Summary(
+            "kproxy_intervention_seconds",
+            "What requests and responses stayed in kproxy for rules and holds; no part of response times.",
             ("api",),
             registry=registry,
         )
@@ -216,10 +239,16 @@ class _ExchangeMetrics:
         of_client.requests.inc()
         of_client.request_bytes.inc(exchange.request_size)
         of_client.response_bytes.inc(exchange.response_size)
-        if Flag.UNANSWERED in exchange.flag:
+        done = exchange.interventions
+        for kind in done.kinds:
+            self._intervened.labels(api, client, kind).inc()
+        if exchange.kproxy_time:
+            self._of_kproxy.labels(api).observe(exchange.kproxy_time / _SECOND)
+        if Flag.UNANSWERED in exchange.flag and not done.not_forwarded and not done.ended:
             of_client.unanswered.inc()
         expected = {error.path for error in exchange.expected}
-        for name, routine in {(_error(error), error.path in expected) for error in exchange.errors}:
+        found = () if done.made_errors else exchange.errors
+        for name, routine in {(_error(error), error.path in expected) for error in found}:
             self._errors.labels(api, client, name, str(routine).lower()).inc()
         taken = self._time(exchange, api)
         if taken is not None:
@@ -297,8 +326,8 @@ def _error(error: ErrorFound) -> str:
 
 
 # ---------------------------------------------------------------- the data plane
-class _Told(NamedTuple):
-    """What the data plane told last, and when (seconds since the epoch)."""
+class _Report(NamedTuple):
+    """The data plane's last report, and its time (seconds since the epoch)."""
 
     status: dict[str, Any]
     at: float
@@ -357,6 +386,19 @@ _VALUES = (
         ("uninspected_frames",),
         "counter",
     ),
+    _Value("recording_up", "Whether what is said is recorded, 1 or 0.", ("recording", "up")),
+    _Value(
+        "recording_restarts",
+        "Times that the recorder ended unasked and was started again.",
+        ("recording", "restarts"),
+        "counter",
+    ),
+    _Value(
+        "recording_gaps",
+        "Times that something was forwarded and not recorded.",
+        ("recording", "gaps"),
+        "counter",
+    ),
     _Value("tee_waiting_bytes", "Bytes that wait to be recorded.", ("recording", "waiting_bytes")),
     _Value(
         "tee_dropped_bytes",
@@ -380,10 +422,10 @@ class _StatusCollector:
     """
 
     def __init__(self) -> None:
-        self.told: _Told | None = None
+        self.told: _Report | None = None
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: which metrics there are shows when there is something to tell."""
+        """Return nothing: metrics appear once they have values."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -412,7 +454,7 @@ class _StatusCollector:
             applied.add_metric([rule], count)
         yield applied
         yield GaugeMetricFamily(
-            "kproxy_status_timestamp_seconds", "When the data plane told of itself last.", value=at
+            "kproxy_status_timestamp_seconds", "When the data plane reported last.", value=at
         )
 
 

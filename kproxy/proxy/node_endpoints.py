@@ -1,11 +1,11 @@
-"""Node endpoints of responses that stream through: made void in place, because the frame's size was sent already.
+"""Node endpoints in responses that stream through: hidden in place, because the frame's size was already sent.
 
-Fetch v16+ (KIP-951) and ShareFetch (KIP-932) name the addresses of new leaders behind the records. Where the frame is
-too large to be held until its end is there, these addresses cannot be rewritten, as others would be longer or shorter.
-They become a tagged field of as many bytes, with a number that nobody knows and zeros for content: clients pass over
-it (KIP-482), and find the new leader by a Metadata request, as they did before these endpoints were there.
+Fetch v16+ (KIP-951) and ShareFetch (KIP-932) name the addresses of new leaders after the records. If the frame is too
+large to be collected, these addresses cannot be rewritten, because others would be longer or shorter. They become a
+tagged field of the same size, with an unknown number and zeros for content: clients skip it (KIP-482), and find the new
+leader by a Metadata request, as they did before these endpoints existed.
 
-Nothing before the endpoints is kept or changed; what is held back is what comes from there on.
+Nothing before the endpoints is kept or changed; only the bytes from there on are held back.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 from captures.interventions import Change
 from dissectors import wire
+from dissectors.api_keys import ApiKey
 from dissectors.apis import api
 from dissectors.errors import DecodeError
-from dissectors.skim import Route, Walk, response_structs
+from dissectors.locator import FieldLocator, FieldSearch, response_structs
 from dissectors.trace import trace
 from kproxy.proxy.framing import SIZE_BYTES
 
@@ -27,7 +28,7 @@ LONGEST_END = 1 << 20
 
 _PATH = "node_endpoints"
 _TAG = 0
-_FIRST_VERSION = {1: 16, 78: 0}  # Fetch, ShareFetch
+_FIRST_VERSION: dict[int, int] = {ApiKey.FETCH: 16, ApiKey.SHARE_FETCH: 0}  # Fetch, ShareFetch
 _SIZE = struct.Struct(">i")
 _EMPTY_ARRAY = b"\x01"
 
@@ -42,12 +43,12 @@ def streams(api_key: int, version: int) -> StreamedEndpoints | None:
 class _End(NamedTuple):
     """How frames of an API in a version end.
 
-    :ivar route: to the first byte of the part that has the endpoints: an array, or the tag section
+    :ivar locator: to the first byte of the part that has the endpoints: an array, or the tag section
     :ivar con: the endpoints
     :ivar tagged: whether they are a tagged field
     """
 
-    route: Route
+    locator: FieldLocator
     con: wire.WireType
     tagged: bool
 
@@ -62,23 +63,23 @@ def _end_of(api_key: int, version: int) -> _End | None:
     structs = response_structs(known.response, version)
     tagged = (structs[1].tagged or {}).get(_TAG)
     if tagged is not None and tagged.name == _PATH:
-        return _End(Route.up_to(structs, wire.UNKNOWN_TAGS), tagged.con, True)
+        return _End(FieldLocator.up_to(structs, wire.UNKNOWN_TAGS), tagged.con, True)
     member = next(member for member in structs[1].members if member.name == _PATH)
-    return _End(Route.up_to(structs, _PATH), member.con, False)
+    return _End(FieldLocator.up_to(structs, _PATH), member.con, False)
 
 
 class StreamedEndpoints:
     """One response frame on its way through.
 
     :ivar changes: what was made void, known when the frame is through
-    :ivar problem: why the endpoints, if there are any, went on as they were; empty if all is well
+    :ivar problem: why the endpoints, if there are any, continued as they were; empty if all is well
     """
 
     def __init__(self, end: _End) -> None:
         self.changes: tuple[Change, ...] = ()
         self.problem = ""
         self._form = end
-        self._walk = Walk(end.route, SIZE_BYTES)
+        self._search = FieldSearch(end.locator, SIZE_BYTES)
         self._size = b""
         self._taken = 0
         self._from: int | None = None  # offset from which on everything is held back
@@ -112,7 +113,7 @@ class StreamedEndpoints:
 
     def _look_for_the_end(self, data: bytes, end: int | None) -> None:
         try:
-            found = self._walk.feed(data)
+            found = self._search.feed(data)
         except DecodeError as error:
             self.problem = str(error)
             return
@@ -137,7 +138,7 @@ class StreamedEndpoints:
 
 
 # ---------------------------------------------------------------- ends of frames
-class _Tagged(NamedTuple):
+class _TaggedField(NamedTuple):
     """A tagged field, its parts as they are written: the number may take more bytes than it needs."""
 
     number: int
@@ -154,8 +155,8 @@ def _tag_voided(con: wire.WireType, data: bytes) -> tuple[bytes, list[Any]]:
     :raises DecodeError: if they cannot be read
     """
     endpoints: list[Any] = []
-    void: list[_Tagged] = []
-    others: list[_Tagged] = []
+    void: list[_TaggedField] = []
+    others: list[_TaggedField] = []
     first, fields, end = _section(data, 0)
     for field in fields:
         found = _endpoints(con, field.content)[0] if field.number == _TAG else []
@@ -164,7 +165,7 @@ def _tag_voided(con: wire.WireType, data: bytes) -> tuple[bytes, list[Any]]:
     for field in void:
         number = _unused(others)
         number_bytes = _uvarint(number, len(field.number_bytes))
-        _insert(others, _Tagged(number, number_bytes, field.size_bytes, bytes(len(field.content))))
+        _insert(others, _TaggedField(number, number_bytes, field.size_bytes, bytes(len(field.content))))
     return data[:first] + _written(others) + data[end:], endpoints
 
 
@@ -184,7 +185,7 @@ def _array_voided(con: wire.WireType, data: bytes) -> tuple[bytes, list[Any]]:
     room = first - len(start) - 1  # without the new field's number
     width = next(width for width in range(1, 6) if room - width < 1 << 7 * width)
     size = room - width
-    _insert(fields, _Tagged(number, bytes([number]), _uvarint(size, width), bytes(size)))
+    _insert(fields, _TaggedField(number, bytes([number]), _uvarint(size, width), bytes(size)))
     return start + _written(fields) + data[end:], endpoints
 
 
@@ -196,7 +197,7 @@ def _endpoints(con: wire.WireType, data: bytes) -> tuple[list[Any], int]:
     return traced.root.to_value() or [], traced.end
 
 
-def _section(data: bytes, pos: int) -> tuple[int, list[_Tagged], int]:
+def _section(data: bytes, pos: int) -> tuple[int, list[_TaggedField], int]:
     """Read a tag section; return the position after its count, its fields, and the position after it."""
     count, first = wire.read_uvarint(data, pos)
     fields = []
@@ -207,12 +208,12 @@ def _section(data: bytes, pos: int) -> tuple[int, list[_Tagged], int]:
         end = content + size
         if end > len(data):
             raise DecodeError("tagged field longer than the bytes", content, truncated=True)
-        fields.append(_Tagged(number, data[pos:at_size], data[at_size:content], data[content:end]))
+        fields.append(_TaggedField(number, data[pos:at_size], data[at_size:content], data[content:end]))
         pos = end
     return first, fields, pos
 
 
-def _unused(fields: list[_Tagged]) -> int:
+def _unused(fields: list[_TaggedField]) -> int:
     """Return the highest tag number of one byte that no field has, 0 apart.
 
     :raises DecodeError: if there is none left
@@ -223,13 +224,13 @@ def _unused(fields: list[_Tagged]) -> int:
     return max(free)
 
 
-def _insert(fields: list[_Tagged], new: _Tagged) -> None:
+def _insert(fields: list[_TaggedField], new: _TaggedField) -> None:
     """Put a field in its place: numbers ascend (KIP-482)."""
     at = next((index for index, field in enumerate(fields) if field.number > new.number), len(fields))
     fields.insert(at, new)
 
 
-def _written(fields: list[_Tagged]) -> bytes:
+def _written(fields: list[_TaggedField]) -> bytes:
     return b"".join(part for field in fields for part in field[1:])
 
 

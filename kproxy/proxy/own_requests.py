@@ -5,8 +5,8 @@
     answers = [await connection.send_raw(frame) for frame in frames]      # pipelined; each is a Future of a frame
     await connection.close()
 
-A connection says ApiVersions first, and authenticates. Everything that goes wrong is an :class:`OwnRequestError` whose
-text is a sentence for people.
+A connection first sends ApiVersions, and authenticates. Every failure is an :class:`OwnRequestError` whose text is a
+sentence for users.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from dissectors.api_keys import ApiKey
 from dissectors.apis import Api, api, api_name
-from dissectors.error_codes import error_name
+from dissectors.error_codes import ErrorCode, error_name
 from dissectors.errors import DecodeError
 from dissectors.headers import (
     RequestHeader,
@@ -28,20 +29,15 @@ from dissectors.headers import (
     request_header_version,
     response_header_version,
 )
+from kproxy.addresses import address_text
 from kproxy.proxy import sasl
 from kproxy.proxy.tls import diagnosis
+from kproxy.proxy.tls.certificates import certificate_of
 from kproxy.proxy.tls.contexts import TlsConfigError, upstream_context
-from kproxy.proxy.tls.probe import certificate_of
 from kproxy.proxy.tls.security import PLAINTEXT, Sasl, Security
-
-METADATA = 3
-SASL_HANDSHAKE = 17
-API_VERSIONS = 18
-SASL_AUTHENTICATE = 36
 
 CLIENT_ID = "kproxy"
 
-_UNSUPPORTED_VERSION = 35
 # what every broker with ApiVersions answers, newer ones without the detour over error 35
 _FIRST_API_VERSIONS = 3
 _REQUEST_START = struct.Struct(">hhi")
@@ -67,7 +63,7 @@ class ClusterView(NamedTuple):
     controller_id: int = -1
 
 
-class _Pending(NamedTuple):
+class _PendingRequest(NamedTuple):
     """A request that waits for its response.
 
     :ivar correlation_id: None for a raw SASL token, which has none
@@ -89,13 +85,13 @@ class BrokerConnection:
     def __init__(
         self, host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str
     ) -> None:
-        self.address = diagnosis.address(host, port)
+        self.address = address_text(host, port)
         self.versions: Mapping[int, tuple[int, int]] = {}
         self._reader = reader
         self._writer = writer
         self._client_id = client_id
         self._correlation_id = 0
-        self._pending: deque[_Pending] = deque()
+        self._pending: deque[_PendingRequest] = deque()
         self._broken = ""
         self._reading = asyncio.create_task(self._read())
 
@@ -121,7 +117,7 @@ class BrokerConnection:
                 context = upstream_context(security)
             except TlsConfigError as error:
                 raise OwnRequestError(str(error)) from None
-        where = diagnosis.address(host, port)
+        where = address_text(host, port)
         connection: BrokerConnection | None = None
         try:
             async with asyncio.timeout(timeout):
@@ -204,7 +200,7 @@ class BrokerConnection:
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         if answered:
             (correlation_id,) = _SIZE.unpack_from(frame, 8)
-            self._pending.append(_Pending(correlation_id, answer))
+            self._pending.append(_PendingRequest(correlation_id, answer))
         else:
             answer.set_result(b"")
         self._writer.write(frame)
@@ -247,12 +243,12 @@ class BrokerConnection:
             await self._authenticate(security.sasl)
 
     async def _ask_versions(self) -> None:
-        known = _known(API_VERSIONS)
+        known = _known(ApiKey.API_VERSIONS)
         version = _FIRST_API_VERSIONS
         response = await self._versions_in(known, version)
-        if response["error_code"] == _UNSUPPORTED_VERSION:
+        if response["error_code"] == ErrorCode.UNSUPPORTED_VERSION:
             offered = [
-                each["max_version"] for each in response["api_keys"] if each["api_key"] == API_VERSIONS
+                each["max_version"] for each in response["api_keys"] if each["api_key"] == ApiKey.API_VERSIONS
             ]
             version = min(version, *offered) if offered else 0
             response = await self._versions_in(known, version)
@@ -268,16 +264,16 @@ class BrokerConnection:
         body = {"client_software_name": "kproxy", "client_software_version": "1"} if version >= 3 else {}
         frame = await (await self.send_raw(self._frame(known, version, body)))
         # error 35 is in v0 format, whatever was asked (KIP-511); the error code comes first in all versions
-        unsupported = frame[8:10] == _UNSUPPORTED_VERSION.to_bytes(2, "big")
+        unsupported = frame[8:10] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
         return self._body(known, 0 if unsupported else version, frame)
 
     async def _authenticate(self, credentials: Sasl) -> None:
         try:
             mechanism = sasl.mechanism(credentials)
-            offered = self.versions.get(SASL_HANDSHAKE, (0, 0))
+            offered = self.versions.get(ApiKey.SASL_HANDSHAKE, (0, 0))
             version = min(offered[1], 1)
             answer = await self.request(
-                SASL_HANDSHAKE, version, {"mechanism": credentials.mechanism}, timeout=None
+                ApiKey.SASL_HANDSHAKE, version, {"mechanism": credentials.mechanism}, timeout=None
             )
             if answer["error_code"]:
                 raise sasl.SaslError(_refused_mechanism(credentials.mechanism, answer))
@@ -291,11 +287,11 @@ class BrokerConnection:
         """Send a SASL token and return the broker's: raw ones follow SaslHandshake v0 (Kafka 0.10)."""
         if raw:
             answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-            self._pending.append(_Pending(None, answer))
+            self._pending.append(_PendingRequest(None, answer))
             self._writer.write(_SIZE.pack(len(token)) + token)
             return (await answer)[4:]
-        version = self.version_of(SASL_AUTHENTICATE, 2)
-        response = await self.request(SASL_AUTHENTICATE, version, {"auth_bytes": token}, timeout=None)
+        version = self.version_of(ApiKey.SASL_AUTHENTICATE, 2)
+        response = await self.request(ApiKey.SASL_AUTHENTICATE, version, {"auth_bytes": token}, timeout=None)
         if response["error_code"]:
             raise sasl.SaslError(response["error_message"] or error_name(response["error_code"]))
         return bytes(response["auth_bytes"])
@@ -362,7 +358,7 @@ class BrokerConnection:
             answer = self._pending.popleft().answer
             if not answer.done():
                 answer.set_exception(OwnRequestError(self._broken))
-                answer.exception()  # marks it as looked at: nobody has to wait for it
+                answer.exception()  # marks it as retrieved: nothing has to wait for it
 
 
 async def _opened(
@@ -411,10 +407,10 @@ async def cluster_of(
 
 
 async def _cluster(connection: BrokerConnection, security: Security, timeout: float) -> ClusterView:
-    version = connection.version_of(METADATA)
+    version = connection.version_of(ApiKey.METADATA)
     try:
         body = await connection.request(
-            METADATA, version, {"topics": [], "allow_auto_topic_creation": False}, timeout=timeout
+            ApiKey.METADATA, version, {"topics": [], "allow_auto_topic_creation": False}, timeout=timeout
         )
     except OwnRequestError as error:
         if security.sasl is None and connection.ended:

@@ -1,8 +1,8 @@
 """The data plane: a process that accepts, connects and forwards, and does nothing else that could take time.
 
-It is told what to do by settings on its standard input, a JSON object in one line, and tells what happens by JSON lines
-on its standard output, which nobody has to read. When its standard input ends, the front is gone: it ends too, unless
-it was told to go on. SIGTERM and SIGINT let it drain: nobody new is let in, requests in flight get their answers.
+It reads its settings from standard input, a JSON object in one line, and reports events as JSON lines on standard
+output, which may go unread. When its standard input ends, the front is gone: it ends too, unless it was detached. On
+SIGTERM and SIGINT it drains: it accepts no new connections, and requests in flight get their responses.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import time_ns
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from captures.interventions import as_comment
 from dissectors.apis import api_name
 from dissectors.budget import Budget
+from dissectors.sides import ENDS, End
+from kproxy.addresses import address_text
+from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address_watch import AddressWatch
 from kproxy.proxy.addresses import Broker
 from kproxy.proxy.broker_policy import BrokerPolicy, network
@@ -33,18 +36,17 @@ from kproxy.proxy.brokers import Brokers, Place, Ports
 from kproxy.proxy.clock_steps import ClockSteps
 from kproxy.proxy.commands import changing, commands
 from kproxy.proxy.control import ControlServer
-from kproxy.proxy.directions import SIDES
 from kproxy.proxy.half import Pause
 from kproxy.proxy.listeners import Listener, bind
+from kproxy.proxy.modes import MODES
 from kproxy.proxy.own_requests import OwnRequestError, cluster_of
 from kproxy.proxy.recording import Recordings
 from kproxy.proxy.reports import Reports
 from kproxy.proxy.rules import Inspection, prepare
+from kproxy.proxy.rules.stubs import StubInspector
 from kproxy.proxy.run_folder import RunFolder, state_folder
-from kproxy.proxy.serving import Serving
 from kproxy.proxy.session import Session
 from kproxy.proxy.settings import Settings
-from kproxy.proxy.stubbed import Stubbed
 from kproxy.proxy.tcp_info import Sampler, TcpInfo
 from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.authority import AuthorityError
@@ -88,8 +90,9 @@ class Plane:
     """One run.
 
     :ivar forwarding: whether anything is sent on at the moment
-    :ivar detached: whether it goes on when the front is gone, and removes the run folder itself
+    :ivar detached: whether it continues when the front is gone, and removes the run folder itself
     :ivar inspected: what frames that are collected for rules and holds may take
+    :ivar mode: how the broker of a connection is found
     :ivar rewrites: whether brokers stay behind the proxy by rewriting their addresses
     """
 
@@ -101,7 +104,8 @@ class Plane:
         self.started = time_ns()
         self.forwarding = settings.forward
         self.detached = settings.detached
-        self.rewrites = settings.mode == "rewrite"
+        self.mode = MODES[settings.mode](self)
+        self.rewrites = self.mode.rewrites
         self.inspection = Inspection(
             request_timeout=round(settings.client_timeout * 1e9),
             held=lambda count: reports.event("held", count=count),
@@ -111,7 +115,7 @@ class Plane:
         self.inspector: Inspector = self.inspection
         self.recordings = Recordings(settings.recorded, Path(settings.run_folder), reports)
         self.listeners: list[Listener] = []
-        self.serving = Serving(self)
+        self.serving = Acceptor(self)
         self.brokers: Brokers
         self.announced = BrokerPolicy(settings.allowed_brokers, [host for host, _ in settings.bootstrap])
         self._odd: set[str] = set()
@@ -175,10 +179,10 @@ class Plane:
             self.inspection.holds.set_filter(self.settings.hold)
         host, port = listener.addresses[0]
         if self.settings.stub:
-            self.inspector = Stubbed(
+            self.inspector = StubInspector(
                 self.inspection, (self.settings.advertised or self.settings.listen[0], port)
             )
-        where = diagnosis.address(host, port)
+        where = address_text(host, port)
         self._run.write(listen=where, capture=self.recordings.path, pid=os.getpid())
         self.reports.event("listening", address=where, capture=self.recordings.path)
         if self.rewrites:
@@ -272,7 +276,7 @@ class Plane:
         )
 
     def look_at(self, place: Place, host: str) -> None:
-        """Tell that a broker is where brokers should not be, once for each such place.
+        """Report that a broker is where brokers should not be, once for each such place.
 
         :param host: as it was announced, or the address that it turned out to be
         """
@@ -309,8 +313,8 @@ class Plane:
             "broker",
             role=place.role,
             node_id=place.node_id,
-            address=diagnosis.address(place.host, place.port),
-            at=diagnosis.address(host, port),
+            address=address_text(place.host, place.port),
+            at=address_text(host, port),
             before=before,
         )
 
@@ -332,7 +336,7 @@ class Plane:
         )
 
     def not_collected(self, peers: Peers, api_key: int, version: int, why: str) -> None:
-        """Take note of a response that is too much to look for addresses in, and so did not go on."""
+        """Take note of a response that is too much to look for addresses in, and so did not continue."""
         name = f"{api_name(api_key)} v{version}"
         self.reports.warn(
             f"a connection of {_who(peers)} was closed at a response to {name}: {why}", about=why
@@ -345,14 +349,14 @@ class Plane:
             self.reports.event(
                 "escaped",
                 node_id=broker.node_id,
-                address=diagnosis.address(broker.host, broker.port),
+                address=address_text(broker.host, broker.port),
                 api=f"{api_name(api_key)} v{version}",
                 client=_who(peers),
             )
 
     def broker_refused(self, peers: Peers, error: Exception) -> None:
         """Take note of a broker that ended TLS: with TLS 1.3 it looks at client certificates when all seems well."""
-        self.reports.warn(diagnosis.broker_ended(error, diagnosis.address(*peers.broker)))
+        self.reports.warn(diagnosis.broker_ended(error, address_text(*peers.broker)))
 
     def no_frame(self, peers: Peers, length: int, data: bytes) -> None:
         """Take note of a client whose next bytes are no frame, or a larger one than allowed."""
@@ -399,14 +403,14 @@ class Plane:
 
     # ------------------------------------------------------------ time
     def network(self, session: Session) -> dict[str, Any]:
-        """Return what the kernel last told of both sides of a connection."""
+        """Return the kernel's last TCP statistics of both sides of a connection."""
         return self._sampler.summary(session.peers.connection)
 
-    def _sampled(self, connection: int, side: Literal["client", "broker"], info: TcpInfo) -> None:
-        """Record what the kernel tells of a connection: a capture made of bytes has nothing else to tell it from."""
+    def _sampled(self, connection: int, side: End, info: TcpInfo) -> None:
+        """Record the kernel's TCP statistics of a connection: a capture made of bytes has no other source for them."""
         session = self._sessions.get(connection)
         if session is not None and session.recording is not None:
-            session.recording.note(SIDES.index(side), as_comment(info.sample(side)), time_ns())
+            session.recording.note(ENDS.index(side), as_comment(info.sample(side)), time_ns())
 
     async def _hold_back(self) -> None:
         """Read nothing while the recorder is behind; between two looks the queue has room for what comes in."""
@@ -448,7 +452,7 @@ class Plane:
             await asyncio.to_thread(save)
 
     def _look_at_clock(self) -> None:
-        """Tell that the clock was set, if it was, and keep what ends at a time from ending because of that."""
+        """Report that the clock was set, if it was, and keep what ends at a time from ending because of that."""
         step = self._clock_steps.look()
         if step:
             self.inspection.clock_set(step)
@@ -460,7 +464,7 @@ class Plane:
 
 def _who(peers: Peers) -> str:
     name = f" ({peers.client_id})" if peers.client_id else ""
-    return f"{diagnosis.address(*peers.client)}{name}"
+    return f"{address_text(*peers.client)}{name}"
 
 
 async def _main(settings: Settings, reports: Reports) -> None:
@@ -477,7 +481,7 @@ async def _main(settings: Settings, reports: Reports) -> None:
 
 
 def _heard(plane: Plane) -> None:
-    """End with the front, unless told otherwise: its end is all that is still to come from it, and comes once."""
+    """End with the front, unless detached: its end is all that is still to come from it, and comes once."""
     if os.read(0, 1 << 16):
         return
     plane.loop.remove_reader(0)
@@ -492,7 +496,7 @@ def _heard(plane: Plane) -> None:
 def _unexpected(reports: Reports, context: dict[str, Any]) -> None:
     error = context.get("exception")
     what = f"{type(error).__name__}: {error}" if error else context.get("message", "")
-    reports.warn(f"something went wrong in kproxy, forwarding goes on: {what}")
+    reports.warn(f"something went wrong in kproxy, forwarding continues: {what}")
 
 
 def main() -> None:

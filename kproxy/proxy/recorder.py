@@ -6,18 +6,19 @@ line, as JSON.
 ======================================  ==============================================================================
 ``{"event": "file", "path", "begin"}``  a file was begun; the first says that recording has begun. ``begin`` is where in
                                         the file: not 0 if it is appended to
-``{"event": "error", "text"}``          something that the user should know; with ``"fatal": true`` nothing is recorded,
-                                        and the recorder exits with 1
+``{"event": "error", "text"}``          something that the user should know; with ``"failing": true`` nothing can be
+                                        written now, with ``"fatal": true`` nothing is recorded, and the recorder exits
+                                        with 1
 ``{"event": "recovered", ...}``         writing works again; ``lost_packets`` and ``lost_bytes`` in the meantime
 ``{"event": "counts", ...}``            ``packets``, ``bytes`` (of payload), ``lost_packets``, ``lost_bytes`` so far
 ``{"event": "end", ...}``               the same counts, as the last event
 ======================================  ==============================================================================
 
-It ends when the tee is closed, or the data plane has ended, however that happened, and all that is left in the queue
-is written. The signals that end a program from outside are not for it: they reach the data plane, which closes the tee.
+It ends when the tee is closed or the data plane has ended, for whatever reason, after it has written everything left in
+the queue. It ignores termination signals: they reach the data plane, which closes the tee.
 
-Where a file cannot be written, packets are dropped and counted, and every few seconds it is tried again. If the tee is
-lossless nothing is dropped: the queue fills up then, and the data plane stops reading.
+If a file cannot be written, the recorder drops and counts packets, and retries every few seconds. If the tee is
+lossless it drops nothing: the queue fills up, and the data plane stops reading.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import glob
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -38,7 +40,7 @@ from kproxy.proxy.shared_queue import Receiver
 
 if TYPE_CHECKING:
     from kproxy.proxy.blocks import BlockMaker
-    from kproxy.proxy.rotation import Output
+    from kproxy.proxy.rotation import Begun, Output
     from kproxy.proxy.tee import Tee
 
 _RETRY = 2.0  # seconds between attempts to write again
@@ -86,31 +88,38 @@ class RecorderSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What the recorder is told when it is started."""
+    """What the recorder gets when it starts."""
 
     settings: dict[str, Any]
     memory: int
     bell: int
     salt: int
     lossless: bool
+    locks: int
+    held: int
     connections: list[tuple[int, str]] = field(default_factory=list)
 
 
-def start_recorder(tee: Tee, settings: RecorderSettings) -> subprocess.Popen[bytes]:
+def start_recorder(
+    tee: Tee, settings: RecorderSettings, locks: int = -1, held: int = -1
+) -> subprocess.Popen[bytes]:
     """Start the recorder of a tee, the first or, when that has ended unasked, another one.
 
-    What was in the queue is recorded by it, and connections go on behind a hole.
+    What was in the queue is recorded by it, and connections continue behind a hole.
 
+    :param locks: a Unix socket, to which it sends the descriptor that has the lock of each file before it tells of the
+        file; -1 if nobody wants it
+    :param held: the latest of these descriptors that an earlier recorder sent, -1 if there was none
     :returns: the process; its events are to be read from ``stdout``. Those that find no room there are dropped
     """
     memory, bell = tee.queue.fds
     live = [(number, recording.endpoints) for number, recording in tee.live.items()]
-    start = _Start(asdict(settings), memory, bell, tee.salt, tee.lossless, live)
+    start = _Start(asdict(settings), memory, bell, tee.salt, tee.lossless, locks, held, live)
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "kproxy.proxy.recorder"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        pass_fds=(memory, bell),
+        pass_fds=[fd for fd in (memory, bell, locks, held) if fd >= 0],
     )
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin:
@@ -190,7 +199,8 @@ class Recorder:
             self._failure = _reason(error)
             self._lost = self._counts["lost_packets"], self._counts["lost_bytes"]
             what = "forwarding waits" if self._lossless else "packets are dropped"
-            tell("error", text=f"recording failed: {self._failure}; {what} until it can be written again")
+            text = f"recording failed: {self._failure}; {what} until it can be written again"
+            tell("error", text=text, failing=True)
 
     def _recovered(self) -> None:
         if self._failure:
@@ -214,17 +224,14 @@ class Recorder:
 
 
 def tell(event: str, **what: object) -> None:
-    """Print an event; it is dropped if nobody reads."""
+    """Print an event; it is dropped if nothing reads it."""
     with suppress(OSError):
         os.write(1, json.dumps({"event": event, **what}).encode() + b"\n")
 
 
-def output_of(settings: RecorderSettings) -> Output:
+def output_of(settings: RecorderSettings, begun: Begun) -> Output:
     """Return where a recording goes."""
     from kproxy.proxy.rotation import ChunkFolder, Series, SingleFile
-
-    def begun(path: Path, size: int) -> None:
-        tell("file", path=str(path), begin=size)
 
     if settings.path is None:
         assert settings.folder is not None
@@ -260,8 +267,17 @@ def main() -> int:
     blocks = BlockMaker(receiver.view, start.salt, lambda text: tell("error", text=text))
     for number, endpoints in start.connections:
         blocks.go_on(number, endpoints)
+    locks = socket.socket(fileno=start.locks) if start.locks >= 0 else None
+
+    def begun(path: Path, size: int) -> None:
+        if locks is not None:
+            with suppress(OSError):  # the data plane has ended
+                socket.send_fds(locks, [b"."], [output.held])
+        tell("file", path=str(path), begin=size)
+
     try:
-        output = output_of(RecorderSettings(**start.settings))
+        output = output_of(RecorderSettings(**start.settings), begun)
+        output.held = start.held
         output.open()
     except (OSError, ValueError) as error:
         tell("error", text=f"nothing can be recorded: {_reason(error)}", fatal=True)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from pathlib import Path
 from subprocess import Popen
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kproxy.addresses import Address
 from kproxy.proxy.recorder import RecorderSettings, start_recorder
 from kproxy.proxy.tee import Tee
 
 if TYPE_CHECKING:
     from kproxy.proxy.reports import Reports
-    from kproxy.proxy.settings import Address, Recorded
+    from kproxy.proxy.settings import RecordingOptions
     from kproxy.proxy.tee import Recording
 
 _END_SECONDS = 10.0
@@ -25,8 +27,8 @@ _TAKE = 1 << 16
 _MOST_RESTARTS = 5
 
 
-def recorder_settings(recorded: Recorded, spool: Path) -> RecorderSettings:
-    """Return what the recorder is told.
+def recorder_settings(recorded: RecordingOptions, spool: Path) -> RecorderSettings:
+    """Return the recorder's settings.
 
     :param spool: folder of the spool, where nothing else is asked for
     """
@@ -47,14 +49,17 @@ class Recordings:
     :ivar tee: None likewise
     """
 
-    def __init__(self, recorded: Recorded, run_folder: Path, reports: Reports) -> None:
+    def __init__(self, recorded: RecordingOptions, run_folder: Path, reports: Reports) -> None:
         self._settings = recorder_settings(recorded, run_folder / "capture")
         self._reports = reports
         self._process: Popen[bytes] | None = None
         self._rest = b""
         self._closing = self._fatal = False
-        self._restarts = 0
+        self._restarts = self._gaps = 0
+        self._up = False
         self._dropped = 0
+        self._locks: socket.socket | None = None
+        self._held = -1
         self._counts: dict[str, int] = {}
         self._earlier: dict[str, int] = {}
         self.tee: Tee | None = None
@@ -70,7 +75,10 @@ class Recordings:
         """
         if self.tee is None:
             return
-        self._process = start_recorder(self.tee, self._settings)
+        self._locks, its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with its_end:
+            self._process = start_recorder(self.tee, self._settings, its_end.fileno(), self._held)
+        self._locks.setblocking(False)
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
         asyncio.get_running_loop().add_reader(self._process.stdout.fileno(), self._told)
@@ -93,6 +101,7 @@ class Recordings:
         """Report what was forwarded and not recorded since this was asked last."""
         if self.tee is not None and self.tee.dropped_bytes > self._dropped:
             more, self._dropped = self.tee.dropped_bytes - self._dropped, self.tee.dropped_bytes
+            self._gaps += 1
             self._reports.event(
                 "dropped", bytes=more, total=self._dropped, connections=self.tee.dropped_connections
             )
@@ -103,6 +112,9 @@ class Recordings:
             return {"on": False}
         return {
             "on": True,
+            "up": self._up,
+            "restarts": self._restarts,
+            "gaps": self._gaps,
             "path": self.path,
             "dropped_bytes": self.tee.dropped_bytes,
             "dropped_connections": self.tee.dropped_connections,
@@ -130,9 +142,12 @@ class Recordings:
         self._told()
         loop.remove_reader(self._process.stdout.fileno())
         self._process.stdout.close()
+        assert self._locks is not None
+        self._locks.close()
+        self._let_go()
 
     def _told(self) -> None:
-        """Pass on what the recorder tells."""
+        """Pass on the recorder's events."""
         assert self._process is not None
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
@@ -150,18 +165,23 @@ class Recordings:
             self._pass_on(msgspec.json.decode(line))
 
     def _lost(self) -> None:
-        """Start another recorder in place of one that ended unasked, unless that is what it always does."""
+        """Start another recorder instead of one that ended unasked, unless that is what it always does."""
         assert self._process is not None
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._process.wait()
+        self._up = False
+        assert self._locks is not None
+        self._locks.close()
         self._earlier = self._counts  # the next one begins to count anew
         self._restarts += 1
         if self._restarts > _MOST_RESTARTS or self._fatal:
             self._reports.warn(f"nothing is recorded any more ({self.path})")
+            self._reports.event("recorder_failed")
             self._process = None
+            self._let_go()
             assert self.tee is not None
-            self.tee.close()  # nobody takes anything out of it, so nobody may wait for that
+            self.tee.close()  # nothing reads from it any more, so nothing may wait for that
             return
         self._reports.warn(f"the recorder ended unasked and is started again ({self.path})")
         self.start()
@@ -171,9 +191,30 @@ class Recordings:
         if name == "error":
             self._fatal = self._fatal or bool(event.get("fatal"))
             self._reports.warn(str(event.get("text", "")))
+            self._up = self._up and not event.get("failing")
             if event.get("fatal"):
                 self._reports.event("recorder_failed")
         elif name == "counts":
             self._counts = {what: count + self._earlier.get(what, 0) for what, count in event.items()}
         else:
+            if name == "file":
+                self._hold()
+            elif name == "recovered":
+                self._gaps += bool(event.get("lost_packets"))
+            self._up = name != "end"
             self._reports.event(f"recorder_{name}", **event)
+
+    def _hold(self) -> None:
+        """Take a share in the lock of the file that was begun, by which readers see that the recording goes on."""
+        assert self._locks is not None
+        try:
+            _, fds, _, _ = socket.recv_fds(self._locks, 1, 1)
+        except BlockingIOError:
+            return
+        self._let_go()
+        self._held = fds[0]
+
+    def _let_go(self) -> None:
+        if self._held >= 0:
+            os.close(self._held)
+            self._held = -1

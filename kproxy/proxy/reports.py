@@ -1,7 +1,7 @@
-"""What the data plane tells: JSON lines on standard output, and events for who subscribed on the control socket.
+"""Reports of the data plane: JSON lines on standard output, and events for subscribers of the control socket.
 
-Nobody has to listen: what cannot be written at once is not written. A sentence that repeats itself is told once in a
-while, with how often it was true.
+Events may go unread: what cannot be written at once is dropped. A repeated sentence is reported once in a while, with
+its count.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Reports:
-    """Tells of what happens.
+    """Reports what happens.
 
     :param descriptor: where the lines go; it is made non-blocking
-    :ivar publish: takes the same events, once there is somebody to take them
+    :ivar publish: takes the same events, once there is a subscriber
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -34,18 +34,18 @@ class Reports:
         os.set_blocking(descriptor, False)
 
     def event(self, name: str, **values: Any) -> None:
-        """Tell of an event."""
+        """Report an event."""
         event = {"event": name, **values}
         with suppress(OSError):
             os.write(self._descriptor, _encode(event) + b"\n")
         self.publish(event)
 
     def note(self, text: str) -> None:
-        """Tell a sentence that is for information."""
+        """Report a sentence that is for information."""
         self.event("note", text=text)
 
     def warn(self, text: str, about: str = "") -> None:
-        """Tell a sentence of something that is wrong.
+        """Report a sentence of something that is wrong.
 
         :param about: what makes it the same as another one; the text, if empty
         """

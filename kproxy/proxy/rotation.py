@@ -1,14 +1,15 @@
-"""Where a recording goes: one file, a series of files, or a folder of chunks within a bound.
+"""Where a recording goes: one file, a series of files, or a folder of chunks of limited size.
 
-* A file that is there already is appended to, as a section of its own. Files are for their owner alone
-  (:mod:`captures.private`), those that were there too.
-* What is written is whole blocks. Where writing fails, what was written of them is cut off again, so that a file is
-  readable to its end whatever happened; after SIGKILL it is, up to its last block.
-* Who writes holds a lock (flock) on the file, or on the folder of chunks, and no sooner leaves one file than it has
-  the next one's. So a second writer is refused, and readers can tell that a recording has ended, however it did
-  (:mod:`captures.live.recording`).
-* Every file begins with a section header and an interface, so that each can be read by itself, and all in the order of
-  their names are the whole.
+* An existing file is appended to, as a section of its own. Files are readable only by their owner
+  (:mod:`captures.private`), including existing ones.
+* Only whole blocks are written. If writing fails, a partial block is cut off again, so that a file is always readable
+  to its end; after SIGKILL, up to its last block.
+* The writer holds a lock (flock) on the file, or on the folder of chunks, and releases it only when it has the lock of
+  the next file. So a second writer is refused, and readers notice that a recording has ended, for whatever reason
+  (:mod:`captures.live.recording`). The data plane holds a copy of the descriptor, and so of the lock: for readers the
+  recording continues while one recorder replaces another, which gets that copy.
+* Every file begins with a section header and an interface, so that each can be read by itself, and all together in the
+  order of their names.
 """
 
 from __future__ import annotations
@@ -47,9 +48,11 @@ class Output:
     :param size: bytes after which another file begins, None for no bound
     :param seconds: after which another file begins, None for no bound
     :ivar batch: bytes that should be written at a time at most
+    :ivar held: descriptor that has the lock; before the first file, that of an earlier recorder of the same run, or -1
     """
 
     def __init__(self, begun: Begun, *, size: int | None = None, seconds: float | None = None) -> None:
+        self.held = -1
         self._begun = begun
         self._size = size
         self._seconds = seconds
@@ -93,6 +96,9 @@ class Output:
     def close(self) -> None:
         """Give the files back."""
         self._leave_file()
+        if self.held >= 0:
+            os.close(self.held)
+            self.held = -1
 
     def _leave_file(self) -> None:
         if self._file is not None:
@@ -115,7 +121,7 @@ class Output:
         path = self._next_path()
         with ExitStack() as undo:
             if path.exists() and not path.is_file():
-                raise OSError(errno.EINVAL, "it is no regular file", str(path))
+                raise OSError(errno.EINVAL, "not a regular file", str(path))
             file = undo.enter_context(open_for_append(path))
             self._lock(file, path)
             size = os.fstat(file.fileno()).st_size
@@ -134,7 +140,16 @@ class Output:
         self._began(path)
 
     def _lock(self, file: BinaryIO, path: Path) -> None:
-        lock(file.fileno(), path)
+        """Hold a file that is begun.
+
+        :raises OSError: if another process does
+        """
+        self._take(file.fileno(), path)
+
+    def _take(self, fd: int, path: Path) -> None:
+        if self.held < 0 or not os.path.samestat(os.fstat(self.held), os.fstat(fd)):
+            lock(fd, path)
+            self.held = os.dup(fd) if self.held < 0 else os.dup2(fd, self.held, inheritable=False)
 
 
 class SingleFile(Output):
@@ -151,7 +166,7 @@ class SingleFile(Output):
 class Series(Output):
     """Numbered files: of ``kafka.pcapng`` they are ``kafka-00001.pcapng``, ``kafka-00002.pcapng`` and so on.
 
-    Numbers go on where files of the same name end that are there already.
+    Numbers continue where files of the same name end that are there already.
 
     :param count: how many files are kept: the newest, those of earlier runs included; None for all
     """
@@ -210,7 +225,7 @@ class ChunkFolder(Output):
         :raises OSError: if it cannot be made, or another process writes to the folder
         """
         self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        lock(self._folder_fd, self._folder)
+        self._take(self._folder_fd, self._folder)
         super().open()
 
     def write(self, buffers: Buffers) -> None:

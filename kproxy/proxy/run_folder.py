@@ -1,4 +1,4 @@
-"""Run folders: where a running proxy can be found, and what one that ended uncleanly has left.
+"""Run folders: where to find a running proxy, and what remains of one that ended uncleanly.
 
 Each run has a folder ``$XDG_STATE_HOME/kproxy/proxy/<start time>-<listen port>`` that only its user may enter:
 
@@ -6,8 +6,8 @@ Each run has a folder ``$XDG_STATE_HOME/kproxy/proxy/<start time>-<listen port>`
 * ``control.sock`` is the control socket (:mod:`kproxy.proxy.control`);
 * ``capture/`` holds the recording, unless ``-w`` puts it elsewhere.
 
-A run is alive while its process is: a process of that ID which began at the moment that ``run.json`` tells, since IDs
-are used again. A clean end removes the folder. After an unclean one it stays as long as it holds a recording.
+A run is alive while its process is: a process with that ID and with the start time in ``run.json``, because IDs are
+reused. A clean end removes the folder. After an unclean one it stays as long as it holds a recording.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+
+from kproxy.export_files import write_private
 
 _INFO = "run.json"
 _SOCKET = "control.sock"
@@ -136,14 +138,11 @@ class RunFolder:
         if started is None:
             known = _read(self.path)
             started = time.time() if known is None else known.started
-        temporary = self.path / f".{_INFO}"
-        temporary.write_bytes(
-            msgspec.json.format(msgspec.json.encode(_Info(pid, process, listen, started, capture)), indent=2)
-        )
-        temporary.replace(self.path / _INFO)
+        info = _Info(pid, process, listen, started, capture)
+        write_private(self.path / _INFO, msgspec.json.format(msgspec.json.encode(info), indent=2))
 
     def remove(self) -> None:
-        """Remove the folder with the recording in it, at a clean end. What somebody else put there stays."""
+        """Remove the folder with the recording in it, at a clean end. Other files in it stay."""
         shutil.rmtree(self.path / _CAPTURE, ignore_errors=True)
         _remove_bare(self.path)
 

@@ -1,4 +1,5 @@
-"""SASL of kproxy's own connections: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677). What clients send passes through.
+"""SASL of kproxy's own connections: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677). The clients' own SASL passes
+through.
 
 No sockets here: :meth:`Mechanism.first` gives the first token, :meth:`Mechanism.answer` the one for each token of the
 broker, None at the end.
@@ -27,7 +28,7 @@ _COUNT = re.compile("[0-9]{1,7}")
 
 
 class SaslError(Exception):
-    """Authentication cannot go on; the text says why."""
+    """Authentication cannot continue; the text says why."""
 
 
 class Mechanism(Protocol):

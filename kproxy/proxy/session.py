@@ -27,7 +27,7 @@ class Session:
     :ivar requests: what the client sends
     :ivar responses: what the broker sends
     :ivar closed: whether it has ended
-    :ivar swallowing: nothing goes on in either direction any more
+    :ivar swallowing: nothing continues in either direction any more
     :ivar lingers: it is to be closed when nothing is on its way any more
     """
 
@@ -47,7 +47,7 @@ class Session:
         self.requests.peer, self.responses.peer = self.responses, self.requests
 
     def record(self, recording: Recording | None) -> None:
-        """Record what is said from now on; None for nothing."""
+        """Record the traffic from now on; None for nothing."""
         self.recording = self.requests.recording = self.responses.recording = recording
 
     def no_frame(self, length: int, data: bytes) -> None:
@@ -86,7 +86,7 @@ class Session:
             self.swallow()
 
     def swallow(self) -> None:
-        """Let nothing go on any more, in either direction."""
+        """Let nothing continue any more, in either direction."""
         self.swallowing = True
         self.requests.swallow()
         self.responses.swallow()
@@ -133,7 +133,7 @@ class Session:
                 half.transport.close()
 
     def abort(self) -> None:
-        """Reset both sides, as a connection is reset that nobody wants any more."""
+        """Reset both sides, to abort the connection."""
         for half in (self.requests, self.responses):
             self._reset(half)
 
@@ -147,7 +147,7 @@ class Session:
         transport.abort()
 
     def _forget(self) -> None:
-        """Give back what frames take that will not go on, without waiting for the garbage collector."""
+        """Give back what frames take that will not continue, without waiting for the garbage collector."""
         for half in (self.requests, self.responses):
             half.forget()
         for entry in self.in_flight.queue:

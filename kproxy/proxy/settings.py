@@ -1,18 +1,14 @@
-"""What a run of the proxy is to do, as the front tells the data plane: JSON on its standard input."""
+"""The settings of a run of the proxy, which the front passes to the data plane: JSON on its standard input."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
+from dissectors.units import MIB
+from kproxy.addresses import Address
+from kproxy.proxy.modes import MODES
 from kproxy.proxy.tls.contexts import ClientAuth
 from kproxy.proxy.tls.security import PLAINTEXT, Identity, Security
-
-Address = tuple[str, int]
-Mode = Literal["rewrite", "transparent", "passthrough"]
-
-MIB = 1 << 20
 
 
 class ClientTls(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -28,7 +24,7 @@ class ClientTls(msgspec.Struct, frozen=True, omit_defaults=True):
     client_authorities: str | None = None
 
 
-class Recorded(msgspec.Struct, frozen=True, omit_defaults=True):
+class RecordingOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     """What becomes of the bytes that are seen.
 
     :ivar on: whether they are recorded
@@ -57,7 +53,8 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     :ivar run_folder: of this run (:mod:`kproxy.proxy.run_folder`); who is last removes it
     :ivar bootstrap: brokers to begin with
     :ivar listen: address of the first listener
-    :ivar advertised: host that clients are told for all brokers; "" for that of ``listen``
+    :ivar mode: name of one of :data:`~kproxy.proxy.modes.MODES`
+    :ivar advertised: host that clients get for all brokers; "" for that of ``listen``
     :ivar ports: of the listeners of brokers: ``9093+`` (this plus the node ID), ``9093-9120`` (a range, in the order of
         appearance), ``any``; "" for the port after that of ``listen`` plus the node ID
     :ivar sni: pattern of the host names of brokers, ``b{node_id}.kafka.test``; all share the port of ``listen``
@@ -72,23 +69,23 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     :ivar stub: kproxy answers what a client asks first, as a broker would
     :ivar faults: rules
     :ivar hold: filter of what is held, "" for none
-    :ivar client_timeout: seconds that clients wait for an answer; what is held goes on before that
+    :ivar client_timeout: seconds that clients wait for an answer; what is held continues before that
     :ivar force: rules may match everything
     :ivar most_connections: more are refused
-    :ivar most_frame: bytes of the largest request; where TLS comes in place of Kafka its first bytes would be a size
+    :ivar most_frame: bytes of the largest request; where TLS comes instead of Kafka its first bytes would be a size
         from 352 MiB on
     :ivar idle_timeout: seconds without a byte after which a connection is closed, 0 for never
     :ivar first_timeout: seconds in which the first request must have come, 0 for no limit
     :ivar connect_timeout: seconds for reaching a broker
     :ivar drain: seconds that requests in flight have at the end
     :ivar sample: seconds between two looks at the state of TCP, 0 for none
-    :ivar detached: goes on when the front is gone
+    :ivar detached: continues when the front is gone
     """
 
     run_folder: str
     bootstrap: tuple[Address, ...] = ()
     listen: Address = ("127.0.0.1", 9092)
-    mode: Mode = "rewrite"
+    mode: str = next(iter(MODES))
     advertised: str = ""
     ports: str = ""
     sni: str = ""
@@ -98,7 +95,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     keylog: str = ""
     tproxy: bool = False
     keep_client_address: bool = False
-    recorded: Recorded = Recorded()
+    recorded: RecordingOptions = RecordingOptions()
     forward: bool = True
     stub: bool = False
     faults: tuple[str, ...] = ()
@@ -113,3 +110,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     drain: float = 10.0
     sample: float = 1.0
     detached: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ValueError(f"there is no mode {self.mode!r}")

@@ -5,7 +5,7 @@ bytes since the beginning and never go back; modulo the size they are places in 
 and begins with its length, a multiple of eight; a length of zero says that the next one is at the beginning of the
 area, since it did not fit in what is left.
 
-Publication. The bytes of a message are written first, then the position behind them. x86-64 makes stores visible in
+Publication. The bytes of a message are written first, then the position after them. x86-64 makes stores visible in
 the order in which they were made, and loads likewise (Intel SDM volume 3A, "Memory Ordering"; a separate store after a
 copy by string instructions is seen after it, "Fast-String Operation and Out-of-Order Stores"), so there nothing else is
 needed. Elsewhere both sides pass through the scheduler in between: ``sched_yield`` is a full memory barrier (Linux,
@@ -36,11 +36,12 @@ _LENGTH = 4
 _AT_THE_BEGINNING = bytes(_LENGTH)
 _LEAST_SIZE = 1 << 12
 _SLACK = (
-    64  # bytes behind the area: a header is read as a whole where there may be nothing but a length of zero
+    64  # bytes after the area: a header is read as a whole where there may be nothing but a length of zero
 )
 
 _BATCH = 0.001
-"""Seconds for which messages gather once there are none left, so that a busy sender wakes nobody for each."""
+"""Seconds for which messages gather once the queue is empty, so that a busy sender does not wake the reader for
+each."""
 _STORED = 0.001
 """Seconds after which a store of the other process is certainly visible."""
 

@@ -1,8 +1,8 @@
-"""What the kernel knows of a connection's network: round trip, retransmissions, what is not acknowledged, zero windows.
+"""The kernel's TCP statistics of a connection: round trip, retransmissions, unacknowledged bytes, zero windows.
 
-A proxy's capture is made of bytes, not of packets, so nothing in it tells of the network below. :func:`read` asks the
+A proxy's capture is made of bytes, not of packets, so it shows nothing of the network below. :func:`read` asks the
 kernel (``TCP_INFO``, tcp(7), ``struct tcp_info`` in linux/tcp.h), and :class:`Sampler` does so for all live connections
-in turn, in time that is bounded however many there are. Linux only: elsewhere there is nothing to read.
+in turn, in bounded time regardless of their number. Linux only.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from socket import AF_INET, IPPROTO_TCP, SOCK_STREAM, SocketType
 from struct import Struct
 from termios import TIOCOUTQ
 from time import monotonic_ns
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from captures.interventions import TcpSample
-
-Side = Literal["client", "broker"]
+from dissectors.sides import End
+from dissectors.units import MS, SECOND
 
 _TCP_INFO = 11
 
@@ -125,7 +125,7 @@ class TcpInfo(NamedTuple):
         """Whether something keeps data from getting through now."""
         return bool(self.retransmits or self.probes or self.lost or self.zero_window)
 
-    def sample(self, side: Side) -> TcpSample:
+    def sample(self, side: End) -> TcpSample:
         """Return what the capture keeps of it."""
         return TcpSample(
             side=side,
@@ -190,13 +190,11 @@ def _outgoing(descriptor: int) -> int:
     return int.from_bytes(ioctl(descriptor, TIOCOUTQ, bytes(4)), sys.byteorder, signed=True)
 
 
-Report = Callable[[int, Side, TcpInfo], None]
-"""Told of a sample that has news: number of the connection, which side, and the sample."""
+Report = Callable[[int, End, TcpInfo], None]
+"""Called with a sample that has changes: number of the connection, which side, and the sample."""
 
-_MS = 1_000_000
-_SECOND = 1_000 * _MS
-BUDGET_NS = 1 * _MS
-UNCHANGED_NS = 10 * _SECOND
+BUDGET_NS = 1 * MS
+UNCHANGED_NS = 10 * SECOND
 """How long nothing is reported of a side with traffic whose figures stay as they were."""
 _LEAST_RTT_CHANGE_US = 100
 """Smaller differences of the round trip are the scheduler's, not the network's."""
@@ -210,7 +208,7 @@ class _End:
     :ivar told: newest that was reported, and when (ns)
     """
 
-    side: Side
+    side: End
     sock: TcpSocket
     last: TcpInfo | None = None
     told: TcpInfo | None = None
@@ -246,7 +244,7 @@ class Sampler:
     retransmissions; trouble or a zero window that began or ended; a round trip time that differs by more than a
     quarter (and 100 us); else one in 10 s. A quiet connection reports nothing.
 
-    :param report: is told of samples that have news, from :meth:`tick`
+    :param report: called by :meth:`tick` with samples that have changes
     :param period: seconds
     :param budget: ns that one tick may take
     :param clock: gives ns, monotonic
@@ -261,7 +259,7 @@ class Sampler:
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
         self._report = report
-        self._period = round(period * _SECOND)
+        self._period = round(period * SECOND)
         self._budget = budget
         self._clock = clock
         self._ends: dict[int, tuple[_End, ...]] = {}

@@ -1,12 +1,12 @@
-"""The tee: what the data plane received, handed to the recorder through a bounded queue, without ever waiting for it.
+"""The tee: passes received bytes from the data plane to the recorder through a bounded queue, without ever waiting.
 
-Each connection is announced once, then come its bytes, each with the position in the stream of its side, so that what
-is missing shows by itself. If the recorder cannot keep up, the queue fills, and connections whose bytes do not fit are
-suspended one by one, in both directions, until it is below half. Then they go on behind a hole, and a note says how
-many bytes it has. Announcements, such notes and ends have a reserve of their own in the queue.
+Each connection is announced once; then come its bytes, with their position in the stream of their side, so that gaps
+show. If the recorder cannot keep up, the queue fills, and connections whose bytes do not fit are suspended one by one,
+in both directions, until it is below half. Then they continue after a hole, and a note gives its size. Announcements,
+such notes and ends have a reserve of their own in the queue.
 
-A lossless tee drops nothing: whoever feeds it stops reading from sockets while it is :attr:`Tee.congested`, which it
-is from half on; the other half is for what comes in until then. If that is more, it is kept in memory, in order.
+A lossless tee drops nothing: its feeder stops reading from sockets while it is :attr:`Tee.congested`, which it is from
+half on; the other half is for what comes in until then. If that is more, it is kept in memory, in order.
 
 Records in the queue (:mod:`kproxy.proxy.shared_queue`): :data:`RECORD`, then payload, then comment, then padding to a
 multiple of eight.
@@ -19,6 +19,8 @@ import time as clock
 from collections import deque
 from struct import Struct
 
+from dissectors.sides import ENDS
+from kproxy.addresses import address_text
 from kproxy.proxy.shared_queue import Sender
 
 RECORD = Struct("=IIqIIHBB4x")
@@ -36,16 +38,13 @@ _MOST_COMMENT = 60_000  # bytes; an option of pcapng holds 65,535
 _MOST_PAYLOAD = 1 << 20
 _MOST_KEPT = 4096  # records kept in memory of a tee that may drop
 _LINGER, _LOSSY_LINGER = 5.0, 0.5  # seconds that closing waits for the recorder to make room
-_SIDES = ("client", "broker")
 
 _Bytes = bytes | bytearray | memoryview
 
 
 def endpoints_of(client: tuple[str, int], broker: tuple[str, int]) -> str:
     """Return endpoints as they are announced: two lines, ``10.0.0.1:9092`` or ``[::1]:9092``."""
-    return "\n".join(
-        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in (client, broker)
-    )
+    return f"{address_text(*client)}\n{address_text(*broker)}"
 
 
 class Tee:
@@ -322,9 +321,7 @@ class Recording:
             # a note from each side acknowledges what the other one sent; the third one, what the second tells of
             for side in (0, 1, 0) if lost[1] else (0, 1):
                 text = (
-                    f"kproxy: tee dropped {lost[side]} bytes that the {_SIDES[side]} sent"
-                    if lost[side]
-                    else ""
+                    f"kproxy: tee dropped {lost[side]} bytes that the {ENDS[side]} sent" if lost[side] else ""
                 )
                 told &= self._control(NOTE, side, time, b"", text.encode())
                 lost[side] = 0

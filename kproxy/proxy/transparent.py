@@ -1,4 +1,4 @@
-"""Transparent mode on Linux: where a connection was going before a firewall rule brought it here, and the way on.
+"""Transparent mode on Linux: the original destination of a redirected connection, and the connection to it.
 
 Clients and brokers keep their addresses, and nothing is rewritten: rules (:mod:`kproxy.proxy.firewall`) bring the
 connections to brokers to the proxy. With **REDIRECT** the kernel changes the destination of packets, and remembers what
@@ -6,8 +6,8 @@ it was (``SO_ORIGINAL_DST``, linux/netfilter_ipv4.h); the proxy needs no privile
 are, and the accepted socket has the broker's address as its own (Documentation/networking/tproxy.rst); that takes
 ``CAP_NET_ADMIN``, and the proxy may then use the client's address towards the broker.
 
-A connection that was made to the proxy itself has no other destination, and one of the proxy's own that a rule brought
-back would go round for ever. Both are refused.
+A connection made to the proxy itself has no other destination, and a connection of the proxy that a rule redirected
+back would loop for ever. Both are refused.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from struct import Struct
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-Address = tuple[str, int]
-"""Host as text, without brackets, and port. IPv4 addresses are never in their IPv6 form (``::ffff:10.0.0.1``)."""
+from kproxy.addresses import Address, address_text
 
 _SOL_IP = 0
 _SOL_IPV6 = 41
@@ -118,7 +117,7 @@ def open_listener(host: str, port: int, tproxy: bool) -> socket.socket:
             listener.bind((host, port))
             listener.listen(_BACKLOG)
         except OSError as error:
-            raise TransparentError(f"cannot listen on {_text((host, port))}: {error.strerror}") from None
+            raise TransparentError(f"cannot listen on {address_text(host, port)}: {error.strerror}") from None
         listener.setblocking(False)
     except BaseException:
         listener.close()
@@ -142,13 +141,13 @@ def original_destination(
     wanted = local if tproxy else _redirected_from(sock, local)
     if wanted is not None and (client, wanted) in own:
         raise LoopError(
-            f"kproxy's own connection to {_text(wanted)} was brought back to it. The firewall rules must leave out "
-            "the user that kproxy runs as (! --uid-owner), and nobody else may run as that user"
+            f"kproxy's own connection to {address_text(*wanted)} was brought back to it. The firewall rules must leave "
+            "out the user that kproxy runs as (! --uid-owner), and no client may run as that user"
         )
     # only where TPROXY brings broker and listener to one port is it worth asking which of the two was meant
     if wanted is None or (tproxy and wanted[1] == listener[1] and _is_here(wanted[0])):
         raise NotRedirectedError(
-            f"the client connected to kproxy's own address {_text(local)}. In transparent mode clients use the "
+            f"the client connected to kproxy's own address {address_text(*local)}. In transparent mode clients use the "
             "brokers' addresses, and firewall rules bring their connections here; no rule did for this one"
         )
     return wanted
@@ -165,7 +164,7 @@ def _redirected_from(sock: AcceptedSocket, local: Address) -> Address | None:
             port, packed = _SOCKADDR_IN.unpack(sock.getsockopt(_SOL_IP, _SO_ORIGINAL_DST, _SOCKADDR_IN.size))
             host = socket.inet_ntoa(packed)
     except OSError as error:
-        # not tracked, or nobody loaded connection tracking: there is no NAT
+        # not tracked, or connection tracking is not loaded: there is no NAT
         if error.errno in (errno.ENOENT, errno.ENOPROTOOPT):
             return None
         raise
@@ -232,7 +231,7 @@ def _make_transparent(sock: socket.socket) -> None:
 
 
 def _is_here(host: str) -> bool:
-    """Tell whether an address is this machine's own, or any that is routed to it."""
+    """Return whether an address is this machine's own, or any that is routed to it."""
     # such addresses are their own source; whether they can be bound to depends on a sysctl
     with socket.socket(_family(host), socket.SOCK_DGRAM) as probe:
         try:
@@ -249,7 +248,3 @@ def _family(host: str) -> socket.AddressFamily:
 def _scoped(host: str, scope: int) -> str:
     """Return a link-local address with the interface that it holds on (RFC 4007)."""
     return f"{host}%{socket.if_indextoname(scope)}" if scope else host
-
-
-def _text(address: Address) -> str:
-    return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"

@@ -1,4 +1,4 @@
-"""How the responses of an API in a version are treated on their way to the client."""
+"""How the responses of an API version are treated on their way to the client."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dissectors.api_keys import ApiKey
 from kproxy.proxy import addresses
-from kproxy.proxy.framing import PRODUCE
 
 if TYPE_CHECKING:
     from kproxy.proxy.addresses import Rewriter, StreamedEndpoints
@@ -26,7 +26,7 @@ _NO_ENDPOINTS = bytes(5)
 """What a Produce response ends with that was not throttled and has no tagged fields: ``throttle_time_ms``, number of
 tags. NodeEndpoints, the only tagged field there is, end with a port, the rack and a number of tags: not with five
 zeros, for port 0 is none."""
-_OFTEN = frozenset({3, 10, 18, 60})
+_OFTEN = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER})
 """Metadata, FindCoordinator, ApiVersions, DescribeCluster: nearly every response has something to rewrite."""
 
 
@@ -38,7 +38,7 @@ class Treatment:
     :ivar stream: makes what takes addresses out of a frame that is too large to be collected, None if there is none
     :ivar limit: bytes up to which a frame is collected
     :ivar is_seldom_needed: whether most responses are left as they are
-    :ivar ending: a response that ends like this has no addresses; empty if that cannot be told
+    :ivar ending: a response that ends like this has no addresses; empty if that is not known
     """
 
     rewrite: Rewriter | None
@@ -61,7 +61,7 @@ def treatment_of(api_key: int, version: int) -> Treatment | None:
         (lambda: _stream(api_key, version)) if streamed else None,
         _COLLECT if streamed else _COLLECT_ALL,
         api_key not in _OFTEN,
-        _NO_ENDPOINTS if api_key == PRODUCE else b"",
+        _NO_ENDPOINTS if api_key == ApiKey.PRODUCE else b"",
     )
 
 

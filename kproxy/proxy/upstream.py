@@ -1,4 +1,4 @@
-"""The way to a broker, or to nowhere."""
+"""The connection to a broker, or to nowhere."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from kproxy.proxy.settings import Address
+from kproxy.addresses import Address, address_text
 from kproxy.proxy.tls import diagnosis
-from kproxy.proxy.tls.probe import certificate_of
+from kproxy.proxy.tls.certificates import certificate_of
 
 
 class UnreachableError(Exception):
@@ -66,7 +66,7 @@ async def _connect(
 
 
 async def _why(error: Exception, address: Address, context: ssl.SSLContext | None, named: str) -> str:
-    where = diagnosis.address(*address)
+    where = address_text(*address)
     if context is None:
         return diagnosis.broker_unreachable(error, where)
     certificate = await certificate_of(*address) if isinstance(error, ssl.SSLCertVerificationError) else None

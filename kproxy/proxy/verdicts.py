@@ -1,6 +1,6 @@
-"""What rules and holds decide about a frame, and what they are told of it. The session carries it out.
+"""What rules and holds get about a frame, and what they decide. The session carries it out.
 
-Nothing here, and nothing that decides, touches a socket.
+Nothing here, and no code that decides, touches a socket.
 """
 
 from __future__ import annotations
@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, Protocol
+from typing import Protocol
 
 from dissectors.budget import Budget
-
-Side = Literal["request", "response"]
+from dissectors.sides import Side
 
 
 @dataclass(slots=True)
@@ -82,24 +81,24 @@ class Frame:
 
 
 class Then(Enum):
-    """What becomes of the connection after a frame."""
+    """What becomes of the connection after a frame. The value is :attr:`captures.interventions.Intervention.ended`."""
 
-    GO_ON = "go on"
-    CLOSE = "close"
+    GO_ON = ""
+    CLOSE = "closed"
     RESET = "reset"
-    SWALLOW = "swallow"
+    SWALLOW = "swallowed"
     """Nothing more is forwarded in either direction, and nothing closed: a black hole."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What to do with a frame. Made as it is, it goes on unchanged.
+    """What to do with a frame. Made as it is, it continues unchanged.
 
     :ivar data: bytes to send on in the frame's place; None leaves it unchanged, ``b""`` sends nothing
     :ivar answer: of a request that is not sent on: the whole response frame that its client gets, in its turn
     :ivar delay: ns to wait first; what comes later on the same side of the connection waits behind
     :ivar rate: bytes a second at which to send it, None for no bound
-    :ivar hold: the frame waits until :attr:`Hold.release` is called; its verdict then counts in place of this one
+    :ivar hold: the frame waits until :attr:`Hold.release` is called; its verdict then counts instead of this one
     :ivar then: what becomes of the connection afterwards
     :ivar comments: for the capture, see :mod:`captures.interventions`
     """
@@ -115,14 +114,14 @@ class Verdict:
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """A frame that waits for somebody.
+    """A held frame.
 
     :ivar number: by which it is named, 1 for the first
     :ivar frame: what is held
     :ivar until: ns since the epoch at which it is released by itself
     :ivar release: set by the session; call it once, with the verdict that counts then
     :ivar waiting_behind: set by the session; tells how many whole frames wait behind this one
-    :ivar gone: set by the session: the connection has ended meanwhile, nobody waits for it any more
+    :ivar gone: set by the session: the connection has ended meanwhile, so nothing waits for it
     """
 
     number: int
@@ -139,7 +138,7 @@ GO_ON = Verdict()
 class Inspector(Protocol):
     """Who decides about frames.
 
-    :ivar active: whether anything can be wanted at all; nobody is asked while it is False
+    :ivar active: whether anything can match at all; nothing is asked while it is False
     """
 
     active: bool

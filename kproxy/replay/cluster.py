@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from captures.meaning import groups_in, topics_in, transactional_ids_in
+from dissectors.api_keys import ApiKey
 from dissectors.apis import NAMES
-from dissectors.knowledge import Knowledge
+from dissectors.session_context import SessionContext
 
 Body = Mapping[str, Any]
 
-METADATA, FIND_COORDINATOR, CREATE_TOPICS, DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS = 3, 10, 19, 60, 75
 GROUP, TRANSACTION = 0, 1
 
 _TO_LEADER = frozenset({"Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "DeleteRecords"})
@@ -107,7 +107,7 @@ class LiveCluster:
         self.cluster_id: str | None = None
         self._leaders: dict[tuple[str, int], Leader] = {}
         self._topic_ids: dict[str, str] = {}
-        self._knowledge = Knowledge()
+        self._knowledge = SessionContext()
         self._coordinators: dict[tuple[int, str], int] = {}
 
     def narrow(self, versions: Mapping[int, tuple[int, int]]) -> None:
@@ -122,15 +122,15 @@ class LiveCluster:
     # ------------------------------------------------------------ what responses tell
     def observe(self, key: int, request: Body, response: Body) -> None:
         """Learn from a live response; `request` is what was sent."""
-        if key == METADATA:
+        if key == ApiKey.METADATA:
             self._see_nodes(response.get("brokers") or (), "node_id")
             self.controller_id = response.get("controller_id", self.controller_id)
             self.cluster_id = response.get("cluster_id", self.cluster_id)
-        elif key == DESCRIBE_CLUSTER and response.get("endpoint_type", 1) == 1:
+        elif key == ApiKey.DESCRIBE_CLUSTER and response.get("endpoint_type", 1) == 1:
             self._see_nodes(response.get("brokers") or (), "broker_id")
-        elif key == FIND_COORDINATOR:
+        elif key == ApiKey.FIND_COORDINATOR:
             self._see_coordinators(request, response)
-        if key in (METADATA, CREATE_TOPICS, DESCRIBE_TOPIC_PARTITIONS):
+        if key in (ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS):
             self._see_topics(response.get("topics") or ())
 
     def _see_nodes(self, brokers: Iterable[Body], id_field: str) -> None:

@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from msgspec import UNSET, UnsetType
+
+from dissectors.entities import PARTITION_FIELDS, TOPIC_FIELDS
+
 NAMES: Final = (
-    "name",
-    "topic",
-    "topic_name",
+    *TOPIC_FIELDS,
     "topic_id",
     "group_id",
-    "partition_index",
-    "partition",
-    "index",
+    *PARTITION_FIELDS,
     "node_id",
     "broker_id",
     "member_id",
@@ -35,29 +35,19 @@ NAMES: Final = (
 """Fields that name structs in the lists of Kafka's messages."""
 
 
-class Absent:
-    """Stands for a value that one side does not have."""
-
-    def __repr__(self) -> str:
-        return "absent"
-
-
-ABSENT: Final = Absent()
-
-
 class Difference(NamedTuple):
     """One place at which two values differ.
 
     :ivar path: ``topics[orders].partitions[0].leader_id``: elements by what names them, else by their position
     :ivar field: the same without elements: ``topics.partitions.leader_id``
-    :ivar recorded: value of the first, :data:`ABSENT` if it has none
+    :ivar recorded: value of the first, :data:`msgspec.UNSET` if it has none
     :ivar new: value of the second
     """
 
     path: str
     field: str
-    recorded: Any
-    new: Any
+    recorded: Any | UnsetType
+    new: Any | UnsetType
 
 
 def differences(recorded: Any, new: Any, naming: Sequence[str] = NAMES) -> Iterator[Difference]:
@@ -72,13 +62,13 @@ def _value(path: str, field: str, recorded: Any, new: Any, naming: Sequence[str]
     if isinstance(recorded, Mapping) and isinstance(new, Mapping):
         for name in dict.fromkeys((*recorded, *new)):
             where, inner = f"{path}.{name}" if path else name, f"{field}.{name}" if field else name
-            yield from _value(where, inner, recorded.get(name, ABSENT), new.get(name, ABSENT), naming)
+            yield from _value(where, inner, recorded.get(name, UNSET), new.get(name, UNSET), naming)
     elif _is_list(recorded) and _is_list(new):
         told_by = _told_by([*recorded, *new], naming)
         first, second = _named(told_by, recorded), _named(told_by, new)
         for name in dict.fromkeys((*first, *second)):
             where = f"{path}[{name}]"
-            yield from _value(where, field, first.get(name, ABSENT), second.get(name, ABSENT), naming)
+            yield from _value(where, field, first.get(name, UNSET), second.get(name, UNSET), naming)
     elif recorded != new:
         yield Difference(path, field, recorded, new)
 

@@ -12,15 +12,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dissectors.error_codes import ErrorCode
+
 Body = dict[str, Any]
 
-FETCH = 1
 NO_SESSION, INITIAL_EPOCH, FINAL_EPOCH = 0, 0, -1
 
 _FIRST_BY_ID = 13
 _LAST_EPOCH = 0x7FFF_FFFF
-_SESSION_ERRORS = frozenset({70, 71, 106})
-"""FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR: begin anew."""
+_SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+"""After these a new session begins."""
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +54,7 @@ class FetchSessions:
         self._sessions: dict[int, FetchSession] = {}
 
     def request(self, version: int, body: Body) -> tuple[Body, FetchSession | None]:
-        """Return what is sent in place of a Fetch, and the session it is part of, None for a Fetch without.
+        """Return what is sent instead of a Fetch, and the session it is part of, None for a Fetch without.
 
         :param body: with live topic IDs and offsets, but the recorded session
         """

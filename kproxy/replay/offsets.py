@@ -12,21 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from captures.meaning import Names, places
+from captures.meaning.places import TopicPartition
+from dissectors.api_keys import ApiKey
 from dissectors.records import record_set
-
-Place = tuple[str, int]
-"""Topic and partition."""
-
-PRODUCE, FETCH, LIST_OFFSETS, OFFSET_FETCH = 0, 1, 2, 9
 
 
 class Offsets:
     """Points of partitions at which a recorded offset is known to be a live one."""
 
     def __init__(self) -> None:
-        self._points: dict[Place, tuple[list[int], list[int]]] = {}
+        self._points: dict[TopicPartition, tuple[list[int], list[int]]] = {}
 
-    def learn(self, place: Place, recorded: int, live: int) -> None:
+    def learn(self, place: TopicPartition, recorded: int, live: int) -> None:
         """Note that a recorded offset is this live one; negative ones are no offsets and tell nothing."""
         if recorded < 0 or live < 0 or self._known(place, recorded) == live:
             return
@@ -38,12 +35,12 @@ class Offsets:
             before.insert(index, recorded)
             after.insert(index, live)
 
-    def live(self, place: Place, recorded: int) -> int:
+    def live(self, place: TopicPartition, recorded: int) -> int:
         """Return the live offset for a recorded one; itself if nothing is known of the partition, or if negative."""
         found = self._known(place, recorded)
         return recorded if found is None or recorded < 0 else found
 
-    def _known(self, place: Place, recorded: int) -> int | None:
+    def _known(self, place: TopicPartition, recorded: int) -> int | None:
         if place not in self._points:
             return None
         before, after = self._points[place]
@@ -53,23 +50,23 @@ class Offsets:
 
 def told_offsets(
     key: int, response: Mapping[str, Any], names: Names
-) -> Iterator[tuple[Place, tuple[int, int]]]:
+) -> Iterator[tuple[TopicPartition, tuple[int, int]]]:
     """Yield where a response places a reader or writer: first and next offset of what it tells of a partition.
 
     :param names: tells topics by their IDs
     """
-    if key == PRODUCE:
+    if key == ApiKey.PRODUCE:
         for place, row in _rows(response["responses"], "partition_responses", names):
             yield place, (row["base_offset"], row["base_offset"])
-    elif key == LIST_OFFSETS:
+    elif key == ApiKey.LIST_OFFSETS:
         for place, row in _rows(response["topics"], "partitions", names):
             offset = row["offset"] if "offset" in row else next(iter(row["old_style_offsets"]), -1)
             yield place, (offset, offset)
-    elif key == OFFSET_FETCH:
+    elif key == ApiKey.OFFSET_FETCH:
         for group in response.get("groups") or (response,):
             for place, row in _rows(group.get("topics") or (), "partitions", names):
                 yield place, (row["committed_offset"], row["committed_offset"])
-    elif key == FETCH:
+    elif key == ApiKey.FETCH:
         for place, row in _rows(response["responses"], "partitions", names):
             batches = record_set(row["records"] or b"").batches
             if batches:
@@ -78,10 +75,10 @@ def told_offsets(
 
 def _rows(
     topics: Iterable[Mapping[str, Any]], holder: str, names: Names
-) -> Iterator[tuple[Place, Mapping[str, Any]]]:
+) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
     for topic in topics:
         name = places.topic(topic, names)
         for row in topic[holder]:
             number = places.index(row)
             if number is not None and not row.get("error_code"):
-                yield (name, number), row
+                yield TopicPartition(name, number), row

@@ -74,7 +74,7 @@ BETWEEN_NODES = frozenset(
         "ReadShareGroupStateSummary",
     }
 )
-"""Never sent: said twice, or by somebody else, they break a cluster."""
+"""Never sent: sent twice, or by another client, they break a cluster."""
 
 WRITING = frozenset(NAMES) - READING - AUTHENTICATION - BETWEEN_NODES
 """Sent if allowed by name."""
@@ -103,7 +103,7 @@ def allowed_keys(names: Iterable[str]) -> frozenset[int]:
     for name in names:
         key = known.get(name.strip().lower())
         if key is None:
-            raise NotAllowedError(f"{name!r} is no API of Kafka: write names such as Produce or OffsetCommit")
+            raise NotAllowedError(f"{name!r} is not a Kafka API: write names such as Produce or OffsetCommit")
         if NAMES[key] in AUTHENTICATION | BETWEEN_NODES:
             reason = SASL if NAMES[key] in AUTHENTICATION else NODES
             raise NotAllowedError(f"{NAMES[key]} is never replayed: {reason}")

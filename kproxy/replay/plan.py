@@ -1,8 +1,8 @@
 """Which recorded requests are sent, when and after what, and why the others are not.
 
 **Order.** A client sent a request knowing what it had been told until then. So a request waits for the exchanges that
-its client had answered before it sent it, on whatever connection; what it had in flight at that moment stays in
-flight, so pipelining is as recorded. A client is told by its host and client ID. Between clients only time decides.
+its client had answered before it sent it, on whatever connection; what it had in flight at that moment stays in flight,
+so pipelining is as recorded. A client is identified by its host and client ID. Between clients only time decides.
 
 **Time.** With a speed, a request is not sent before its time, counted from the first one, divided by that speed.
 """
@@ -17,17 +17,15 @@ from typing import Any
 
 from captures.exchanges import Exchange, Flag
 from captures.meaning import producers_in, topics_in
+from dissectors.api_keys import PRODUCER_APIS, ApiKey
 from dissectors.apis import api
-from dissectors.knowledge import Knowledge
+from dissectors.session_context import SessionContext
 from kproxy.replay import permission
 from kproxy.replay.cluster import LiveCluster, Route
-from kproxy.replay.encoding import NotSendableError, encoded
-from kproxy.replay.fetch_sessions import FETCH, known_whole
-from kproxy.replay.mapping import ValueMapping
+from kproxy.replay.fetch_sessions import known_whole
 from kproxy.replay.producers import Producer
-
-PRODUCE, METADATA, FIND_COORDINATOR, INIT_PRODUCER_ID, END_TXN, DESCRIBE_CLUSTER = 0, 3, 10, 22, 26, 60
-_TRANSACTIONAL = frozenset({PRODUCE, INIT_PRODUCER_ID, 24, 25, END_TXN, 28})
+from kproxy.replay.request_encoding import NotSendableError, encoded
+from kproxy.replay.value_mapping import ValueMapping
 
 NOT_CAPTURED = "the request was not captured"
 UNDECODED = "not decoded to its end"
@@ -60,6 +58,15 @@ class Step:
     answered: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class SentVersion:
+    """A recorded version, the one it is sent in, and how often."""
+
+    recorded: int
+    sent: int
+    count: int
+
+
 @dataclass(slots=True)
 class PlanRow:
     """The requests of one connection and API.
@@ -69,6 +76,11 @@ class PlanRow:
     :ivar targets: where the others go, and how many: a broker, or ``coordinator of billing``
     :ivar led_elsewhere: partitions in them that the broker they go to does not lead
     """
+
+    JSON = (
+        "connection client broker client_id api send=sent versions=sent_versions targets led_elsewhere "
+        "left_out"
+    )
 
     connection: int
     client: str
@@ -81,23 +93,10 @@ class PlanRow:
     targets: Counter[str] = field(default_factory=Counter)
     led_elsewhere: int = 0
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/replay.md``)."""
-        return {
-            "connection": self.connection,
-            "client": self.client,
-            "broker": self.broker,
-            "client_id": self.client_id,
-            "api": self.api,
-            "send": self.sent,
-            "versions": [
-                {"recorded": before, "sent": after, "count": count}
-                for (before, after), count in sorted(self.versions.items())
-            ],
-            "targets": dict(self.targets),
-            "led_elsewhere": self.led_elsewhere,
-            "left_out": dict(self.left_out),
-        }
+    @property
+    def sent_versions(self) -> list[SentVersion]:
+        """The versions in order, and how many requests have them."""
+        return [SentVersion(*versions, count) for versions, count in sorted(self.versions.items())]
 
 
 @dataclass(slots=True)
@@ -124,7 +123,9 @@ class Plan:
         return sum(row.left_out.total() for row in self.rows.values())
 
 
-def named_topics(exchanges: Iterable[Exchange], allowed: frozenset[int], knowledge: Knowledge) -> set[str]:
+def named_topics(
+    exchanges: Iterable[Exchange], allowed: frozenset[int], knowledge: SessionContext
+) -> set[str]:
     """Return the topics that requests name which may be sent.
 
     :param knowledge: tells topics of recorded IDs
@@ -139,7 +140,7 @@ def named_topics(exchanges: Iterable[Exchange], allowed: frozenset[int], knowled
     return found
 
 
-NODE_TELLING = frozenset({METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER})
+NODE_TELLING = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER})
 """APIs whose exchanges are worth showing to :func:`recorded_nodes`."""
 
 
@@ -155,9 +156,9 @@ def recorded_nodes(exchanges: Iterable[Exchange]) -> dict[str, int]:
 def _nodes(key: int | None, response: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Yield addresses of brokers, with their node IDs."""
     rows: Sequence[Mapping[str, Any]] = ()
-    if key in (METADATA, DESCRIBE_CLUSTER) and response.get("endpoint_type", 1) == 1:
+    if key in (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER) and response.get("endpoint_type", 1) == 1:
         rows = response.get("brokers") or ()
-    elif key == FIND_COORDINATOR:
+    elif key == ApiKey.FIND_COORDINATOR:
         rows = response.get("coordinators") or (response,)
     for row in rows:
         node = row.get("node_id", row.get("broker_id", -1))
@@ -178,7 +179,7 @@ class Planner:
         self,
         cluster: LiveCluster,
         allowed: frozenset[int],
-        knowledge: Knowledge,
+        knowledge: SessionContext,
         nodes: Mapping[str, int],
         answer_times: Sequence[int],
     ) -> None:
@@ -240,13 +241,17 @@ class Planner:
             raise NotSendableError(reason)
         made, session = self._values.request(key, version, body)
         response = exchange.response.value if exchange.response is not None else None
-        if key == FETCH:
+        if key == ApiKey.FETCH:
             self._values.sessions.recorded(session, response)
             if not known_whole(session, body):
                 raise NotSendableError(SESSION_BEGAN_BEFORE)
         sent_version = encoded(key, version, made, self._cluster.versions, self._cluster).version
         self._check_producers(key, version, body)
-        if key in (INIT_PRODUCER_ID, END_TXN) and response and response.get("producer_id", -1) >= 0:
+        if (
+            key in (ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN)
+            and response
+            and response.get("producer_id", -1) >= 0
+        ):
             self._introduced.add((response["producer_id"], response["producer_epoch"]))
         return Step(
             index=index,
@@ -258,7 +263,7 @@ class Planner:
             time=exchange.time,
             node=self._node(exchange),
             route=self._cluster.route(key, version, made),
-            answered=not (key == PRODUCE and body["acks"] == 0),
+            answered=not (key == ApiKey.PRODUCE and body["acks"] == 0),
         )
 
     def _check_producers(self, key: int, version: int, body: Mapping[str, Any]) -> None:
@@ -271,13 +276,14 @@ class Planner:
         unknown -= self._introduced
         if not unknown:
             return
-        if key == PRODUCE and body.get("transactional_id") is None:
+        if key == ApiKey.PRODUCE and body.get("transactional_id") is None:
             self.plan.producers |= unknown
-        elif key in _TRANSACTIONAL:
+        elif key in PRODUCER_APIS:
             raise NotSendableError(NOT_INTRODUCED)
 
     def _node(self, exchange: Exchange) -> int:
-        """Return the recorded broker's node ID, a negative number that tells it from others if none was told."""
+        """Return the recorded broker's node ID; if it is unknown, a negative number that distinguishes it from
+        others."""
         for address in (exchange.broker, *exchange.broker_names):
             if address in self._nodes:
                 return self._nodes[address]
@@ -291,7 +297,7 @@ class Planner:
 
 
 class _Client:
-    """What a client had been told at each moment of the recording."""
+    """Which responses a client had received at each moment of the recording."""
 
     def __init__(self) -> None:
         self._coming: list[tuple[int, int, int]] = []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 from captures.analysis.percentiles import Percentiles, Times
+from captures.json_objects import OrNull
 from dissectors.apis import api_name
 from kproxy.replay.differences import Difference
 
@@ -22,8 +22,8 @@ class Outcome:
     :ivar recorded_latency: ns, None if there is no recorded response
     :ivar latency: ns from the request being handed to the system until the response was there, None without one
     :ivar recorded_errors: error codes of the recorded response, in order
-    :ivar recorded: its gist
-    :ivar new: the live response's gist
+    :ivar recorded: its summary
+    :ivar new: the live response's summary
     :ivar expected: fields that differ and have to
     :ivar failure: why there is no live response where one was due; empty if there is
     :ivar comparable: whether both responses are there
@@ -35,7 +35,7 @@ class Outcome:
     version: int
     sent_version: int
     asked: str = ""
-    broker: str = ""
+    broker: OrNull[str] = ""
     recorded_latency: int | None = None
     latency: int | None = None
     recorded_errors: tuple[int, ...] = ()
@@ -44,7 +44,7 @@ class Outcome:
     new: str = ""
     differences: list[Difference] = field(default_factory=list)
     expected: frozenset[str] = frozenset()
-    failure: str = ""
+    failure: OrNull[str] = ""
     comparable: bool = False
 
     @property
@@ -66,6 +66,11 @@ class ApiResult:
     :ivar not_compared: answered exchanges without a recorded response, or that have none (acks=0)
     """
 
+    JSON = (
+        "api sent same differing other_errors failed not_compared recorded_latency=recorded_percentiles "
+        "latency=percentiles"
+    )
+
     api: str
     sent: int = 0
     same: int = 0
@@ -76,23 +81,15 @@ class ApiResult:
     recorded_latency: Times = field(default_factory=Times)
     latency: Times = field(default_factory=Times)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/replay.md``)."""
-        return {
-            "api": self.api,
-            "sent": self.sent,
-            "same": self.same,
-            "differing": self.differing,
-            "other_errors": self.other_errors,
-            "failed": self.failed,
-            "not_compared": self.not_compared,
-            "recorded_latency": _percentiles(self.recorded_latency.percentiles()),
-            "latency": _percentiles(self.latency.percentiles()),
-        }
+    @property
+    def recorded_percentiles(self) -> Percentiles | None:
+        """The recorded latencies."""
+        return self.recorded_latency.percentiles()
 
-
-def _percentiles(times: Percentiles | None) -> dict[str, int] | None:
-    return None if times is None else times.to_json()
+    @property
+    def percentiles(self) -> Percentiles | None:
+        """The new ones."""
+        return self.latency.percentiles()
 
 
 @dataclass(slots=True)

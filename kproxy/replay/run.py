@@ -14,23 +14,23 @@ from time import monotonic_ns
 from typing import Any
 
 from captures.exchanges import Exchange, ExchangeReader
-from captures.meaning import errors_in, request_gist, response_gist
+from captures.faults import Faults, described
+from captures.meaning import errors_in, request_summary, response_summary
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import COORDINATOR_AWAY
 from dissectors.frames import Body, decode_response
+from dissectors.units import SECOND
 from kproxy.proxy.own_requests import BrokerConnection, OwnRequestError
 from kproxy.proxy.tls.security import Security
-from kproxy.replay.asking import ask_for_coordinator, ask_for_producer
-from kproxy.replay.cluster import FIND_COORDINATOR, LiveCluster, Node
-from kproxy.replay.comparing import compared
-from kproxy.replay.encoding import Encoded, NotSendableError, encoded, frame
+from kproxy.replay.cluster import LiveCluster, Node
+from kproxy.replay.cluster_queries import ask_for_coordinator, ask_for_producer
 from kproxy.replay.fetch_sessions import FetchSession
-from kproxy.replay.mapping import ValueMapping
 from kproxy.replay.plan import Plan, Step
+from kproxy.replay.request_encoding import EncodedRequest, NotSendableError, encoded, frame
+from kproxy.replay.response_comparison import compared
 from kproxy.replay.results import Outcome
+from kproxy.replay.value_mapping import ValueMapping
 
-NANOSECONDS = 1_000_000_000
-
-_COORDINATOR_NOT_READY = frozenset({14, 15, 16})
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: clients try again after a pause."""
 _PAUSE = 0.2
 
 
@@ -47,13 +47,13 @@ class Pace:
 
 
 @dataclass(slots=True)
-class _Sent:
+class _PendingRequest:
     """A request that is on its way."""
 
     step: Step
     exchange: Exchange
     outcome: Outcome
-    built: Encoded
+    built: EncodedRequest
     session: FetchSession | None
     connection: BrokerConnection = field(init=False)
     answer: asyncio.Future[bytes] = field(init=False)
@@ -65,6 +65,7 @@ class Replay:
 
     :param reader: of the capture that the plan was made of
     :param tell: is given each outcome as it comes
+    :param faults: takes those that come up with single exchanges; others are sent all the same
     :param keep_offsets: send recorded offsets as they are
     """
 
@@ -76,6 +77,7 @@ class Replay:
         security: Security,
         pace: Pace,
         tell: Callable[[Outcome, Body | None, Body | None], None],
+        faults: Faults,
         *,
         keep_offsets: bool = False,
     ) -> None:
@@ -85,6 +87,7 @@ class Replay:
         self._security = security
         self._pace = pace
         self._tell = tell
+        self._faults = faults
         self._values = ValueMapping(reader.knowledge, cluster, keep_offsets=keep_offsets)
         self._done = bytearray(len(plan.steps))
         self._waited: dict[int, asyncio.Future[None]] = {}
@@ -124,7 +127,14 @@ class Replay:
                 for place in places:
                     step = self._plan.steps[place]
                     await self._moment(step)
-                    sent = await self._send(step, brokers)
+                    try:
+                        sent = await self._send(step, brokers)
+                    except Exception as error:
+                        key, version = step.api_key, step.version
+                        self._fail(
+                            Outcome(step.number, step.connection, key, version, step.sent_version), error
+                        )
+                        sent = None
                     if sent is None:
                         self._finish(place)
                     else:
@@ -144,7 +154,7 @@ class Replay:
             due = (step.time - self._plan.steps[0].time) / self._pace.speed
             left = self._begin + due - monotonic_ns()
             if left > 0:
-                await asyncio.sleep(left / NANOSECONDS)
+                await asyncio.sleep(left / SECOND)
 
     def _finish(self, place: int) -> None:
         self._done[place] = 1
@@ -152,8 +162,8 @@ class Replay:
         if waited is not None and not waited.done():
             waited.set_result(None)
 
-    async def _send(self, step: Step, brokers: _Brokers) -> _Sent | None:
-        """Send one request; return None if that was not possible, which is told."""
+    async def _send(self, step: Step, brokers: _Brokers) -> _PendingRequest | None:
+        """Send one request; return None if that was not possible, and report why."""
         exchange = self._reader.exchange(step.index)
         request = exchange.request
         assert request is not None
@@ -163,7 +173,7 @@ class Replay:
             body, session = self._values.request(step.api_key, step.version, request.value)
             built = encoded(step.api_key, step.version, body, self._cluster.versions, self._cluster)
             outcome.sent_version = built.version
-            sent = _Sent(step, exchange, outcome, built, session)
+            sent = _PendingRequest(step, exchange, outcome, built, session)
             await self._hand_over(sent, brokers)
         except (OwnRequestError, NotSendableError) as error:
             outcome.failure = str(error)
@@ -171,7 +181,7 @@ class Replay:
             return None
         return sent
 
-    async def _hand_over(self, sent: _Sent, brokers: _Brokers) -> None:
+    async def _hand_over(self, sent: _PendingRequest, brokers: _Brokers) -> None:
         """Send a request to the broker that it is for now.
 
         :raises OwnRequestError: if that is not possible
@@ -188,7 +198,7 @@ class Replay:
 
     def _outcome(self, step: Step, exchange: Exchange, request: Body) -> Outcome:
         names = self._reader.knowledge.topic_name
-        asked = request_gist(step.api_key, step.version, request.value, names)
+        asked = request_summary(step.api_key, step.version, request.value, names)
         outcome = Outcome(step.number, step.connection, step.api_key, step.version, step.sent_version, asked)
         response = exchange.response
         if response is not None and response.value is not None:
@@ -196,7 +206,7 @@ class Replay:
             version = response.asked if response.version is None else response.version
             outcome.recorded_latency = exchange.latency
             outcome.recorded_errors = tuple(each.code for each in exchange.errors)
-            outcome.recorded = response_gist(
+            outcome.recorded = response_summary(
                 step.api_key, version, request.value, response.value, names, latency
             )
         return outcome
@@ -209,12 +219,29 @@ class Replay:
         kind, key = step.route.key
         return await ask_for_coordinator(connection, self._cluster, kind, key, self._pace.timeout)
 
-    async def _receive(self, place: int, sent: _Sent, brokers: _Brokers) -> None:
+    def _fail(self, outcome: Outcome, error: Exception) -> None:
+        """Report an exchange that has brought out a fault.
+
+        :raises Exception: as :meth:`~captures.faults.Faults.note` does
+        """
+        self._faults.note(error, "sending it again", outcome.number)
+        outcome.failure = f"a fault of kproxy: {described(error)}"
+        self._tell(outcome, None, None)
+
+    async def _receive(self, place: int, sent: _PendingRequest, brokers: _Brokers) -> None:
+        """Wait for a response and report it; requests that wait for it may then be sent."""
+        try:
+            await self._take_answer(sent, brokers)
+        except Exception as error:
+            self._fail(sent.outcome, error)
+        self._finish(place)
+
+    async def _take_answer(self, sent: _PendingRequest, brokers: _Brokers) -> None:
         """Wait for a response, learn from it, compare it."""
         exchange, outcome = sent.exchange, sent.outcome
         new: Body | None = None
         try:
-            async with asyncio.timeout(self._pace.timeout + (exchange.latency or 0) / NANOSECONDS):
+            async with asyncio.timeout(self._pace.timeout + (exchange.latency or 0) / SECOND):
                 new = await self._response(sent, brokers)
         except TimeoutError:
             # where the recording has no answer either, nothing is missing
@@ -226,9 +253,8 @@ class Replay:
         if new is not None:
             self._compare(sent, new)
         self._tell(outcome, exchange.response, new)
-        self._finish(place)
 
-    async def _response(self, sent: _Sent, brokers: _Brokers) -> Body | None:
+    async def _response(self, sent: _PendingRequest, brokers: _Brokers) -> Body | None:
         """Return the response, None where none is due.
 
         While a coordinator is not ready that was in the recording, the request is sent again, as clients do.
@@ -244,16 +270,16 @@ class Replay:
             new = decode_response(data[4:], step.api_key, sent.built.version)
             version = new.asked if new.version is None else new.version
             outcome.errors = tuple(each.code for each in errors_in(step.api_key, version, new.value))
-            if not _COORDINATOR_NOT_READY.intersection(outcome.errors) - set(outcome.recorded_errors):
+            if not COORDINATOR_AWAY.intersection(outcome.errors) - set(outcome.recorded_errors):
                 return new
             if step.route.kind == "coordinator":
                 self._cluster.forget_coordinator(*step.route.key)
-            elif step.api_key != FIND_COORDINATOR:
+            elif step.api_key != ApiKey.FIND_COORDINATOR:
                 return new
             await asyncio.sleep(_PAUSE)
             await self._hand_over(sent, brokers)
 
-    def _learn(self, sent: _Sent, new: Body | None) -> None:
+    def _learn(self, sent: _PendingRequest, new: Body | None) -> None:
         recorded = sent.exchange.response
         request = sent.exchange.request
         assert request is not None
@@ -271,13 +297,13 @@ class Replay:
         """Return a topic's name; the live broker repeats recorded IDs of topics that it does not have."""
         return self._cluster.topic_name(topic_id) or self._reader.knowledge.topic_name(topic_id)
 
-    def _compare(self, sent: _Sent, new: Body) -> None:
+    def _compare(self, sent: _PendingRequest, new: Body) -> None:
         outcome, recorded = sent.outcome, sent.exchange.response
         key, names = sent.step.api_key, self._live_name
         version = new.asked if new.version is None else new.version
         if new.value is not None:
             asked: dict[str, Any] = sent.built.body
-            outcome.new = response_gist(key, version, asked, new.value, names, outcome.latency or -1)
+            outcome.new = response_summary(key, version, asked, new.value, names, outcome.latency or -1)
         if new.problems:
             outcome.failure = f"the answer cannot be read: {new.problems[0].reason}"
         elif recorded is not None and not recorded.problems:

@@ -6,23 +6,25 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import time_ns
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from textual import work
+from textual import events, work
 from textual.app import App
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.worker import WorkerFailed
 
 from captures.filters import Filter
+from kproxy.session import Session
+from kproxy.tui.commands import Command
 from kproxy.tui.live.link import Link
 from kproxy.tui.main.screen import MainScreen
 from kproxy.tui.manual import about_sections
 from kproxy.tui.palette import Commands
 from kproxy.tui.safe import EXPLICIT_DIRECTION, IMPLICIT_DIRECTION, plain
-from kproxy.tui.session import Session
 from kproxy.tui.settings import Settings, SettingsError
 from kproxy.tui.themes import add_themes, line_filters
+from kproxy.tui.typed_keys import TypedKeys
 
 Severity = Literal["information", "warning", "error"]
 Leaving = Literal["end", "background"]
@@ -55,6 +57,7 @@ class KproxyApp(App[Leaving]):
     :param ends_proxy: whether the proxy ends with the UI, unless the user wants it otherwise
     :param settled: called when the screen is made, and when a capture was read to its end: what is there then stays
     :ivar events: what was told so far
+    :ivar typed_keys: keys that are still to be handled
     """
 
     TITLE = "kproxy"
@@ -82,6 +85,7 @@ class KproxyApp(App[Leaving]):
         self.run_name = run_name
         self.ends_proxy = ends_proxy
         self.events: list[Event] = []
+        self.typed_keys = TypedKeys(self, super().on_event, self._refuse_key)
         self._wanted = wanted
         add_themes(self, settings.config.colors)
         self.theme = settings.theme
@@ -110,7 +114,7 @@ class KproxyApp(App[Leaving]):
         self._show_characters_as_they_come()
         self._tell_problems()
         if self._wanted is not None:
-            self.main.set_filter(self._wanted)
+            self.main.list.set_filter(self._wanted)
 
     def _tell_problems(self) -> None:
         problems = self.settings.problems
@@ -130,6 +134,25 @@ class KproxyApp(App[Leaving]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return what lines go through on their way to the terminal."""
         return line_filters(self, super().get_line_filters())
+
+    # ------------------------------------------------------------ keys
+    async def on_event(self, event: events.Event) -> None:
+        """Handle an event; keys and pasted text one after the other."""
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            self.typed_keys.put(event)
+        else:
+            await super().on_event(event)
+
+    def push_screen(self, *arguments: Any, **options: Any) -> Any:
+        """Open a dialog; what is typed from now on is for it."""
+        pushed = super().push_screen(*arguments, **options)
+        self.typed_keys.dialog_opened()
+        return pushed
+
+    def _refuse_key(self, command: Command) -> None:
+        self.main.tell(
+            f"{command.title}: something had only just opened, so this key did nothing; press it again"
+        )
 
     # ------------------------------------------------------------ notices
     def note(self, text: str, severity: Severity = "information") -> None:
@@ -209,6 +232,6 @@ class KproxyApp(App[Leaving]):
         :param asking: False leaves at once, and ends it
         """
         if asking:
-            self.main.ask_to_leave()
+            self.main.live.ask_to_leave()
         else:
             self.exit("end" if self.ends_proxy else "background")

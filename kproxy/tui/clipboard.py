@@ -35,7 +35,7 @@ _PROGRAMS: tuple[tuple[str, Sequence[str]], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopyResult:
     """What became of a text.
 
     :ivar done: whether it was handed to anybody
@@ -46,7 +46,7 @@ class Copied:
     said: str
 
 
-async def copy(app: App[Any], text: str, environment: Mapping[str, str] = os.environ) -> Copied:
+async def copy(app: App[Any], text: str, environment: Mapping[str, str] = os.environ) -> CopyResult:
     """Put text into every clipboard there is.
 
     :param environment: variables of the process
@@ -58,12 +58,12 @@ async def copy(app: App[Any], text: str, environment: Mapping[str, str] = os.env
         app.copy_to_clipboard(text)
     size = words.size(len(data))
     if programs:
-        return Copied(True, f"{size} copied ({', '.join(programs)})")
+        return CopyResult(True, f"{size} copied ({', '.join(programs)})")
     if not short:
         most = words.size(OSC52_BYTES)
-        return Copied(False, f"{size} are too much for the clipboard of a terminal, which takes {most}")
+        return CopyResult(False, f"{size} are too much for the clipboard of a terminal, which takes {most}")
     doubt = " (GNU screen does not pass it on)" if "STY" in environment else ""
-    return Copied(True, f"{size} sent to the clipboard of the terminal{doubt}")
+    return CopyResult(True, f"{size} sent to the clipboard of the terminal{doubt}")
 
 
 def _programs(environment: Mapping[str, str]) -> Iterator[tuple[str, Sequence[str]]]:

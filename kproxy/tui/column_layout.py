@@ -18,7 +18,7 @@ _MODEST = 3  # a column that needs all or nothing gets it where others have at l
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedColumn:
     """A column at its place.
 
     :ivar x: cells from the left end of the line
@@ -38,15 +38,15 @@ class Layout:
     :ivar width: cells of the whole line
     """
 
-    columns: tuple[Placed, ...]
+    columns: tuple[PlacedColumn, ...]
     gap: int
     width: int
 
-    def at(self, x: int) -> Placed | None:
+    def at(self, x: int) -> PlacedColumn | None:
         """Return the column that takes a cell, or whose gap behind it does."""
         return next((each for each in self.columns if each.x <= x < each.x + each.width + self.gap), None)
 
-    def edge(self, x: int) -> Placed | None:
+    def edge(self, x: int) -> PlacedColumn | None:
         """Return the column that ends right before a cell: whoever drags there changes its width."""
         return next(
             (each for each in self.columns if each.x + each.width <= x < each.x + each.width + self.gap), None
@@ -76,10 +76,10 @@ def lay_out(profile: Profile, room: int, longest: Mapping[str, int], *, margin: 
     widths = [least[each.id] for each in columns]
     own = [each for each in columns if each.id not in chosen]
     _widen(columns, widths, room - margin - gap * (len(columns) - 1), longest, own)
-    placed: list[Placed] = []
+    placed: list[PlacedColumn] = []
     x = margin
     for each, width in zip(columns, widths, strict=True):
-        placed.append(Placed(each, x, width))
+        placed.append(PlacedColumn(each, x, width))
         x += width + gap
     return Layout(tuple(placed), gap, max(x - gap, margin))
 
@@ -108,8 +108,17 @@ def _widen(
             wanted[index] = _wanted(each, longest) - widths[index]
         elif (each.most - each.least) * _MODEST <= room - sum(widths):
             widths[index] = each.most
-    _share(widths, wanted, min(room - sum(widths), sum(wanted)))
+    _satisfy(widths, wanted, room - sum(widths))
     _share(widths, spare, room - sum(widths))
+
+
+def _satisfy(widths: list[int], wanted: Sequence[int], room: int) -> None:
+    """Give columns what they want, the smallest wants first; those that want more than is left share it evenly."""
+    open_ = sorted((want, index) for index, want in enumerate(wanted) if want > 0)
+    for place, (want, index) in enumerate(open_):
+        given = min(want, max(room, 0) // (len(open_) - place))
+        widths[index] += given
+        room -= given
 
 
 def _share(widths: list[int], weights: Sequence[int], extra: int) -> None:

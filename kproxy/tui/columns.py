@@ -14,11 +14,12 @@ from functools import lru_cache
 
 from captures.filters import FilterError, complete
 from captures.filters.field_values import FieldValues
-from kproxy.cli.times import clock, milliseconds
-from kproxy.tui.session.published import Held, State, Summary
+from captures.meaning import words
+from captures.time_format import clock, milliseconds
+from dissectors.units import SECOND
+from kproxy.session.published import HeldMessage, State, Summary
 from kproxy.tui.states import labelled
 
-NANOSECONDS = 1_000_000_000
 NOTHING = "-"
 
 _TO_THE_SECOND = len("09:14:03")
@@ -56,7 +57,7 @@ class Column:
     :ivar expendable: those with a higher figure are left out first where there is no room; 0 is never
     :ivar states: of an exchange, those in whose colour it is shown
     :ivar repeats: whether what repeats the line above is dimmed
-    :ivar order: by what the list is ordered for it (:mod:`kproxy.tui.session.ordering`); empty if it cannot be
+    :ivar order: by what the list is ordered for it (:mod:`kproxy.session.order`); empty if it cannot be
     """
 
     id: str
@@ -75,23 +76,9 @@ class Column:
     order: str = ""
 
 
-def size(count: int) -> str:
-    """Return bytes in four cells at most: ``412``, ``9999``, ``10k``, ``3.2M`` (powers of 1000)."""
-    if count < 10_000:
-        return str(count)
-    scaled = float(count)
-    for unit in ("k", "M", "G", "T"):
-        scaled /= 1000
-        if scaled < 9.95 and unit != "k":
-            return f"{scaled:.1f}{unit}"
-        if scaled < 999.5:
-            return f"{scaled:.0f}{unit}"
-    return "huge"
-
-
 def running(nanoseconds: int) -> str:
     """Return for how long something is going on: ``…1.2s``, ``…3m05s``; it is not over."""
-    seconds = max(nanoseconds, 0) / NANOSECONDS
+    seconds = max(nanoseconds, 0) / SECOND
     if seconds < 99.95:
         return f"…{seconds:.1f}s"
     minutes, rest = divmod(int(seconds), 60)
@@ -106,7 +93,7 @@ def _time(summary: Summary, at: Clock, room: int) -> str:
 
 
 def _elapsed(summary: Summary, at: Clock, _room: int) -> str:
-    return f"{(summary.time - at.begin) / NANOSECONDS:.3f}"
+    return f"{(summary.time - at.begin) / SECOND:.3f}"
 
 
 def _latency(summary: Summary, at: Clock, _room: int) -> str:
@@ -119,14 +106,14 @@ def _excess(summary: Summary, _at: Clock, _room: int) -> str:
     return NOTHING if summary.latency is None else milliseconds(summary.latency - summary.wait)
 
 
-def _gist(summary: Summary, _at: Clock, _room: int) -> str:
+def _summary(summary: Summary, _at: Clock, _room: int) -> str:
     if not summary.response:
         return summary.request
     return f"{summary.request} → {summary.response}" if summary.request else f"→ {summary.response}"
 
 
 def _bytes(count: int) -> str:
-    return size(count) if count else NOTHING
+    return words.size(count).removesuffix(" B") if count else NOTHING
 
 
 def _sizes(summary: Summary, _at: Clock, _room: int) -> str:
@@ -167,7 +154,7 @@ _ALL = (
     Column("api", "api", "API and its version", 12, 20, lambda s, _a, _r: s.api, order="api"),
     Column("version", "v", "version of the API", 2, 3, lambda s, _a, _r: _number(s.version), right=True,
            order="version"),
-    Column("gist", "request → response", "both in a few words", 20, 40, _gist, flexible=4),
+    Column("summary", "request → response", "both in a few words", 20, 40, _summary, flexible=4),
     Column("request", "request", "the request in a few words", 12, 40, lambda s, _a, _r: s.request, flexible=2),
     Column("response", "response", "the response in a few words", 12, 40, lambda s, _a, _r: s.response, flexible=2),
     Column("size", "bytes", "bytes of request and response", 9, 9, _sizes, right=True, expendable=2, order="size"),
@@ -213,12 +200,12 @@ def field_names(beginning: str) -> list[str]:
     return [each.text for each in complete(beginning) if each.kind in ("field", "path") and each.start == 0]
 
 
-def as_summary(held: Held, now: int) -> Summary:
+def as_summary(held: HeldMessage, now: int) -> Summary:
     """Return a held message as the list shows it: how long it has been held, what waits behind it, when it goes on.
 
     :param now: ns since the epoch
     """
-    seconds = max(held.until - now, 0) // NANOSECONDS
+    seconds = max(held.until - now, 0) // SECOND
     behind = f", {held.waiting_behind} waiting behind" if held.waiting_behind else ""
     is_request = held.side == "request"
     return Summary(

@@ -58,6 +58,11 @@ class Command:
     priority: bool = False
 
     @property
+    def touches_traffic(self) -> bool:
+        """Whether its key alone, without a question, changes what happens to live traffic."""
+        return self.name in _TOUCHING
+
+    @property
     def group(self) -> str:
         """What it is about: the part of the name before the dot."""
         return self.name.partition(".")[0]
@@ -67,6 +72,18 @@ class Command:
         """The action that carries it out, without its namespace."""
         return self.name.replace(".", "_")
 
+
+_TOUCHING = frozenset(
+    (
+        "hold.toggle",
+        "hold.release",
+        "hold.release_all",
+        "hold.kill",
+        "forward.pause",
+        "forward.toggle",
+        "rule.remove",
+    )
+)
 
 _S, _L, _T, _B, _V = Place.SCREEN, Place.LIST, Place.TREE, Place.BYTES, Place.TABLE
 
@@ -94,7 +111,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("filter.clear", "c", "clear filter", "Show everything again.", line="clear"),
     Command("filter.toggle", "t", "filter on/off", "Switch the filter off, and on again.", line="toggle"),
     Command("filter.quick", "exclamation_mark", "quick filter", "Make a filter of the selected field or exchange: only this, hide this.", show=True),
-    Command("filter.save", "", "save filter", "Keep the filter under a name; @NAME offers it again.", argument="NAME", line="save"),
+    Command("filter.save", "", "save filter", "Keep the filter under a name: @NAME, here and in commands.", argument="NAME", line="save"),
     Command("search.start", "slash", "search", "Search in the list, the tree or the bytes: text, /expression/ or 0xHEX.", show=True, argument="[TEXT]", line="search"),
     Command("search.next", "n", "next match", "Go to the next match."),
     Command("search.previous", "N", "previous match", "Go to the match before."),

@@ -1,15 +1,12 @@
-"""The configuration file of the UI, ``$XDG_CONFIG_HOME/kproxy/config.toml``: what it may say, and reading it.
+"""What the configuration file says of the UI: its table ``[ui]``, and the filters in ``[filters]``.
 
-The file belongs to its user: nothing in here or elsewhere writes it (:mod:`kproxy.tui.kept` keeps what is chosen in the
-UI). A setting that makes no sense is left at its default, and told with the file, the setting and what is allowed; the
+A setting that makes no sense is left at its default, and told with the file, the setting and what is allowed; the
 others hold. So whatever is in the file, the UI opens.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +15,13 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from captures.filters import compile_filter
-from captures.filters.context import OPPOSITES, SELECTIONS
+from captures.filters.context import MEANINGS
 from captures.filters.errors import did_you_mean
 from captures.filters.values import duration
+from kproxy.configuration import FILE, Configuration, ConfigurationError, configuration_folder, load
+from kproxy.kept import ColumnEntry
+from kproxy.session.summaries import SLOW
 from kproxy.tui.profiles import Profile, profile
-from kproxy.tui.session.summaries import SLOW
 
 FILTER_NAME = re.compile(r"[^\W\d][\w-]*")
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
@@ -31,17 +30,6 @@ _PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>.*)`$")
 
 class Nanoseconds(int):
     """A duration; in the file it is a text with a unit, ``100ms``."""
-
-
-class ColumnEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A column of a profile, as it stands in a file.
-
-    :ivar column: its ID, or a field
-    :ivar width: cells, None for as many as it needs
-    """
-
-    column: str
-    width: int | None = None
 
 
 def profile_of(name: str, entries: Iterable[ColumnEntry]) -> Profile:
@@ -53,7 +41,7 @@ def profile_of(name: str, entries: Iterable[ColumnEntry]) -> Profile:
 
 
 class Config(msgspec.Struct, frozen=True):
-    """What the file says; the names are those in it.
+    """What the file says; the names are those in it, but for ``_``, which is ``-`` there.
 
     :ivar theme: name of a theme; empty for the one that was chosen last
     :ivar color: whether there are colours; with ``auto``, unless NO_COLOR is set
@@ -62,11 +50,11 @@ class Config(msgspec.Struct, frozen=True):
     :ivar layout: where list and details are at first
     :ivar footer: whether the line of keys is shown
     :ivar slow: latency, designed waiting left out, from which an exchange is slow
-    :ivar profile: name of the columns to begin with; empty for the usual ones
+    :ivar columns: name of the columns to begin with; empty for the usual ones
     :ivar colors: colours of the theme that are different, by their names in it
     :ivar keys: keys by the name of a command, several with commas between; empty for none
-    :ivar filters: texts of filters by name
-    :ivar profiles: columns of the list by name
+    :ivar filters: texts of filters by name: the table ``[filters]``, which all commands share
+    :ivar column_sets: columns of the list by name
     """
 
     theme: str = ""
@@ -76,15 +64,15 @@ class Config(msgspec.Struct, frozen=True):
     layout: Literal["stacked", "beside", "list"] = "stacked"
     footer: bool = True
     slow: Nanoseconds = Nanoseconds(SLOW)
-    profile: str = ""
+    columns: str = ""
     colors: dict[str, str] = {}
     keys: dict[str, str] = {}
     filters: dict[str, str] = {}
-    profiles: dict[str, Profile] = {}
+    column_sets: dict[str, Profile] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedConfig:
     """A configuration file that was read.
 
     :ivar path: where it is, or would be
@@ -96,49 +84,47 @@ class Loaded:
     problems: tuple[str, ...] = ()
 
 
-def config_path() -> Path:
-    """Return where the file is expected (XDG Base Directory Specification)."""
-    home = os.environ.get("XDG_CONFIG_HOME", "")
-    # the specification asks for relative ones to be ignored
-    base = Path(home) if Path(home).is_absolute() else Path.home() / ".config"
-    return base / "kproxy" / "config.toml"
-
-
-def load(path: Path | None = None) -> Loaded:
-    """Read the file.
-
-    :param path: a file that has to be there; None for the usual one, which need not
-    """
-    file = path or config_path()
+def settings_of(configuration: Configuration) -> LoadedConfig:
+    """Return what a configuration file says of the UI."""
+    file = configuration.path or configuration_folder() / FILE
     try:
-        said = tomllib.loads(file.read_text("utf-8"))
-    except FileNotFoundError:
-        return Loaded(Config(), file, () if path is None else (f"{file}: there is no such file",))
-    except OSError as error:
-        return Loaded(Config(), file, (f"{file}: {error.strerror or error}",))
-    except UnicodeDecodeError as error:
-        return Loaded(Config(), file, (f"{file}: this is no UTF-8 text: byte {error.start}",))
-    except tomllib.TOMLDecodeError as error:
-        return Loaded(Config(), file, (f"{file}: this is no TOML: {error}. Nothing of it is used",))
+        said = {**configuration.table("ui"), "filters": configuration.table("filters")}
+    except ConfigurationError as error:
+        return LoadedConfig(Config(), file, (*configuration.notes, str(error)))
     config, problems = parsed(said)
-    return Loaded(config, file, tuple(f"{file}: {problem}" for problem in problems))
+    return LoadedConfig(config, file, (*configuration.notes, *(f"{file}: {problem}" for problem in problems)))
+
+
+def load_settings(file: Path | None = None) -> LoadedConfig:
+    """Read what a configuration file says of the UI.
+
+    :param file: a file that has to be there; None for the usual one, which need not
+    """
+    try:
+        return settings_of(load(file))
+    except ConfigurationError as error:
+        return LoadedConfig(
+            Config(), file or configuration_folder() / FILE, (f"{error}. Nothing of it is used",)
+        )
 
 
 def parsed(said: Mapping[str, Any]) -> tuple[Config, list[str]]:
     """Return what a file's content means, and what is wrong with it."""
     problems: list[str] = []
     values: dict[str, Any] = {}
-    for name, value in said.items():
-        if name not in _SETTINGS:
-            hint = did_you_mean(name, _SETTINGS) or f"there are {', '.join(_SETTINGS)}"
-            problems.append(f"{name}: there is no such setting ({hint})")
+    for key, value in said.items():
+        name = key.replace("-", "_")
+        if name not in _SETTINGS or "_" in key:
+            names = [each.replace("_", "-") for each in _SETTINGS if each != "filters"]
+            hint = did_you_mean(key, names) or f"there are {', '.join(names)}"
+            problems.append(f"ui.{key}: there is no such setting ({hint})")
         elif name in TABLES and isinstance(value, dict):
             values[name] = _table(name, _flat(value) if name == "keys" else value, problems)
         else:
             try:
                 values[name] = msgspec.convert(value, _SETTINGS[name], dec_hook=_special)
             except msgspec.ValidationError as error:
-                problems.append(_explained(name, error))
+                problems.append(_explained(_key(name), error, _SETTINGS[name]))
     return Config(**values), problems
 
 
@@ -146,7 +132,7 @@ def filter_name_problem(name: str) -> str:
     """Return why a filter cannot be kept under a name, empty if it can."""
     if not FILTER_NAME.fullmatch(name):
         return f"{name!r} is no name for a filter: letters, digits, _ - after a letter"
-    if name in SELECTIONS or name in OPPOSITES:
+    if name in MEANINGS:
         return f"@{name} has a meaning of its own in filters"
     return ""
 
@@ -156,7 +142,7 @@ def _table(setting: str, said: Mapping[str, Any], problems: list[str]) -> dict[s
     kind, make = TABLES[setting]
     kept = {}
     for name, value in said.items():
-        at = f"{setting}.{name if _PLAIN.fullmatch(name) else repr(name)}"
+        at = f"{_key(setting)}.{name if _PLAIN.fullmatch(name) else repr(name)}"
         try:
             kept[name] = make(name, msgspec.convert(value, kind))
         except msgspec.ValidationError as error:
@@ -180,7 +166,8 @@ def _flat(said: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _filter(name: str, text: str) -> str:
     if problem := filter_name_problem(name):
         raise ValueError(problem)
-    compile_filter(text)
+    if "@" not in text:  # of those that name others, whoever takes them says what is wrong
+        compile_filter(text)
     return text
 
 
@@ -193,7 +180,7 @@ TABLES: dict[str, tuple[Any, Callable[[str, Any], Any]]] = {
     "colors": (str, _as_it_is),
     "keys": (str, _as_it_is),
     "filters": (str, _filter),
-    "profiles": (tuple[ColumnEntry, ...], profile_of),
+    "column_sets": (tuple[ColumnEntry, ...], profile_of),
 }
 """What the entries of the settings that are tables have to be, and what makes them what they mean."""
 
@@ -208,7 +195,12 @@ def _special(wanted: type, value: object) -> object:
     return Nanoseconds(found)
 
 
-def _explained(setting: str, error: msgspec.ValidationError) -> str:
+def _key(setting: str) -> str:
+    """Return the name of a setting in the file."""
+    return setting if setting == "filters" else f"ui.{setting.replace('_', '-')}"
+
+
+def _explained(setting: str, error: msgspec.ValidationError, kind: Any = None) -> str:
     """Return msgspec's message with the place in front, and types by the names that TOML has for them."""
     text = str(error)
     path = ""
@@ -216,7 +208,7 @@ def _explained(setting: str, error: msgspec.ValidationError) -> str:
         text, path = text[: found.start()], found["path"]
     for theirs, ours in _WORDS.items():
         text = text.replace(theirs, ours)
-    choices = get_args(_SETTINGS.get(setting)) if text.startswith("Invalid value") else ()
+    choices = get_args(kind) if text.startswith("Invalid value") else ()
     hint = f" (there are {', '.join(choices)})" if choices else ""
     return f"{setting}{path}: {text[:1].lower()}{text[1:]}{hint}"
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from kproxy.export_files import write_private
+from kproxy.kept import state_directory
 
 MOST_ENTRIES = 500
 LONGEST_ENTRY = 10_000
@@ -21,14 +22,6 @@ LONGEST_ENTRY = 10_000
 _LARGEST_FILE = 4 << 20
 
 _log = logging.getLogger(__name__)
-
-
-def state_directory() -> Path:
-    """Return where the UI keeps what it remembers; it need not exist."""
-    stated = os.environ.get("XDG_STATE_HOME", "")
-    # the XDG base directory specification has relative paths ignored
-    base = Path(stated) if Path(stated).is_absolute() else Path.home() / ".local" / "state"
-    return base / "kproxy"
 
 
 class History:
@@ -65,7 +58,7 @@ class History:
         try:
             path = self._path()
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _replace(path, "".join(f"{json.dumps(entry)}\n" for entry in entries))
+            write_private(path, "".join(f"{json.dumps(entry)}\n" for entry in entries).encode("ascii"))
         except (OSError, RuntimeError) as error:
             _log.debug("the history of %s is not kept: %s", self._name, error)
 
@@ -97,18 +90,6 @@ def _latest(entries: Iterable[str]) -> list[str]:
     """Return the latest, each once, at the place where it came last."""
     newest_first = dict.fromkeys(reversed(list(entries)))
     return list(newest_first)[:MOST_ENTRIES][::-1]
-
-
-def _replace(path: Path, content: str) -> None:
-    # others see the file as it was or as it is now, and only its owner can read it (mkstemp gives it mode 0600)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(content)
-        Path(temporary).replace(path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 class Recall:

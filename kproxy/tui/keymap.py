@@ -64,12 +64,12 @@ def keymap(changes: Mapping[str, str]) -> tuple[Keymap, list[str]]:
     for name, written in changes.items():
         if name not in BY_NAME:
             hint = did_you_mean(name, BY_NAME) or "? shows the names of all commands"
-            problems.append(f"keys.{name}: there is no such command ({hint})")
+            problems.append(f"ui.keys.{name}: there is no such command ({hint})")
             continue
         try:
             keys[name] = _normalised(written, BY_NAME[name]) or UNBOUND
         except ValueError as error:
-            problems.append(f"keys.{name}: {error}")
+            problems.append(f"ui.keys.{name}: {error}")
     problems += _clashes(keys)
     return ({}, problems) if problems else (keys, [])
 
@@ -131,7 +131,7 @@ def _clashes(changes: Keymap) -> list[str]:
                     told.add(pair)
                     mine, theirs = (other, command) if other.name in changes else (command, other)
                     problems.append(
-                        f"keys.{mine.name}: {key} is the key of {theirs.name} ({theirs.title}) too;"
+                        f"ui.keys.{mine.name}: {key} is the key of {theirs.name} ({theirs.title}) too;"
                         f' give that another one, or none: "{theirs.name}" = ""'
                     )
     return problems

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kproxy.tui.session.published import Held, Shown
+from kproxy.session.published import HeldMessage, ShownExchanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class Position:
     """
 
     def __init__(self) -> None:
-        self.shown = Shown(0, 0)
-        self.held: tuple[Held, ...] = ()
+        self.shown = ShownExchanges(0, 0)
+        self.held: tuple[HeldMessage, ...] = ()
         self.row = 0
         self._wanted: int | None = None
         self._wanted_held: int | None = None
@@ -86,7 +86,7 @@ class Position:
         return self.shown.number(self.row) if self.row < len(self.shown) else None
 
     @property
-    def held_message(self) -> Held | None:
+    def held_message(self) -> HeldMessage | None:
         """The held message under the cursor, None if there is none there."""
         index = self.row - len(self.shown)
         return self.held[index] if 0 <= index < len(self.held) else None
@@ -100,7 +100,14 @@ class Position:
             self._wanted = self.number
 
     def take(
-        self, shown: Shown, held: tuple[Held, ...], *, top: int, height: int, ordered: bool, following: bool
+        self,
+        shown: ShownExchanges,
+        held: tuple[HeldMessage, ...],
+        *,
+        top: int,
+        height: int,
+        ordered: bool,
+        following: bool,
     ) -> int:
         """Take over what is in the list now; return the line that comes on top of the screen.
 
@@ -138,7 +145,7 @@ class Position:
         else:
             self.row = self._line(self._wanted, row, ordered=ordered)
 
-    def _find_held(self, held: tuple[Held, ...]) -> None:
+    def _find_held(self, held: tuple[HeldMessage, ...]) -> None:
         """Keep the cursor on the held message, or on the one that takes its place."""
         if self._wanted_held is None:
             self.held = held

@@ -17,10 +17,10 @@ import msgspec
 from textual.keys import format_key
 
 from captures.filters import reference
+from kproxy.configuration import FILE, configuration_folder
+from kproxy.kept import kept_path, state_directory
 from kproxy.tui.commands import COMMANDS, Command, Place
-from kproxy.tui.config import TABLES, Config, Nanoseconds, config_path
-from kproxy.tui.history import state_directory
-from kproxy.tui.kept import kept_path
+from kproxy.tui.config import TABLES, Config, Nanoseconds
 from kproxy.tui.keymap import RESERVED, keys_of
 
 Row = tuple[str, ...]
@@ -94,7 +94,7 @@ def about_sections(
     :param config: the configuration file, None for the usual one
     """
     files = (
-        ("configuration", str(config or config_path())),
+        ("configuration", str(config or configuration_folder() / FILE)),
         ("kept filters, columns, theme", str(kept_path())),
         ("history of what was typed", str(state_directory() / "history")),
     )
@@ -111,14 +111,18 @@ def about_sections(
 
 
 def settings_section() -> Section:
-    """Return what can be said in the configuration file."""
+    """Return what can be said in the table ``[ui]`` of the configuration file."""
     docs = dict(re.findall(r"^\s*:ivar (\w+): (.*)$", Config.__doc__ or "", re.MULTILINE))
     rows = []
     for field in msgspec.structs.fields(Config):
+        if field.name == "filters":
+            continue
         kind = "table" if field.name in TABLES else _written(field.default)
         choices = get_args(field.type) if get_origin(field.type) is Literal else ()
         allowed = f": {', '.join(f'`{choice}`' for choice in choices)}" if choices else ""
-        rows.append((f"`{field.name}`", kind, docs[field.name].replace("``", "`") + allowed))
+        rows.append(
+            (f"`{field.name.replace('_', '-')}`", kind, docs[field.name].replace("``", "`") + allowed)
+        )
     return Section("", header=("setting", "default", "meaning"), rows=tuple(rows))
 
 

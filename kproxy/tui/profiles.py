@@ -11,7 +11,7 @@ WIDEST = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ProfileColumn:
     """A column of a profile.
 
     :ivar column: ID of a column, or a field
@@ -30,7 +30,7 @@ class Profile:
     """
 
     name: str
-    columns: tuple[Chosen, ...]
+    columns: tuple[ProfileColumn, ...]
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ class Profile:
         """Return the same with one column more, before the last; the same if it is there already."""
         if any(each.column == name for each in self.columns):
             return self
-        return Profile("", (*self.columns[:-1], Chosen(name), *self.columns[-1:]))
+        return Profile("", (*self.columns[:-1], ProfileColumn(name), *self.columns[-1:]))
 
     def with_width(self, name: str, width: int | None) -> Profile:
         """Return the same with another width of a column, None for what it needs."""
@@ -54,7 +54,7 @@ def profile(name: str, columns: Iterable[tuple[str, int | None]]) -> Profile:
 
     :raises ValueError: if there is no such column, it is there twice, or its width makes no sense; it says of which
     """
-    chosen: list[Chosen] = []
+    chosen: list[ProfileColumn] = []
     for number, (column, width) in enumerate(columns, 1):
         where = f"profile {name!r}, column {number}"
         problem = "" if column in COLUMNS else field_problem(column)
@@ -64,22 +64,22 @@ def profile(name: str, columns: Iterable[tuple[str, int | None]]) -> Profile:
             raise ValueError(f"{where}: the width of {column} is cells, 1 to {WIDEST}, not {width}")
         if any(known.column == column for known in chosen):
             raise ValueError(f"{where}: {column} is there already")
-        chosen.append(Chosen(column, width))
+        chosen.append(ProfileColumn(column, width))
     if not chosen:
         raise ValueError(f"profile {name!r} has no columns")
     return Profile(name, tuple(chosen))
 
 
 def _built_in(name: str, columns: str) -> Profile:
-    return Profile(name, tuple(map(Chosen, columns.split())))
+    return Profile(name, tuple(map(ProfileColumn, columns.split())))
 
 
-DEFAULT = _built_in("default", "number time latency client broker api gist size state")
+DEFAULT = _built_in("default", "number time latency client broker api summary size state")
 BUILT_IN: Mapping[str, Profile] = {
     each.name: each
     for each in (
         DEFAULT,
-        _built_in("timing", "number elapsed latency wait excess client broker api gist state"),
+        _built_in("timing", "number elapsed latency wait excess client broker api summary state"),
         _built_in("wire", "number time connection correlation_id client_address broker api size state"),
         _built_in("two texts", "number time latency client broker api request response state"),
     )

@@ -20,12 +20,12 @@ from captures.filters.lexer import quoted
 from captures.filters.paths import UnknownStepError, domain_of, find
 from dissectors.domains import Domain
 from dissectors.error_codes import error_name
+from dissectors.units import US
 
 _MOST_OF_A_KIND = 5
 """Topics, groups, errors ... of one exchange that are offered."""
 _LONGEST_VALUE = 400
 """Characters or bytes of a value that is offered to be compared with."""
-_MICROSECOND = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ def of_exchange(exchange: Exchange, context: Context = NO_CONTEXT) -> list[Quick
     offers += _each("error", "error", unexpected)
     if exchange.expected:
         offers += _each("expected error", "error.any", [error.name for error in exchange.expected])
-    if exchange.latency is not None and exchange.latency - exchange.wait >= _MICROSECOND:
-        excess = (exchange.latency - exchange.wait) // _MICROSECOND
+    if exchange.latency is not None and exchange.latency - exchange.wait >= US:
+        excess = (exchange.latency - exchange.wait) // US
         offers.append(
             QuickFilter(f"as slow as this: {_duration(excess)} or more", f"excess >= {_duration(excess)}")
         )

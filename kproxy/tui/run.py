@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Literal
 
 from captures.filters import Filter
-from kproxy.cli.notices import told_to
-from kproxy.cli.showing import ended_by_signals
+from kproxy.configuration import Configuration
+from kproxy.notices import told_to
+from kproxy.session import Session
+from kproxy.signals import ended_by_signals
 from kproxy.tui.app import KproxyApp, Leaving
+from kproxy.tui.config import settings_of
 from kproxy.tui.live.link import Link
-from kproxy.tui.session import Session
 from kproxy.tui.settings import Settings
 from kproxy.tui.themes import heed_color
 
@@ -39,9 +41,10 @@ def run(
     session: Session,
     *,
     wanted: Filter | None = None,
-    config: Path | None = None,
+    configuration: Configuration | None = None,
     color: Literal["auto", "always", "never"] = "auto",
-    link: Link | None = None,
+    control_socket: Path | None = None,
+    controls: bool = True,
     recorder: Callable[[], None] | None = None,
     run_name: str = "",
     ends_proxy: bool = False,
@@ -50,14 +53,16 @@ def run(
 
     :param session: not begun yet; it is ended then
     :param wanted: what is shown first
-    :param config: file with settings; the usual one if None
+    :param configuration: what the configuration file says; the usual one is read if None
     :param color: ``auto``, ``always`` or ``never``; where it is ``auto``, the settings decide
-    :param link: to the proxy that the session is of
+    :param control_socket: of the proxy that the session is of
+    :param controls: whether the UI may change what that proxy does
     :param recorder: lets a flight recorder of this process keep the moment
     :param run_name: by which the proxy is found again
     :param ends_proxy: whether the proxy ends with the UI, unless the user wants it otherwise
     """
-    settings = Settings(config)
+    settings = Settings(settings_of(configuration) if configuration else None)
+    link = None if control_socket is None else Link(control_socket, control=controls)
     heed_color(settings.config.color if color == "auto" else color)
     app = KproxyApp(
         session,

@@ -11,7 +11,7 @@ from typing import Any
 
 from textual.app import App
 
-from kproxy.cli.output import replacing
+from kproxy.export_files import replacing
 from kproxy.tui.file_names import problem_of
 
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from captures.filters import FilterError, compile_filter
 from captures.filters.errors import did_you_mean
-from kproxy.tui.config import ColumnEntry, Config, filter_name_problem, load, profile_of
-from kproxy.tui.kept import Kept, change_kept, kept_path, read_kept
+from kproxy.kept import ColumnEntry, SavedChoices, change_kept, kept_path, read_kept
+from kproxy.tui.config import Config, LoadedConfig, filter_name_problem, load_settings, profile_of
 from kproxy.tui.keymap import Keymap, keymap
 from kproxy.tui.profiles import BUILT_IN, DEFAULT, Profile
 from kproxy.tui.themes import all_themes, color_problems, theme_problem, usual_theme
@@ -30,15 +29,15 @@ class SettingsError(Exception):
 class Settings:
     """What holds for a UI.
 
-    :param file: a configuration file that has to be there; None for the usual one
+    :param loaded: what the configuration file says; None for the usual one, which is read then
     :ivar file: where the configuration file is, or would be
     :ivar config: what the file says, with defaults for what it does not say
     :ivar keymap: what is to be given to ``App.set_keymap``
     :ivar problems: what is wrong with the file, a line each; none of it is a reason not to open the UI
     """
 
-    def __init__(self, file: Path | None = None) -> None:
-        loaded = load(file)
+    def __init__(self, loaded: LoadedConfig | None = None) -> None:
+        loaded = loaded or load_settings()
         self.file = loaded.path
         self._kept_file = kept_path()
         self._kept = read_kept(self._kept_file)
@@ -47,10 +46,10 @@ class Settings:
         self.keymap, wrong = keymap(loaded.config.keys)
         wrong += color_problems(self.config.colors)
         if self.config.theme and (problem := theme_problem(self.config.theme)):
-            wrong.append(f"theme: {problem}")
-        if self.config.profile and self.config.profile not in self.profiles:
-            hint = did_you_mean(self.config.profile, self.profiles) or f"there are {', '.join(self.profiles)}"
-            wrong.append(f"profile: there is no profile {self.config.profile!r} ({hint})")
+            wrong.append(f"ui.theme: {problem}")
+        if (columns := self.config.columns) and columns not in self.profiles:
+            hint = did_you_mean(columns, self.profiles) or f"there are {', '.join(self.profiles)}"
+            wrong.append(f"ui.columns: there are no columns {columns!r} ({hint})")
         self.problems = (*loaded.problems, *(f"{loaded.path}: {problem}" for problem in wrong))
 
     @property
@@ -62,7 +61,7 @@ class Settings:
     @property
     def profile(self) -> Profile:
         """The columns to begin with."""
-        chosen = (self.config.profile, self._kept.profile)
+        chosen = (self.config.columns, self._kept.profile)
         return next((self.profiles[name] for name in chosen if name in self.profiles), DEFAULT)
 
     @property
@@ -77,7 +76,7 @@ class Settings:
         for name, entries in self._kept.profiles.items():
             with suppress(ValueError):  # of a version that had other columns
                 kept[name] = profile_of(name, entries)
-        return {**BUILT_IN, **kept, **self.config.profiles}
+        return {**BUILT_IN, **kept, **self.config.column_sets}
 
     def filter_problem(self, name: str) -> str:
         """Return why a filter cannot be kept under a name, empty if it can."""
@@ -89,7 +88,7 @@ class Settings:
             return "a name is missing"
         if name in BUILT_IN:
             return f"{name!r} is always there: take another name"
-        return self._taken(name, self.config.profiles)
+        return self._taken(name, self.config.column_sets)
 
     def _taken(self, name: str, by: Mapping[str, object]) -> str:
         return f"{name!r} is in {self.file}: change it there, or take another name" if name in by else ""
@@ -156,7 +155,7 @@ class Settings:
             )
         )
 
-    def _change(self, change: Callable[[Kept], Kept]) -> None:
+    def _change(self, change: Callable[[SavedChoices], SavedChoices]) -> None:
         try:
             self._kept = change_kept(self._kept_file, change)
         except OSError as error:

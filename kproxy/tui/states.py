@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kproxy.tui.session.published import State, Summary
+from kproxy.session.published import State, Summary
 
 MARKED = "●"
 COMMENTED = "✎"
@@ -33,6 +33,7 @@ LOOKS: Mapping[State, Look] = {
     State.UNDECODED: Look("?", "damaged"),
     State.DAMAGED: Look("░", "damaged"),
     State.ORPHAN: Look("←", "damaged"),
+    State.INTERVENED: Look("¤", "changed"),
     State.UNANSWERED: Look("∅", "warning"),
     State.ERROR: Look("✗", "error"),
     State.SLOW: Look("◷", "slow"),

@@ -17,10 +17,10 @@ class TerminalDriver(LinuxDriver):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._file = cast(Any, _Lasting(cast(TextIO, self._file)))
+        self._file = cast(Any, _ForgivingFile(cast(TextIO, self._file)))
 
 
-class _Lasting:
+class _ForgivingFile:
     """A text file; what cannot be written to it is lost.
 
     :param file: the file

@@ -104,7 +104,7 @@ def add_themes(app: App[Any], colors: Mapping[str, str]) -> None:
 def color_problems(colors: Mapping[str, str]) -> list[str]:
     """Return what is wrong with colours of the configuration file, a line each."""
     problems = ((name, _problem(name, color)) for name, color in colors.items())
-    return [f"colors.{name}: {problem}" for name, problem in problems if problem]
+    return [f"ui.colors.{name}: {problem}" for name, problem in problems if problem]
 
 
 def theme_problem(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import textwrap
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from benchmarks.work import Counted, Kept, Measured, compare, count, measured, n
 
 #: all jobs, in parts of about equal length that run side by side
 LOTS = (
-    ("table by ranges", "records", "records of large batches", "messages", "records as columns"),
+    ("table by ranges", "records", "records of large batches", "messages"),
     ("tables", "frame in pieces", "proxy that rewrites", "table of tiny messages"),
     (
         "diagnose",
@@ -36,6 +37,7 @@ KEPT = Kept.load()
 
 
 # ---------------------------------------------------------------- what is guarded
+@pytest.mark.slow
 @pytest.mark.parametrize("lot", LOTS, ids=lambda lot: lot[0])
 def test_no_more_work_is_done_than_is_kept_and_twice_the_traffic_is_twice_the_work(
     lot: tuple[str, ...],
@@ -62,6 +64,7 @@ def test_every_job_is_kept_and_guarded() -> None:
             assert sum(job.functions[each].values()) <= job.counts[each]
 
 
+@pytest.mark.slow
 def test_figures_are_the_same_in_every_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["table of tiny messages", "messages", "proxy that records", "proxy that rewrites", "read --json"]
     first = measured(names)
@@ -88,6 +91,12 @@ def test_figures_are_the_same_in_every_process(tmp_path: Path, monkeypatch: pyte
             assert other.functions[each] == one.functions[each], (name, each)
 
 
+@cache
+def _before() -> Counted:
+    """Return what the job takes as the code is; counted once for all that is added to it."""
+    return measured(["proxy"])["proxy"].found
+
+
 #: work that somebody adds to what runs for each buffer that a proxy reads
 ADDED = {
     "calls": "self.unsent",
@@ -97,6 +106,7 @@ ADDED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ADDED)
 def test_work_added_for_each_exchange_is_caught(name: str) -> None:
     # as if half.py had it: the code of the function is compiled anew, in place, with more in it
@@ -112,7 +122,7 @@ def test_work_added_for_each_exchange_is_caught(name: str) -> None:
         half.Half._write.__code__ = scope["_write"].__code__
     """
     here = dataclasses.replace(KEPT, jobs={})  # the bounds that hold where counts were kept
-    before = measured(["proxy"])["proxy"].found
+    before = _before()
     after = measured(["proxy"], first=textwrap.dedent(more))["proxy"].found
     kept = dataclasses.replace(KEPT, jobs={"proxy": before.largest()})
     assert compare(kept, {"proxy": before}, here) == []
@@ -141,6 +151,7 @@ def _own_code() -> dict[str, object]:
     return scope
 
 
+@pytest.mark.slow
 def test_what_is_counted() -> None:
     whole = _own_code()["whole"]
     data = bytes(100_000)
@@ -160,6 +171,7 @@ def test_what_is_counted() -> None:
     assert found.each("calls") == 1.1
 
 
+@pytest.mark.slow
 def test_bytes_read_and_checked_are_counted(tmp_path: Path) -> None:
     import crc32c
 
@@ -177,6 +189,7 @@ def test_bytes_read_and_checked_are_counted(tmp_path: Path) -> None:
     assert 400 <= counts["read"] <= 500  # and what tells the format
 
 
+@pytest.mark.slow
 def test_only_calls_and_lines_are_counted_where_that_is_enough() -> None:
     whole = _own_code()["whole"]
     every = count(lambda: whole(bytes(100)), "piece", 10)  # type: ignore[operator]
@@ -184,6 +197,7 @@ def test_only_calls_and_lines_are_counted_where_that_is_enough() -> None:
     assert some.counts == {name: every.counts[name] for name in ("calls", "other calls", "lines")}
 
 
+@pytest.mark.slow
 def test_a_process_that_fails_is_told() -> None:
     with pytest.raises(RuntimeError, match=r"counting failed:(.|\n)*ZeroDivisionError"):
         measured(["messages"], first="1 / 0")

@@ -27,6 +27,7 @@ from zlib import crc32
 import msgspec
 
 from captures.exchanges import Exchange, ExchangeReader, Flag, open_capture
+from captures.json_objects import to_json
 from dissectors import wire
 from dissectors.frames import SIZE_BYTES, Body
 from tests.reference import captures_dir
@@ -93,7 +94,7 @@ def read_ours(name: str, **options: Any) -> dict[int, tuple[list[Ours], list[Our
     table = capture.table
     found: dict[int, tuple[list[tuple[int, Ours]], list[tuple[int, Ours]]]] = defaultdict(lambda: ([], []))
     for exchange in ExchangeReader(capture, show_secrets=True, **options):
-        shape = msgspec.json.decode(msgspec.json.encode(exchange.to_json()))
+        shape = msgspec.json.decode(msgspec.json.encode(to_json(exchange)))
         requests, responses = found[exchange.connection]
         row, flag = table.row(exchange.row), exchange.flag
         if exchange.request_size and Flag.REQUEST_DAMAGED not in flag:

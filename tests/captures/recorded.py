@@ -19,6 +19,8 @@ from zlib import crc32
 import msgspec
 
 from captures.exchanges import ExchangeReader, open_capture
+from captures.json_objects import to_json
+from dissectors.sides import SIDES
 
 FOLDER = Path(__file__).resolve().parent.parent / "data" / "captures"
 EXPECTED = FOLDER / "expected.json"
@@ -61,10 +63,10 @@ def summary(name: str) -> dict[str, Any]:
     errors: Counter[str] = Counter()
     bodies: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for exchange in ExchangeReader(capture, show_secrets=True):
-        shape = msgspec.json.decode(msgspec.json.encode(exchange.to_json()))
+        shape = msgspec.json.decode(msgspec.json.encode(to_json(exchange)))
         flags.update(shape["flags"])
         problems.update(f"{shape['api']} {each['side']}: {each['reason']}" for each in shape["problems"])
-        for side in ("request", "response"):
+        for side in SIDES:
             if shape[side] is not None:
                 kind = f"{shape['api']} v{shape['version']} {side}"
                 count, crc = bodies[kind]

@@ -20,6 +20,7 @@ from captures.interventions import (
     from_comment,
     told_by,
 )
+from captures.json_objects import to_json
 
 
 @pytest.mark.parametrize(
@@ -97,13 +98,13 @@ def test_what_was_done_to_an_exchange() -> None:
     assert DONE.changed
     assert DONE.faults == ("delayed by 1 s", "r")
     assert DONE.held_ns == 7
-    assert DONE.flags == ["changed", "fault", "held"]
-    assert Interventions((), (Intervention(answered=True),)).flags == ["answered_by_kproxy"]
-    assert Interventions((Intervention(not_forwarded=True),)).flags == ["not_forwarded"]
+    assert DONE.flags == ["changed", "fault", "held", "intervened"]
+    assert Interventions((), (Intervention(answered=True),)).flags == ["answered_by_kproxy", "intervened"]
+    assert Interventions((Intervention(not_forwarded=True),)).flags == ["not_forwarded", "intervened"]
     assert not UNTOUCHED
     assert UNTOUCHED.flags == []
     assert UNTOUCHED.held_ns is None
-    assert UNTOUCHED.to_json() is None
+    assert UNTOUCHED.shown() is None
 
 
 @pytest.mark.parametrize(
@@ -111,12 +112,12 @@ def test_what_was_done_to_an_exchange() -> None:
     [("response.auth_bytes", "auth_bytes"), ("response.auth_bytes.x", "auth_bytes")],
 )
 def test_values_of_secrets_are_hidden(masked: str, path: str) -> None:
-    shape: Any = DONE.to_json([masked])
+    shape: Any = to_json(DONE.shown([masked]))
     assert shape["response"]["changed"] == [
         {"path": path, "sent": None, "got": None},
         {"path": "host", "sent": "a", "got": "b"},
     ]
-    assert "secret" in json.dumps(DONE.to_json(["request.auth_bytes", "response.auth_bytes2"]))
+    assert "secret" in json.dumps(to_json(DONE.shown(["request.auth_bytes", "response.auth_bytes2"])))
 
 
 def test_what_may_be_given_away() -> None:

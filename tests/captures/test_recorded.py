@@ -16,6 +16,7 @@ from tests.reference import captures_dir, needs_reference
 BLOCK_SIZES = (3000, 50_000)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_reads_as_verified(name: str) -> None:
     expected = json.loads(EXPECTED.read_text(encoding="utf-8"))
@@ -25,6 +26,7 @@ def test_reads_as_verified(name: str) -> None:
     assert set(found) == set(expected[name])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_blocks_of_any_size_give_the_same(name: str) -> None:
     """Frames cross blocks, and connections change between the bulk and the thorough way at other places."""

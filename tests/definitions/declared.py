@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from dissectors import apis, headers, wire
+from dissectors.message_version import MessageVersion
 from dissectors.schema import Message
-from dissectors.versioned import Versioned
 from tests.definitions import facts
 from tests.definitions.layouts import Field, Layout, differences, in_order, in_snake_case
 from tests.dissectors.embedded.declarations import KAFKAS, OURS, messages
@@ -31,7 +31,7 @@ def _others() -> dict[str, Message]:
     return messages(*KAFKAS, *OURS) | {header.name: header for header in both}
 
 
-def layout(declared: Versioned) -> Layout:
+def layout(declared: MessageVersion) -> Layout:
     """Return a declared version as a layout."""
     return Layout(declared.flexible, _fields(declared.struct, flexible=declared.flexible))
 
@@ -46,7 +46,7 @@ def _field(member: wire.Member, tag: int | None, *, flexible: bool) -> Field:
     con = member.con
     element = con.element if isinstance(con, wire.Array) else con
     struct = element.struct if isinstance(element, wire.NullableStruct) else element
-    lengths = [each.compact for each in (con, element) if isinstance(each, wire.Sized)]
+    lengths = [each.compact for each in (con, element) if isinstance(each, wire.SizePrefixed)]
     return Field(
         member.name,
         element.kind,

@@ -20,7 +20,7 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.schemas.fields.codecs import BitField
 
 from dissectors import apis, wire
-from dissectors.versioned import Versioned
+from dissectors.message_version import MessageVersion
 from tests.dissectors.values import Values
 
 LAYOUTS = 524  # versions of all message classes of kafka-python 3.0.12
@@ -48,7 +48,7 @@ def message_classes() -> dict[str, Any]:
     return {found.__name__: found for found in subclasses(ApiMessage) if found._class_version is None}
 
 
-def layout_of(message: Any, version: int) -> Versioned:
+def layout_of(message: Any, version: int) -> MessageVersion:
     known = apis.api(message.API_KEY)
     assert known is not None
     return (known.request if message.is_request() else known.response)[version]
@@ -92,6 +92,7 @@ def test_kafka_python_has_as_many_layouts_as_we_think() -> None:
     assert sum(message.max_version + 1 for message in message_classes().values()) == LAYOUTS
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", sorted(message_classes()))
 def test_kafka_python_writes_what_we_read(name: str) -> None:
     message = message_classes()[name]

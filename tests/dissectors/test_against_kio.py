@@ -23,7 +23,7 @@ from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta, i64Timedelta
 
 from dissectors import apis, wire
-from dissectors.versioned import Versioned
+from dissectors.message_version import MessageVersion
 from tests.dissectors.values import Values
 
 ENTITIES = 604  # requests and responses of kio 0.6.5: those of Kafka 4.3
@@ -38,7 +38,7 @@ RENAMED = {
 }
 
 
-def entities(key: int) -> list[tuple[Versioned, type[Any]]]:
+def entities(key: int) -> list[tuple[MessageVersion, type[Any]]]:
     known = apis.api(key)
     assert known is not None
     found = []
@@ -137,10 +137,12 @@ def check_name(schema: type[Any], ours: str, field: Any) -> None:
     assert RENAMED.get((schema.__name__, plain), plain) == field.name.replace("_", "")
 
 
+@pytest.mark.slow
 def test_kio_knows_what_we_think_it_knows() -> None:
     assert sum(len(entities(key)) for key in api_key_map) == ENTITIES
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("key", sorted(api_key_map), ids=apis.NAMES.__getitem__)
 def test_kio_writes_what_we_read_and_we_write_what_it_writes(key: int) -> None:
     for layout, schema in entities(key):

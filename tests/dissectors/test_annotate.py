@@ -9,8 +9,9 @@ import pytest
 from dissectors.annotate import Annotations, Annotator
 from dissectors.apis import api
 from dissectors.frames import Body
-from dissectors.knowledge import Knowledge
-from dissectors.records import Record, build_batch
+from dissectors.records import Record
+from dissectors.session_context import SessionContext
+from tests.batches import build_batch
 
 ORDERS = "nGfIcYojRze9Kr97Z6hsvg"
 
@@ -22,7 +23,7 @@ def annotated(key: int, version: int, side: str, value: dict, **options: Any) ->
     message = (known.request if side == "request" else known.response)[version]
     data = message.build(value)
     body = Body(key, version, version, {}, message.parse(data), 4, data)
-    knowledge = Knowledge()
+    knowledge = SessionContext()
     knowledge.learn_topic(ORDERS, "orders")
     out = Annotations()
     Annotator(knowledge, **options).annotate(body, side, out)

@@ -13,6 +13,7 @@ import pytest
 
 from dissectors import apis, codegen, wire
 from dissectors.errors import DecodeError
+from dissectors.message_version import MessageVersion
 from dissectors.schema import (
     Array,
     Bool,
@@ -27,18 +28,19 @@ from dissectors.schema import (
     Struct,
     Uuid,
 )
-from dissectors.versioned import Versioned
+
+pytestmark = pytest.mark.quick
 
 
-def flexible(*fields: Field) -> Versioned:
+def flexible(*fields: Field) -> MessageVersion:
     return Message("Test", None, "data", "0", "0+", *fields)[0]
 
 
-def classic(*fields: Field) -> Versioned:
+def classic(*fields: Field) -> MessageVersion:
     return Message("Test", None, "data", "0", "none", *fields)[0]
 
 
-def refusal(layout: Versioned, data: bytes) -> DecodeError:
+def refusal(layout: MessageVersion, data: bytes) -> DecodeError:
     with pytest.raises(DecodeError) as caught:
         layout.parse(data)
     return caught.value
@@ -153,7 +155,7 @@ PART = ("x" / Int8, "y" / String)
 @pytest.mark.parametrize(
     "items", [None, [], [{"x": 1, "y": "a"}], [{"x": n % 99, "y": "b" * (n % 3)} for n in range(200)]]
 )
-def test_fixed_fields_after_an_array(make: Callable[..., Versioned], items: Any) -> None:
+def test_fixed_fields_after_an_array(make: Callable[..., MessageVersion], items: Any) -> None:
     """They are read together with the array's count and again behind its elements."""
     layout = make(
         "before" / Int16, "parts" / Array(*PART).null(), "after" / Int64, "id" / Uuid, "last" / String

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
 
 import pytest
 
-from dissectors import schema
+from dissectors import schema, wire
+from dissectors.api_keys import ApiKey
+from dissectors.apis import api
+from dissectors.entities import PARTITION_FIELDS, TOPIC_FIELDS, fields_naming, topic_fields
 from tests.definitions import facts
 from tests.definitions.declared import declaration
 from tests.definitions.layouts import flat, in_snake_case
+
+ROOT = Path(__file__).parents[2]
 
 ADDITIONS = {
     "clusterId": ("Kafka has no entity type for it", {"cluster_id"}),
@@ -91,6 +99,7 @@ def added(path: str, type_: schema.Type) -> str | None:
     return None
 
 
+@pytest.mark.sample(211)
 @pytest.mark.parametrize("identity", MESSAGES, ids=lambda identity: MESSAGES[identity].name)
 def test_entities_are_kafkas_and_ours(identity: facts.Identity) -> None:
     theirs, ours = kafkas(identity), declared(identity)
@@ -117,3 +126,34 @@ def test_the_values_are_of_one_type() -> None:
         (each.entity, each.element.kind if isinstance(each, schema.Array) else each.kind) for each in types
     }
     assert kinds == set(PRIMITIVES.items())
+
+
+def test_a_struct_with_partitions_names_its_topic_by_one_of_the_known_fields() -> None:
+    named = Counter[tuple[str, ...]]()
+    for key in ApiKey:
+        known = api(key)
+        assert known is not None
+        for message in (known.request, known.response):
+            for version in range(message.versions.first, message.versions.last + 1):
+                for _, struct in wire.structs_of(message[version].struct):
+                    names = {member.name for member in struct.all_members}
+                    if "topic_id" in names or any("partition" in name for name in names):
+                        named[topic_fields(struct)] += 1
+                        arrays = {
+                            each.name for each in struct.all_members if isinstance(each.con, wire.Array)
+                        }
+                        assert {*topic_fields(struct)} == {*fields_naming(struct, "topicName")} - arrays
+    assert {*TOPIC_FIELDS} == {name for names in named for name in names}
+    assert max(map(len, named)) == 1  # so that their order does not matter
+
+
+@pytest.mark.parametrize("floor", ["dissectors", "captures", "kproxy"])
+def test_no_other_module_lists_these_fields(floor: str) -> None:
+    found = []
+    for path in sorted((ROOT / floor).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Tuple | ast.Set | ast.List) and path.name != "entities.py":
+                names = {each.value for each in node.elts if isinstance(each, ast.Constant)}
+                if any(len(names & {*listed}) > 1 for listed in (TOPIC_FIELDS, PARTITION_FIELDS)):
+                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert found == []

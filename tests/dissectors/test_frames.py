@@ -10,10 +10,13 @@ from dissectors.annotate import Annotations, Annotator
 from dissectors.apis import api
 from dissectors.budget import LimitReached
 from dissectors.budget import changed as limits
-from dissectors.frames import DECOMPRESSED, Body, decode_request, decode_response, trace_body
+from dissectors.frames import Body, decode_request, decode_response, trace_body
 from dissectors.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
-from dissectors.knowledge import Knowledge
-from dissectors.records import Codec, Record, build_batch
+from dissectors.records import DECOMPRESSED, Codec, Record
+from dissectors.session_context import SessionContext
+from tests.batches import build_batch
+
+pytestmark = pytest.mark.quick
 
 
 def request(
@@ -253,7 +256,7 @@ def test_batches_of_one_message_share_its_budget() -> None:
     )
     out = Annotations()
     with limits(message_records=15):
-        Annotator(Knowledge()).annotate(body, "request", out)
+        Annotator(SessionContext()).annotate(body, "request", out)
     shown = [part["records"] for part in body.value["topic_data"][0]["partition_data"]]
     assert [[(each["count"], len(each["records"])) for each in part] for part in shown] == [
         [(10, 10), (10, 5)],

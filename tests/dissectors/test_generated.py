@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from dissectors import apis, codegen, wire
+from dissectors.message_version import MessageVersion
 from dissectors.trace import Node
-from dissectors.versioned import Versioned
 from tests.definitions import facts
 from tests.dissectors.values import Values, every_layout, label
 
 ROUNDS = 4
 
 
-def by_key() -> list[list[Versioned]]:
+def by_key() -> list[list[MessageVersion]]:
     """All layouts, one list for each API."""
-    groups: dict[int, list[Versioned]] = {key: [] for key in range(len(apis.NAMES))}
+    groups: dict[int, list[MessageVersion]] = {key: [] for key in range(len(apis.NAMES))}
     for layout in every_layout():
         assert layout.message.key is not None
         groups[layout.message.key].append(layout)
@@ -34,8 +34,9 @@ def test_all_layouts_are_met() -> None:
     assert len(set(map(label, every_layout()))) == count
 
 
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("layouts", by_key(), ids=apis.NAMES)
-def test_built_bytes_decode_to_the_value(layouts: list[Versioned]) -> None:
+def test_built_bytes_decode_to_the_value(layouts: list[MessageVersion]) -> None:
     for layout in layouts:
         for number in range(ROUNDS):
             seed = f"{label(layout)} {number}"
@@ -45,8 +46,9 @@ def test_built_bytes_decode_to_the_value(layouts: list[Versioned]) -> None:
             assert layout.build(layout.parse(data)) == data, seed
 
 
+@pytest.mark.sample(55)
 @pytest.mark.parametrize("layouts", by_key(), ids=apis.NAMES)
-def test_position_is_kept(layouts: list[Versioned]) -> None:
+def test_position_is_kept(layouts: list[MessageVersion]) -> None:
     """Inside a larger buffer: what comes before and after belongs to others."""
     for layout in layouts:
         seed = f"{label(layout)} inside"
@@ -56,8 +58,9 @@ def test_position_is_kept(layouts: list[Versioned]) -> None:
         assert layout.decode(b"\xff\x00\x05" + data + after, 3) == (value, 3 + len(data)), seed
 
 
+@pytest.mark.sample(21)
 @pytest.mark.parametrize("layouts", by_key(), ids=apis.NAMES)
-def test_trace_covers_every_byte(layouts: list[Versioned]) -> None:
+def test_trace_covers_every_byte(layouts: list[MessageVersion]) -> None:
     for layout in layouts:
         for number in range(ROUNDS):
             seed = f"{label(layout)} {number}"
@@ -136,6 +139,7 @@ def check_tag(member: wire.Member | None, tag: int, node: Node, content: bytes) 
         assert codegen.decoder(member.con)(content, 0) == (node.to_value(), len(content))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 63, 126, 127, 128, 300])
 @pytest.mark.parametrize("same_shape", [True, False])
 def test_arrays_of_every_length(count: int, same_shape: bool) -> None:
@@ -153,7 +157,7 @@ def test_arrays_of_every_length(count: int, same_shape: bool) -> None:
             values = Values(f"{name} {version} {count}", tags=0.05)
             value = values.draw(layout.struct)
             for member in layout.struct.members:
-                if isinstance(member.con, wire.Array) and not isinstance(member.con.element, wire.Fixed):
+                if isinstance(member.con, wire.Array) and not isinstance(member.con.element, wire.FixedWidth):
                     first = values.draw(member.con.element, 3)
                     value[member.name] = [
                         values.like(member.con.element, first)

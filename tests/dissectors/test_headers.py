@@ -7,6 +7,8 @@ import pytest
 from dissectors.headers import RequestHeader, ResponseHeader, request_body_start, response_body_start
 from tests.dissectors.values import Values
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("version", range(3))
 def test_requests(version: int) -> None:

@@ -11,10 +11,13 @@ from tests.definitions import facts
 from tests.definitions.declared import drift
 from tests.dissectors.values import every_layout
 
+pytestmark = pytest.mark.quick
+
 MESSAGES = facts.kept().of_kind("request", "response")
 HEADERS = facts.kept().of_kind("header")
 
 
+@pytest.mark.sample(139)
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.name)
 def test_every_layout_is_kafkas(message: facts.Message) -> None:
     assert drift(message) == []

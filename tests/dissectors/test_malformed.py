@@ -10,8 +10,8 @@ import pytest
 
 from dissectors import apis, wire
 from dissectors.errors import DecodeError
+from dissectors.message_version import MessageVersion
 from dissectors.trace import Node, Trace
-from dissectors.versioned import Versioned
 from tests.dissectors.test_generated import by_key
 from tests.dissectors.values import Values, every_layout, label
 
@@ -26,12 +26,12 @@ HUGE_COUNTS = (
 )
 
 
-def sample(layout: Versioned) -> tuple[dict[str, Any], bytes]:
+def sample(layout: MessageVersion) -> tuple[dict[str, Any], bytes]:
     value = Values(f"{label(layout)} malformed").draw(layout.struct)
     return value, layout.build(value)
 
 
-def decoded(layout: Versioned, data: bytes) -> Any:
+def decoded(layout: MessageVersion, data: bytes) -> Any:
     """The value, or the error of a fault well described."""
     try:
         return layout.decode(data)
@@ -43,7 +43,7 @@ def decoded(layout: Versioned, data: bytes) -> Any:
     return fault
 
 
-def check_agreement(layout: Versioned, data: bytes) -> None:
+def check_agreement(layout: MessageVersion, data: bytes) -> None:
     """Generated and traced reading accept the same bytes with the same value, and reject the same."""
     made, traced = decoded(layout, data), layout.trace(data)
     where = f"{label(layout)} {data.hex()}"
@@ -69,8 +69,9 @@ def incomplete(traced: Trace) -> str:
     return [path for path, node in traced.root.walk() if node.end < 0][-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layouts", by_key(), ids=apis.NAMES)
-def test_truncation_says_so_and_keeps_what_came_before(layouts: list[Versioned]) -> None:
+def test_truncation_says_so_and_keeps_what_came_before(layouts: list[MessageVersion]) -> None:
     for layout in layouts:
         _, data = sample(layout)
         whole = dict(layout.trace(data).root.walk())
@@ -91,8 +92,9 @@ def same(one: Node, other: Node) -> bool:
     return (one.start, one.end, one.value) == (other.start, other.end, other.value)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("layouts", by_key(), ids=apis.NAMES)
-def test_flipped_bytes(layouts: list[Versioned]) -> None:
+def test_flipped_bytes(layouts: list[MessageVersion]) -> None:
     for layout in layouts:
         _, data = sample(layout)
         rng = Random(label(layout))
@@ -104,8 +106,9 @@ def test_flipped_bytes(layouts: list[Versioned]) -> None:
             check_agreement(layout, bytes(mutated))
 
 
+@pytest.mark.sample(17)
 @pytest.mark.parametrize("layouts", by_key(), ids=apis.NAMES)
-def test_huge_lengths_and_noise(layouts: list[Versioned]) -> None:
+def test_huge_lengths_and_noise(layouts: list[MessageVersion]) -> None:
     for layout in layouts:
         _, data = sample(layout)
         rng = Random(label(layout))
@@ -129,8 +132,9 @@ def test_bytes_left_over_are_an_error() -> None:
         assert not caught.value.truncated
 
 
+@pytest.mark.sample(60)
 @pytest.mark.parametrize("layouts", by_key(), ids=apis.NAMES)
-def test_announced_elements_cost_nothing_before_they_come(layouts: list[Versioned]) -> None:
+def test_announced_elements_cost_nothing_before_they_come(layouts: list[MessageVersion]) -> None:
     """An array that announces 2^31 - 1 elements and brings none, wherever the layout has one."""
     tracemalloc.start()
     try:
@@ -149,7 +153,7 @@ def test_announced_elements_cost_nothing_before_they_come(layouts: list[Versione
         tracemalloc.stop()
 
 
-def array_prefixes(layout: Versioned) -> list[tuple[bytes, wire.Array]]:
+def array_prefixes(layout: MessageVersion) -> list[tuple[bytes, wire.Array]]:
     """For each array among the top-level fields: the bytes before it."""
     value: dict[str, Any] = {}
     found = []

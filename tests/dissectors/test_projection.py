@@ -13,8 +13,8 @@ import pytest
 
 from dissectors import apis, wire
 from dissectors.errors import DecodeError
+from dissectors.message_version import MessageVersion
 from dissectors.projection import Projection, pick, tree
-from dissectors.versioned import Versioned
 from tests.dissectors.test_generated import by_key
 from tests.dissectors.values import Values, label
 
@@ -30,7 +30,7 @@ def paths_of(con: wire.WireType, prefix: str = "") -> list[str]:
     if not isinstance(con, wire.Struct):
         return []
     found = []
-    for member in (*con.members, *(con.tagged or {}).values()):
+    for member in con.all_members:
         path = f"{prefix}{member.name}"
         found += [path, *paths_of(member.con, f"{path}.")]
     return found
@@ -64,8 +64,9 @@ def left(value: Any, paths: list[str], prefix: str = "") -> Any:
     return out
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("layouts", by_key(), ids=apis.NAMES)
-def test_any_fields_of_any_message(layouts: list[Versioned]) -> None:
+def test_any_fields_of_any_message(layouts: list[MessageVersion]) -> None:
     for layout in layouts:
         fields = paths_of(layout.struct)
         for number in range(ROUNDS):
@@ -82,8 +83,9 @@ def test_any_fields_of_any_message(layouts: list[Versioned]) -> None:
             assert pick(value, tree(wanted)) == expected, (seed, wanted)
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("layouts", by_key(), ids=apis.NAMES)
-def test_bytes_that_end_early(layouts: list[Versioned]) -> None:
+def test_bytes_that_end_early(layouts: list[MessageVersion]) -> None:
     """Cut anywhere: the error of the full decoder, or the value if all of it was there before the cut."""
     for layout in layouts:
         fields = paths_of(layout.struct)
@@ -100,7 +102,7 @@ def test_bytes_that_end_early(layouts: list[Versioned]) -> None:
 
 
 def check_like_the_full_decoder(
-    projection: Projection, layout: Versioned, data: bytes, whole: Any, seed: str
+    projection: Projection, layout: MessageVersion, data: bytes, whole: Any, seed: str
 ) -> None:
     refused = refusal(projection.parse, data)
     if refused:
@@ -118,8 +120,9 @@ def refusal(decode: Callable[[bytes], Any], data: bytes) -> str:
     return ""
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("layouts", by_key(), ids=apis.NAMES)
-def test_damaged_bytes(layouts: list[Versioned]) -> None:
+def test_damaged_bytes(layouts: list[MessageVersion]) -> None:
     """A byte changed: nothing but a value or a DecodeError, and never more than the full decoder accepts."""
     for layout in layouts:
         fields = paths_of(layout.struct)

@@ -8,6 +8,8 @@ from dissectors import wire
 from dissectors.domains import Domain
 from dissectors.schema import Array, Bytes, Int8, Int32, Message, String, Struct, Type, Uuid, VersionRange
 
+pytestmark = pytest.mark.quick
+
 Example = Message(
     "ExampleRequest", 99, "request", "1-4", "3+",
     "name" / String.null("2+") * "what it is called",

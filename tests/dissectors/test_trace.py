@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dissectors import apis, wire
+from dissectors.message_version import MessageVersion
 from dissectors.schema import Array, Field, Int8, Int16, Int32, Message, String, Struct
 from dissectors.trace import Node, Trace
-from dissectors.versioned import Versioned
 
 #: kio 0.6.5: HeartbeatRequest v4, group g1, generation 7, member größe
 HEARTBEAT = b"\x03g1\x00\x00\x00\x07\x08gr\xc3\xb6\xc3\x9fe\x00\x00"
 
 
-def flexible(*fields: Field) -> Versioned:
+def flexible(*fields: Field) -> MessageVersion:
     return Message("Test", None, "data", "0", "0+", *fields)[0]
 
 
-def heartbeat() -> Versioned:
+def heartbeat() -> MessageVersion:
     known = apis.api(12)
     assert known is not None
     return known.request[4]

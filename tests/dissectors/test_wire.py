@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from dissectors import schema, wire
 from dissectors.errors import DecodeError
 
+pytestmark = pytest.mark.quick
+
 COMPACT = {"compact": True, "nullable": False}
 CLASSIC = {"compact": False, "nullable": False}
 OR_NULL = {"compact": True, "nullable": True}
@@ -88,7 +90,7 @@ def test_uvarint_round_trip(value: int) -> None:
         (wire.BOOL, b"\x01", True),
     ],
 )
-def test_fixed(con: wire.Fixed, data: bytes, value: Any) -> None:
+def test_fixed(con: wire.FixedWidth, data: bytes, value: Any) -> None:
     assert con.read(b"\x55" + data, 1) == (value, 1 + len(data))
     assert con.parse(data) == value
     assert con.build(value) == data
@@ -109,7 +111,7 @@ def test_any_byte_but_zero_is_true(byte: bytes) -> None:
 @pytest.mark.parametrize(
     ("con", "value"), [(wire.INT8, 128), (wire.UINT16, -1), (wire.INT32, "7"), (wire.INT64, None)]
 )
-def test_number_out_of_range_is_not_built(con: wire.Fixed, value: Any) -> None:
+def test_number_out_of_range_is_not_built(con: wire.FixedWidth, value: Any) -> None:
     with pytest.raises(StreamError, match=con.kind):
         con.build(value)
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from dissectors import apis, wire
-from dissectors.versioned import Versioned
+from dissectors.message_version import MessageVersion
 
 TEXTS = (
     "",
@@ -57,7 +57,7 @@ class Values:
         if con.nullable and self.rng.random() < 0.2:
             return None
         match con:
-            case wire.Fixed():
+            case wire.FixedWidth():
                 return self.number(con)
             case wire.Uuid():
                 return wire.uuid_text(self.rng.choice((bytes(16), self.rng.randbytes(16))))
@@ -71,7 +71,7 @@ class Values:
                 return self.struct(con, depth)
         raise AssertionError(f"no values for {con!r}")
 
-    def number(self, con: wire.Fixed) -> Any:
+    def number(self, con: wire.FixedWidth) -> Any:
         if con.code == "?":
             return self.rng.random() < 0.5
         if con.code == "d":
@@ -80,7 +80,7 @@ class Values:
         return self.rng.choice((low, high, 0, max(low, -1), self.rng.randint(low, high)))
 
     def array(self, con: wire.Array, depth: int) -> Any:
-        if isinstance(con.element, wire.Fixed):
+        if isinstance(con.element, wire.FixedWidth):
             count = self.rng.choice((0, 1, 3, 126, 127, 200))
             return tuple(self.number(con.element) for _ in range(count))
         count = self.rng.choice(((0, 1, 3, 5), (0, 1, 1, 2, 4), (0, 1, 4))[min(depth, 3) - 1])
@@ -98,7 +98,7 @@ class Values:
                     name: self.like(members[name], item) if name in members else item
                     for name, item in value.items()
                 }
-            case wire.Fixed():
+            case wire.FixedWidth():
                 return self.number(con)
             case wire.Array() if value is not None:
                 return type(value)(self.like(con.element, item) for item in value)
@@ -121,10 +121,10 @@ class Values:
 
 
 @cache
-def every_layout() -> tuple[Versioned, ...]:
+def every_layout() -> tuple[MessageVersion, ...]:
     """Every message in every version, with the layouts that earlier releases gave to the same numbers."""
 
-    def layouts() -> Iterator[Versioned]:
+    def layouts() -> Iterator[MessageVersion]:
         for key in range(len(apis.NAMES)):
             known = apis.api(key)
             assert known is not None
@@ -136,7 +136,7 @@ def every_layout() -> tuple[Versioned, ...]:
     return tuple(layouts())
 
 
-def label(layout: Versioned) -> str:
+def label(layout: MessageVersion) -> str:
     """A name for a layout, unlike that of any other."""
     message = layout.message
     known = apis.api(message.key if message.key is not None else -1)

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from docs.build import DOCS, sources
 from docs.tools.markdown import Page
-from kproxy.cli import main
+from kproxy.cli import COMMANDS, main
 
 ROOT = DOCS.parent
 PAGES = sources()
@@ -114,7 +114,7 @@ def arguments(line: str) -> Iterator[list[str]]:
         if called and command[: called[0]] in ([], ["sudo"]):
             yield command[called[0] + 1 :]
         else:  # other programs take users, containers and images of that name as well
-            yield from (command[place + 1 :] for place in called if command[place + 1] in main.commands)
+            yield from (command[place + 1 :] for place in called if command[place + 1] in COMMANDS)
 
 
 def _parts(words: list[str]) -> Iterator[list[str]]:

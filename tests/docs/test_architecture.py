@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(__file__).parents[2]
 FLOORS = ("dissectors", "captures", "kproxy")
 TOP = (*FLOORS, "tests", "benchmarks", "fuzz", "docs")

@@ -72,7 +72,7 @@ STANDS_FOR = {
     "--key customer-17": "--key k9",
     "order 4711": "40",
     "follow 'orders-*'": "follow 'm*'",
-    "-c 'orders-*'": "-c 'm*'",
+    "--client 'orders-*'": "--client 'm*'",
     "orders-app": "m3",
     "app-1": "m3",
     "10.0.0.7": "127.0.0.1",
@@ -85,6 +85,7 @@ STANDS_FOR = {
     "error and ~t orders": "error and ~g range",
     "-g billing -g 'orders-*'": "-g 'gr*'",
     "~/.config/fish/completions/": "",
+    "'@slow and api == Fetch'": "'latency > 0 and api == Fetch'",
     'client ~ "^orders-"': 'client ~ "^orders-|broker"',
 }
 """What the pages say for an example, and what the sample has in its place."""
@@ -122,6 +123,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     time.tzset()
 
 
+@pytest.mark.sample(30)
 @pytest.mark.parametrize(
     "name", pages([name for name in PAGES if any(any(arguments(line)) for line in all_code(name))])
 )
@@ -142,6 +144,7 @@ def test_commands_are_taken(name: str, folder: Path) -> None:
                 pytest.fail(f"kproxy {shlex.join(command)}: {error.format_message()}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", pages([name for name in PAGES if any(not reason(line.text) for line in lines(name))])
 )

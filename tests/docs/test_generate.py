@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 import tomllib
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from docs.generate import DOCS, pages, with_tables
-from kproxy.tui.config import parsed
+from kproxy.cli.config import problems
+from kproxy.configuration import load
+from kproxy.tui.config import settings_of
 from kproxy.tui.keymap import keymap
 from kproxy.tui.themes import color_problems, theme_problem
 
 made = cache(pages)
 
 
+@pytest.mark.sample(144)
 @pytest.mark.parametrize("name", made())
 def test_the_page_is_up_to_date(name: str) -> None:
     assert (DOCS / name).read_text() == made()[name], "run python -m docs.generate"
@@ -27,14 +31,20 @@ def test_nothing_is_left_of_what_was_made_before() -> None:
     assert left <= made().keys(), "run python -m docs.generate"
 
 
-def test_the_configuration_file_in_the_manual_is_valid() -> None:
-    found = re.search(r"^```toml\n(.*?)^```", (DOCS / "ui.md").read_text(), re.MULTILINE | re.DOTALL)
+@pytest.mark.parametrize("page", ["ui.md", "configuration.md"])
+def test_the_configuration_file_in_the_manual_is_valid(page: str, tmp_path: Path) -> None:
+    found = re.search(r"^```toml\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
     assert found is not None
-    config, problems = parsed(tomllib.loads(found[1]))
-    assert problems == []
-    assert keymap(config.keys)[1] == []
-    assert theme_problem(config.theme) == ""
-    assert color_problems(config.colors) == []
+    file = tmp_path / "kproxy.toml"
+    file.write_text(found[1])
+    for profile in ("", *tomllib.loads(found[1]).get("profile", {})):
+        configuration = load(file, profile)
+        assert list(problems(configuration)) == []
+        loaded = settings_of(configuration)
+        assert loaded.problems == ()
+        assert keymap(loaded.config.keys)[1] == []
+        assert theme_problem(loaded.config.theme) == ""
+        assert color_problems(loaded.config.colors) == []
 
 
 def test_a_table_without_a_place_is_told() -> None:

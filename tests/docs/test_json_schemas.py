@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
@@ -19,6 +20,7 @@ from jsonschema import Draft202012Validator
 from docs.tools import json_schemas
 from docs.tools.json_schemas import PRINTED, schema, tables
 from docs.tools.markdown import Page
+from kproxy import cli
 from kproxy.cli import main
 from tests.kproxy.cli.test_replay import running
 from tests.kproxy.fake_broker import FakeBroker
@@ -58,7 +60,7 @@ COMMANDS: dict[str, list[list[object]]] = {
     "diagnose": [["diagnose", "--json", path] for path in (SAMPLE, QUOTA, ERRORS, SCRAM, FENCED)],
     "api-versions": [["api-versions", "--json", path] for path in (SAMPLE, OLD, SCRAM, ERRORS)],
     "clients": [["clients", "--json", SAMPLE]]
-    + [["clients", "--json", "--config", path] for path in (OLD, SCRAM)],
+    + [["clients", "--json", "--settings", path] for path in (OLD, SCRAM)],
     "compat": [
         ["compat", "--json", "--broker-version", "4.3", OLD],
         ["compat", "--json", "--broker-version", "0.9.0", SAMPLE],
@@ -79,6 +81,7 @@ COMMANDS: dict[str, list[list[object]]] = {
     ],
     "lag": [["lag", "--json", path] for path in (SAMPLE, SHARE, OLD, EOS)],
     "doctor": [["doctor", "--json"]],
+    "config": [["config", "--json", "--all"]],
 }
 """What is printed for recordings, by the name of its schema."""
 
@@ -127,6 +130,7 @@ def problems(name: str, found: Json) -> list[str]:
     return [f"{each.json_path}: {each.message[:300]}" for each in validator(name).iter_errors(found)]
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", PRINTED)
 def test_it_is_a_valid_schema(name: str) -> None:
     Draft202012Validator.check_schema(schema(name))
@@ -173,7 +177,7 @@ def times_told_as_text(name: str) -> list[str]:
     whole = schema(name)  # a schema goes by its identity, as long as it is there
     for found in printed(name)[:100]:
         for shape, value in pairs(whole, found, whole.get("$defs", {})):
-            if isinstance(value, str) and "description" in shape and "pattern" not in shape:
+            if isinstance(value, str) and "description" in shape and "pattern" not in str(shape):
                 strings.setdefault(id(shape), (shape["description"], []))[1].append(value)
     is_time = re.compile(json_schemas.TIME)
     return [words for words, values in strings.values() if all(map(is_time.match, values))]
@@ -199,12 +203,13 @@ def alterations(name: str, found: Json) -> Iterator[str]:
             ):
                 yield f"{key} left out"
             inner = shape["properties"][key]
-            kinds = [inner["type"]] if isinstance(inner.get("type"), str) else inner.get("type", [])
+            kinds = [each.get("type") for each in (inner, *inner.get("anyOf", ()))]
             wrong = "x" if "number" in kinds else 0.5
             if inner.keys() - {"description"} and there.is_valid({**value, key: wrong}):
                 yield f"{key} of another type"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_it_is_what_is_printed(name: str) -> None:
     """All that is printed for recordings is valid, and altered in any of its places it is not.
@@ -256,10 +261,11 @@ def test_what_tables_prints_is_valid(tmp_path: Path) -> None:
 
 def test_all_that_print_json_have_a_schema() -> None:
     """Every command with ``--json`` is of a schema, but for the answers of ``ctl``, and no others are."""
+    commands = {name: main.get_command(click.Context(main), name) for name in cli.COMMANDS if name != "ctl"}
     having = {
         name
-        for name, command in main.commands.items()
-        if any("--json" in option.opts for option in command.params) and name != "ctl"
+        for name, command in commands.items()
+        if command and any("--json" in option.opts for option in command.params)
     }
     by = {name for each in PRINTED.values() for name in each.by}
     assert by - {"export"} == having  # it has --format
@@ -291,6 +297,7 @@ def test_the_page_lists_them() -> None:
         assert f"]({json_schemas.path(name)})" in page
 
 
+@pytest.mark.slow
 def test_the_program_on_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     (block,) = [
         each

@@ -13,10 +13,12 @@ from docs.tools.markdown import Page, slug
 from tests.docs.shell import PAGES, page
 
 
+@pytest.mark.slow
 def test_links_lead_somewhere_and_pages_are_found() -> None:
     assert list(build.problems()) == []
 
 
+@pytest.mark.sample(84)
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_are_named_by_links(name: str) -> None:
     """In a text, a page that is named by its path is a link, so that it can be followed."""
@@ -68,6 +70,7 @@ class _Links(HTMLParser):
                 self.ids.add(value)
 
 
+@pytest.mark.slow
 def test_the_site_is_whole(tmp_path: Path) -> None:
     """All pages are built, and what they link to in the site is there, as a browser would look for it."""
     assert build.build(tmp_path) == len(PAGES)

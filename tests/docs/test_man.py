@@ -12,7 +12,7 @@ import pytest
 
 from docs.tools import man
 from docs.tools.commands import all_commands
-from kproxy.cli import main
+from kproxy.cli import COMMANDS, main
 
 PAGES = man.pages()
 ROOT = click.Context(main, info_name="kproxy", **main.context_settings)
@@ -39,10 +39,11 @@ def plain(text: str) -> str:
 
 
 def test_each_command_has_a_page() -> None:
-    top = {f"man/kproxy-{name}.1" for name, command in main.commands.items() if not command.hidden}
+    top = {f"man/kproxy-{name}.1" for name in COMMANDS}
     assert set(PAGES) == {"man/kproxy.1", *top}
 
 
+@pytest.mark.sample(11)
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
 @pytest.mark.parametrize("path", PAGES)
 def test_groff_renders_without_a_warning(path: str) -> None:
@@ -53,6 +54,7 @@ def test_groff_renders_without_a_warning(path: str) -> None:
         assert f"\n{title}\n" in text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
 def test_all_that_help_says_is_in_the_pages() -> None:
     shown = {path: plain(rendered(page, 4000)) for path, page in PAGES.items()}

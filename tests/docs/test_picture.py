@@ -26,10 +26,12 @@ def text_of(svg: str) -> str:
     )
 
 
+@pytest.mark.slow
 def test_what_is_printed_is_drawn() -> None:
     assert "kproxy read captures/samples/rebalance.pcap" in text_of(drawn_lines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: screen.name)
 async def test_a_screen_is_drawn(screen: Screen) -> None:
     text = text_of(await drawn_screen(screen))

@@ -33,7 +33,7 @@ def on_the_wire(con: object, above: str = "") -> Iterator[str]:
     elif isinstance(con, wire.NullableStruct):
         yield from on_the_wire(con.struct, above)
     elif isinstance(con, wire.Struct):
-        for member in [*con.members, *(con.tagged or {}).values()]:
+        for member in con.all_members:
             yield f"{above}{member.name}"
             yield from on_the_wire(member.con, f"{above}{member.name}.")
 
@@ -110,3 +110,9 @@ def test_exit_codes_are_those_of_the_page() -> None:
     for source in (ROOT / "kproxy" / "cli").glob("*.py"):
         used |= {int(code) for code in re.findall(r"^EXIT_\w+ = (\d)$", source.read_text(), re.MULTILINE)}
     assert told == used
+
+
+def test_the_readme_counts_what_there_is() -> None:
+    layouts = sum(len(list(side.versions)) for found in APIS for side in (found.request, found.response))
+    counted = f"{len(NAMES)} APIs, {layouts} layouts"
+    assert counted in (ROOT / "README.md").read_text(encoding="utf-8")

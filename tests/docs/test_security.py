@@ -15,7 +15,7 @@ from tests.lanes.hostile.collection import ATTACKS
 
 ROOT = DOCS.parent
 TEXT = (DOCS / security.PAGE).read_text()
-_PROMISES = TEXT.partition("## What is promised")[2].partition("\n## ")[0]
+_PROMISES = TEXT.partition("## Guarantees")[2].partition("\n## ")[0]
 ROWS = [
     [cell.strip() for cell in line.strip("| ").split(" | ")]
     for line in _PROMISES.splitlines()
@@ -64,7 +64,7 @@ def book(*failed: list[str], tshark: dict[str, float] | None = None) -> dict[str
         "tshark": tshark or took(0.14, 162),
     }
     run = {"slowest": [2.5, "diff"], "largest": [300 << 20, "tables, report"], "failed": list(failed)}
-    gate = {"scale": 1.0, "bounds": {"seconds": 30, "memory": 1 << 30}, "commands": 42, "runs": 42}
+    gate = {"scale": 1.0, "bounds": {"seconds": 30, "memory": 1 << 30}, "commands": 42}
     attack = {
         "name": "a rule",
         "about": "a|b",
@@ -108,16 +108,27 @@ def test_what_was_not_measured_is_told() -> None:
 def test_files_that_were_measured_are_those_of_the_collection() -> None:
     measured = security.load()
     there = {attack.path(DOCS).name: attack.about for attack in ATTACKS.values()}
-    if "readers" in measured:
-        about = {name: file["about"] for name, file in measured["readers"]["files"].items()}
-        assert about.items() <= there.items()  # some of them may have been chosen
-    if "gate" in measured:
-        assert measured["gate"]["files"].keys() == there.keys()
+    about = {name: file["about"] for name, file in measured["readers"]["files"].items()}
+    assert about.items() <= there.items()  # some of them may have been chosen
+    assert measured["gate"]["files"].keys() <= there.keys()
 
 
 def test_a_part_replaces_its_own_alone(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(security, "RESULTS", tmp_path / "hostile.json")
     security.write("live", {"attacks": []})
-    security.write("gate", {"files": {}})
+    security.write("gate", {"commit": "one", "files": {}})
     security.write("live", {"attacks": [1]})
-    assert security.load() == {"gate": {"files": {}}, "live": {"attacks": [1]}}
+    assert security.load() == {"gate": {"commit": "one", "files": {}}, "live": {"attacks": [1]}}
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(30, {"a", "b"}), (60, {"a"})])
+def test_files_that_were_not_measured_again_stay_if_bounds_are_the_same(
+    seconds: int, kept: set[str], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(security, "RESULTS", tmp_path / "hostile.json")
+    security.write("gate", {"commit": "one", "seconds": 30, "files": {"a": {"most": 1}, "b": {"most": 2}}})
+    security.write("gate", {"commit": "two", "seconds": seconds, "files": {"a": {"most": 3}}})
+    files = security.load()["gate"]["files"]
+    assert files.keys() == kept
+    assert files["a"] == {"most": 3, "commit": "two"}
+    assert files.get("b", {}).get("commit", "one") == "one"

@@ -14,6 +14,7 @@ from fuzz.engine import replay
 from fuzz.target import CORPUS, FOUND, NAMES, OPEN, Violation, kept, known, load, whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_kept_inputs_hold(name: str) -> None:
     paths = kept(name)
@@ -41,6 +42,7 @@ def test_the_corpus_is_small() -> None:
     assert sum(sizes) <= seeds.MOST_BYTES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_seeds_are_within_the_bounds_of_their_target(name: str) -> None:
     target = load(name)

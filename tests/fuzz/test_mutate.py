@@ -37,6 +37,7 @@ def test_extremes_are_of_their_size() -> None:
     assert ((1 << 63) - 1).to_bytes(8, "big") in EXTREMES[8]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pcap", "pcapng"])
 def test_captures_stay_captures(name: str) -> None:
     target, rng = load(name), Random(1)

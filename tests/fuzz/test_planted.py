@@ -56,6 +56,7 @@ def envelopes_inside_envelopes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(frames, "_Walk", lambda *about, **more: walk(*about, **(more | {"enveloped": False})))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "analysis", "api", "error"),
     [
@@ -126,6 +127,7 @@ def test_what_was_found(
         whole(load(name))((FOUND / name / found).read_bytes())
 
 
+@pytest.mark.slow
 def test_packets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scrubbing packets whose headers tell of bytes that their frames do not have."""
     target, rng = load("pcap"), Random(1)

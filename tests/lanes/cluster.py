@@ -147,6 +147,10 @@ class Cluster:
         self.tool(_REASSIGN, "--execute", "--reassignment-json-file", plan)
         self.tool(_ELECT, "--election-type", "preferred", "--path-to-json-file", election)
 
+    def elect_preferred(self) -> None:
+        """Make the first replica of every partition its leader, where it is in sync."""
+        self.tool(_ELECT, "--election-type", "preferred", "--all-topic-partitions")
+
 
 def _addresses(ports: dict[int, int]) -> str:
     return ",".join(f"localhost:{port}" for port in ports.values())

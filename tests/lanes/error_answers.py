@@ -30,7 +30,7 @@ def simple(con: wire.WireType) -> Any:
     match con:
         case wire.NullableStruct():
             return None
-        case wire.Fixed():
+        case wire.FixedWidth():
             return {"?": False, "d": 1.0}.get(con.code, 3)
         case wire.Uuid():
             return wire.uuid_text(bytes(range(1, 17)))

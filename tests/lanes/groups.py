@@ -15,6 +15,7 @@ import json
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -28,7 +29,7 @@ from tests.captures.analysis.groups.truth import FOLDER
 from tests.lanes.broker import KAFKA, Broker
 from tests.lanes.cluster import NODES, Cluster
 from tests.lanes.members import SESSION_S, Stage, Story
-from tests.lanes.mishaps import OF_CLUSTERS, SCENARIOS
+from tests.lanes.mishaps import OF_BROKERS, OF_CLUSTERS, SCENARIOS
 from tests.lanes.recording import recorded
 from tests.lanes.tools import CannotRun, need, run
 
@@ -48,6 +49,9 @@ _LOGGING = (
 _LINE = re.compile(r"^(\S+) \[.*?\] INFO \S*GroupMetadataManager - (?:\[GroupCoordinator [^\]]*\] )?(.*)$")
 
 
+_ALL = (*SCENARIOS, *OF_BROKERS, *OF_CLUSTERS)
+
+
 def play(name: str, folder: Path, work: Path) -> None:
     """Play a scenario; its recording and its truth go to ``folder``, as far as it came."""
     pcap, story = folder / f"{name}.pcap", Story()
@@ -59,8 +63,9 @@ def play(name: str, folder: Path, work: Path) -> None:
             stage = Stage(short, story, cluster.bootstrap, cluster.internal)
             with stage.of(replicas=len(NODES)), recorded(pcap, *cluster.ports.values()):
                 scenario(stage, cluster)
+                story.over = time.time()
     else:
-        scenario = SCENARIOS[name]
+        scenario = SCENARIOS.get(name) or OF_BROKERS[name]
         logs = [work / name / "broker.log"]
         listeners = {"QUIET": "PLAINTEXT", "CLIENT": "PLAINTEXT"}
         with (
@@ -69,7 +74,8 @@ def play(name: str, folder: Path, work: Path) -> None:
         ):
             stage = Stage(short, story, broker.address("CLIENT"), broker.address("QUIET"))
             with stage.of(replicas=1), recorded(pcap, broker.ports["CLIENT"]):
-                scenario(stage)
+                scenario(stage, *([broker] if name in OF_BROKERS else []))
+                story.over = time.time()
 
 
 @contextmanager
@@ -82,7 +88,8 @@ def _told(
         yield
     finally:
         said = sorted(
-            (line for log in logs for line in _logged(log, f"g-{short}")), key=lambda line: line["t"]
+            (line for log in logs for line in _logged(log, f"g-{short}") if line["t"] <= story.over),
+            key=lambda line: line["t"],
         )
         truth = {
             "capture": f"{name}.pcap",
@@ -116,7 +123,7 @@ def _record(name: str, folder: Path) -> None:
 
 
 @click.command()
-@click.argument("names", nargs=-1, type=click.Choice([*SCENARIOS, *OF_CLUSTERS]), metavar="[SCENARIO]...")
+@click.argument("names", nargs=-1, type=click.Choice(_ALL), metavar="[SCENARIO]...")
 @click.option("--record", is_flag=True, help="Keep recordings and truths in tests/data/groups.")
 def main(names: tuple[str, ...], record: bool) -> None:
     """Play scenarios, by default all, and compare what is told of them with what happened.
@@ -126,7 +133,7 @@ def main(names: tuple[str, ...], record: bool) -> None:
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="kproxy-lane-") as temporary:
         work = Path(temporary)
-        for name in names or (*SCENARIOS, *OF_CLUSTERS):
+        for name in names or _ALL:
             try:
                 play(name, work, work / "brokers")
                 if record:

@@ -44,9 +44,13 @@ _SETTINGS = {
 
 @dataclass(slots=True)
 class Story:
-    """What was done, and what the listeners said, as it goes into the truth."""
+    """What was done, and what the listeners said, as it goes into the truth.
+
+    :ivar over: when the scenario was over, in seconds since the epoch; what brokers log later is not recorded
+    """
 
     events: list[dict[str, Any]] = field(default_factory=list)
+    over: float = float("inf")
 
     def note(self, who: str, what: str, **more: Any) -> None:
         """Write down that something happens now."""

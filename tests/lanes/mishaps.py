@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from tests.lanes.broker import Broker
 from tests.lanes.cluster import Cluster
 from tests.lanes.members import RANGE, SESSION_S, Stage
 from tests.lanes.tools import need, run, wait_for
@@ -211,6 +212,96 @@ def _lose_coordinator(stage: Stage, cluster: Cluster, kind: str) -> None:
     stage.close()
 
 
+def coordinator_back(stage: Stage, cluster: Cluster) -> None:
+    """The coordinator is killed, another takes over; 12 s later the first is started again and leads again."""
+    stage.join("m1", "java")
+    stage.join("m2", "java")
+    time.sleep(2)
+    coordinator = _coordinator(cluster, stage.group)
+    stage.story.note(f"broker {coordinator}", "SIGKILL")
+    cluster.nodes[coordinator].kill()
+    time.sleep(12)
+    stage.story.note(f"node {coordinator}", "started")
+    cluster.restart(coordinator)
+    stage.story.note(f"broker {coordinator}", "leads again")
+    cluster.elect_preferred()
+    time.sleep(8)
+    stage.close()
+
+
+def broker_stopped(stage: Stage, broker: Broker) -> None:
+    """The only broker is stopped in order, and started again 12 s later."""
+    _restart_broker(stage, broker, "SIGTERM", broker.stop)
+
+
+def broker_killed(stage: Stage, broker: Broker) -> None:
+    """The only broker is killed, and started again 12 s later."""
+    _restart_broker(stage, broker, "SIGKILL", broker.kill)
+
+
+def _restart_broker(stage: Stage, broker: Broker, how: str, end: Callable[[], None]) -> None:
+    stage.join("m1", "java")
+    stage.join("m2", "java")
+    stage.join("m3", "confluent")
+    time.sleep(2)
+    stage.story.note("node", how)
+    end()
+    stage.story.note("node", "ended")
+    time.sleep(12)
+    broker.start()
+    broker.wait_until_it_listens()
+    stage.story.note("node", "started")
+    time.sleep(14)
+    stage.close()
+
+
+def rolling_restart(stage: Stage) -> None:
+    """Three members are closed and started again one by one, each a second later."""
+    names = ("m1", "m2", "m3")
+    members = {name: stage.join(name, "java") for name in names}
+    time.sleep(2)
+    for name in names:
+        members[name].close()
+        time.sleep(1)
+        members[name] = stage.join(name, "java")
+        time.sleep(2)
+    stage.close()
+
+
+def rolling_restart_static(stage: Stage) -> None:
+    """Three static members are closed and started again one by one, the third after twice its session timeout."""
+    names = ("m1", "m2", "m3")
+    members = {name: stage.join(name, "java", group_instance_id=f"inst-{name}") for name in names}
+    time.sleep(2)
+    for name, away in zip(names, (0.5, 0.5, 2.0 * SESSION_S), strict=True):
+        members[name].close()
+        time.sleep(away)
+        members[name] = stage.join(name, "java", group_instance_id=f"inst-{name}")
+        time.sleep(3)
+    stage.close()
+
+
+def quick_return(stage: Stage) -> None:
+    """The only member is killed and started again at once: the group waits for the session of the dead one."""
+    m1 = stage.join("m1", "java")
+    time.sleep(4)
+    m1.send(signal.SIGKILL)
+    stage.join("m1", "java")
+    time.sleep(4)
+    stage.close()
+
+
+def shared_group(stage: Stage) -> None:
+    """Two applications with other topics use one group for a while."""
+    stage.join("orders-1", "java")
+    stage.join("orders-2", "java")
+    other = stage.join("payments-1", "java", f"{stage.topic}-more")
+    time.sleep(8)
+    other.close()
+    time.sleep(6)
+    stage.close()
+
+
 def _coordinator(cluster: Cluster, group: str) -> int:
     """Return which node coordinates a group."""
     said = cluster.tool(_GROUPS, "--describe", "--state", "--group", group)
@@ -229,9 +320,18 @@ SCENARIOS: dict[str, Callable[[Stage], None]] = {
     "41_k430_kip848_slow": consumer_protocol_slow,
     "41_k430_kip848_stopped_and_gone": consumer_protocol,
     "41_k430_upgraded": upgraded,
+    "46_k430_rolling_restart": rolling_restart,
+    "46_k430_rolling_restart_static": rolling_restart_static,
+    "46_k430_quick_return": quick_return,
+    "46_k430_shared_group": shared_group,
+}
+OF_BROKERS: dict[str, Callable[[Stage, Broker], None]] = {
+    "46_k430_broker_stopped": broker_stopped,
+    "46_k430_broker_killed": broker_killed,
 }
 OF_CLUSTERS: dict[str, Callable[[Stage, Cluster], None]] = {
     "41_k430_coordinator_killed": coordinator_killed,
     "41_k430_coordinator_killed_in_peace": coordinator_killed_in_peace,
     "41_k430_coordinator_away": coordinator_away,
+    "46_k430_coordinator_back": coordinator_back,
 }

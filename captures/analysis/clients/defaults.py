@@ -14,8 +14,8 @@ from typing import NamedTuple
 from captures.analysis.clients import libraries
 from captures.analysis.clients.libraries import Library
 from captures.analysis.clients.settings import Value
+from dissectors.units import MIB
 
-_MIB = 1 << 20
 _MINUTES = 60_000
 
 Release = tuple[int, ...]
@@ -46,8 +46,8 @@ _JAVA: dict[str, Value] = _UNSET | {
     "auto.commit.interval.ms": 5000,
     "fetch.min.bytes": 1,
     "fetch.max.wait.ms": 500,
-    "fetch.max.bytes": 50 * _MIB,
-    "max.partition.fetch.bytes": _MIB,
+    "fetch.max.bytes": 50 * MIB,
+    "max.partition.fetch.bytes": MIB,
     "isolation.level": "read_uncommitted",
     "allow.auto.create.topics": "true",
     "request.timeout.ms": 30_000,
@@ -87,8 +87,8 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
                 "auto.commit.interval.ms": 5000,
                 "fetch.min.bytes": 1,
                 "fetch.max.wait.ms": 500,
-                "fetch.max.bytes": 50 * _MIB,
-                "max.partition.fetch.bytes": _MIB,
+                "fetch.max.bytes": 50 * MIB,
+                "max.partition.fetch.bytes": MIB,
                 "isolation.level": "read_committed",
                 "acks": "all",
                 "enable.idempotence": "false",
@@ -140,8 +140,8 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
                 "auto.commit.interval.ms": 1000,
                 "fetch.min.bytes": 1,
                 "fetch.max.wait.ms": 500,
-                "fetch.max.bytes": 50 * _MIB,
-                "max.partition.fetch.bytes": _MIB,
+                "fetch.max.bytes": 50 * MIB,
+                "max.partition.fetch.bytes": MIB,
                 "isolation.level": "read_uncommitted",
                 "allow.auto.create.topics": "true",
                 "acks": "1",
@@ -167,8 +167,8 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
                 "auto.commit.interval.ms": 5000,
                 "fetch.min.bytes": 1,
                 "fetch.max.wait.ms": 5000,
-                "fetch.max.bytes": 50 * _MIB,
-                "max.partition.fetch.bytes": _MIB,
+                "fetch.max.bytes": 50 * MIB,
+                "max.partition.fetch.bytes": MIB,
                 "isolation.level": "read_uncommitted",
                 "allow.auto.create.topics": "false",
                 "acks": "all",
@@ -192,8 +192,8 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
                 "partition.assignment.strategy": "RoundRobinAssigner",
                 "fetch.min.bytes": 1,
                 "fetch.max.wait.ms": 5000,
-                "fetch.max.bytes": 10 * _MIB,
-                "max.partition.fetch.bytes": _MIB,
+                "fetch.max.bytes": 10 * MIB,
+                "max.partition.fetch.bytes": MIB,
                 "isolation.level": "read_committed",
                 "allow.auto.create.topics": "true",
                 "acks": "all",

@@ -6,20 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from captures.analysis.clients.settings import Setting, Value, Values
-from captures.analysis.fetching import FETCH
 from captures.analysis.negotiation import BETWEEN_BROKERS
 from captures.exchanges import Exchange
 from captures.meaning.exchange import Body, number, replica_of, rows, text
 from captures.meaning.payload import headers
-from dissectors.records import Batch, Codec
-
-PRODUCE, METADATA, JOIN_GROUP, INIT_PRODUCER_ID, GROUP_HEARTBEAT = 0, 3, 11, 22, 68
-SHARE_HEARTBEAT, STREAMS_HEARTBEAT, SHARE_FETCH = 76, 88, 78
+from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
+from dissectors.codec import CODEC_LABELS, CODEC_MASK
+from dissectors.records import Batch
 
 _ISOLATION = {0: "read_uncommitted", 1: "read_committed"}
 _ACKS = {-1: "all"}
-_CODECS = [codec.name.lower() for codec in Codec]
-_CODEC_BITS = 7
 _CLOSES = -1
 _MAGIC_2 = 2
 _STREAMS_ASSIGNOR = "stream"
@@ -117,19 +113,19 @@ class Fields:
         self._plays(exchange)
         if not request:
             return
-        if key == PRODUCE:
+        if key == ApiKey.PRODUCE:
             self._produced(exchange, request)
-        elif key == FETCH:
+        elif key == ApiKey.FETCH:
             self._fetched(exchange, request)
-        elif key == METADATA:
+        elif key == ApiKey.METADATA:
             self._asked(exchange, request)
-        elif key == JOIN_GROUP:
+        elif key == ApiKey.JOIN_GROUP:
             self._joined(exchange, request)
-        elif key in (GROUP_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT):
+        elif key in GROUP_HEARTBEATS:
             self._member(exchange, request)
-        elif key == SHARE_FETCH:
+        elif key == ApiKey.SHARE_FETCH:
             self._limits(exchange, request)
-        elif key == INIT_PRODUCER_ID:
+        elif key == ApiKey.INIT_PRODUCER_ID:
             self._init(exchange, request)
 
     def settings(self) -> Iterator[Setting]:
@@ -143,9 +139,9 @@ class Fields:
 
     def _plays(self, exchange: Exchange) -> None:
         roles, key = self.roles, exchange.api_key
-        if key in (PRODUCE, INIT_PRODUCER_ID):
+        if key in (ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID):
             roles.produces = True
-        elif key == SHARE_FETCH:
+        elif key == ApiKey.SHARE_FETCH:
             roles.fetches = True
             roles.group_protocol = "share"
         elif key in _GROUP_PROTOCOLS:
@@ -185,7 +181,7 @@ class Fields:
         ]
         if not found:
             return
-        codecs = {_CODECS[batch.attributes & _CODEC_BITS] for batch in found}
+        codecs = {CODEC_LABELS[batch.attributes & CODEC_MASK] for batch in found}
         for codec in sorted(codecs - {"none"}) or ["none"]:
             self._see("compression.type", codec, exchange)
         if found[0].magic >= _MAGIC_2:
@@ -264,13 +260,19 @@ class Fields:
 
 
 _ADMIN = frozenset(
-    {15, 16, 19, 20, 21, *range(29, 36), *range(37, 52), 57, 60, 61, 65, 66, 69, 74, 77, 80, 81}
-)
-_ADMIN |= {75, *range(89, 93)}
+    key
+    for key in ApiKey
+    if key.name.startswith(("ALTER", "CREATE", "DELETE", "DESCRIBE", "ELECT", "EXPIRE", "INCREMENTAL", "LIST", "RENEW"))
+    or key.name.endswith("GROUP_DESCRIBE")
+) - {
+    ApiKey.LIST_OFFSETS, ApiKey.ALTER_PARTITION, ApiKey.DESCRIBE_QUORUM, ApiKey.DELETE_SHARE_GROUP_STATE,
+} | {
+    ApiKey.OFFSET_DELETE, ApiKey.UPDATE_FEATURES, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER,
+}  # fmt: skip
 """APIs for topics, partitions, configurations, ACLs, quotas, groups and the like: what an ``Admin`` asks."""
 _GROUP_PROTOCOLS: dict[int | None, str] = {
-    JOIN_GROUP: "classic",
-    GROUP_HEARTBEAT: "consumer",
-    SHARE_HEARTBEAT: "share",
-    STREAMS_HEARTBEAT: "streams",
+    ApiKey.JOIN_GROUP: "classic",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer",
+    ApiKey.SHARE_GROUP_HEARTBEAT: "share",
+    ApiKey.STREAMS_GROUP_HEARTBEAT: "streams",
 }

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.clients.libraries import (
     FRANZ_GO,
     JAVA,
@@ -22,15 +23,10 @@ from captures.analysis.clients.libraries import (
     by_client_id,
     java_releases,
 )
-from captures.analysis.introductions import client_name
 from captures.exchanges import Capture, Exchange, Flag
 from captures.meaning.exchange import Body, number, rows, text
+from dissectors.api_keys import CONNECTING, ApiKey
 
-_API_VERSIONS = 18
-_JOIN_GROUP = 11
-_OFFSET_COMMIT = 8
-_NEVER_TELLING = frozenset({17, 18, 36})
-"""Handshake, ApiVersions and SASL: asked before anything is negotiated."""
 _ENOUGH = 3
 """APIs; the versions of fewer fit many libraries."""
 
@@ -55,7 +51,7 @@ Used = tuple[str, int, int]
 
 
 @dataclass(slots=True)
-class _Seen:
+class _ClientBehaviour:
     """What a client did.
 
     :ivar used: with the number of the first exchange
@@ -78,7 +74,7 @@ class Fingerprints:
     def __init__(self, capture: Capture | None = None) -> None:
         self._capture = capture
         self._offered: dict[str, dict[int, int]] = {}
-        self._clients: dict[str, _Seen] = {}
+        self._clients: dict[str, _ClientBehaviour] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
@@ -87,20 +83,20 @@ class Fingerprints:
             return
         seen = self._clients.get(client_name(exchange))
         if seen is None:
-            seen = self._clients[client_name(exchange)] = _Seen()
+            seen = self._clients[client_name(exchange)] = _ClientBehaviour()
         if (exchange.broker, key, version) not in seen.used:
             self._first(seen, exchange, key, version)
         request = exchange.request.value if exchange.request else None
         if not request:
             return
-        if key == _JOIN_GROUP:
+        if key == ApiKey.JOIN_GROUP:
             _joined(seen, request)
-        elif key == _OFFSET_COMMIT:
+        elif key == ApiKey.OFFSET_COMMIT:
             _committed(seen, request)
 
-    def _first(self, seen: _Seen, exchange: Exchange, key: int, version: int) -> None:
+    def _first(self, seen: _ClientBehaviour, exchange: Exchange, key: int, version: int) -> None:
         seen.used[exchange.broker, key, version] = exchange.number
-        if key == _API_VERSIONS:
+        if key == ApiKey.API_VERSIONS:
             seen.asks = True
             self._offer(exchange)
         if self._capture is not None:
@@ -116,9 +112,9 @@ class Fingerprints:
     def guess(self, client: str, client_id: str | None) -> Library | None:
         """Return the library that a client is likely to be; None if nothing tells.
 
-        :param client: its name, as :func:`~captures.analysis.introductions.client_name` has it
+        :param client: its name, as :func:`~captures.analysis.client_identity.client_name` has it
         """
-        seen = self._clients.get(client) or _Seen()
+        seen = self._clients.get(client) or _ClientBehaviour()
         marks = dict(seen.marks)
         named = by_client_id(client_id) if client_id else None
         if named is not None:
@@ -131,12 +127,12 @@ class Fingerprints:
             release = named.release if named is not None and named.release else _releases(mine)
             return Library(library, release, why=why)
         libraries = {each.library for each in fits}
-        apis = {key for _, key, _ in seen.used} - _NEVER_TELLING
+        apis = {key for _, key, _ in seen.used} - CONNECTING
         if len(libraries) != 1 or len(apis) < _ENOUGH:
             return None
         return Library(libraries.pop(), _releases(fits), why=f"the versions it uses of {len(apis)} APIs")
 
-    def _fitting(self, seen: _Seen) -> Iterable[Speaks]:
+    def _fitting(self, seen: _ClientBehaviour) -> Iterable[Speaks]:
         """Return the known releases that would have used the same versions."""
         for speaks in (*java_releases(), *OTHERS):
             if speaks.asks != seen.asks and (seen.asks or seen.whole):
@@ -145,7 +141,7 @@ class Fingerprints:
                 yield speaks
 
     def _fits(self, speaks: Speaks, broker: str, key: int, version: int) -> bool:
-        if key in _NEVER_TELLING:
+        if key in CONNECTING:
             return True
         if key not in speaks.least:  # all that a Java client could use is known, of others only what was seen
             return speaks.library != JAVA
@@ -161,17 +157,17 @@ class Fingerprints:
         return version <= speaks.most[key]
 
 
-def _asks_alike(speaks: Speaks, seen: _Seen) -> bool:
+def _asks_alike(speaks: Speaks, seen: _ClientBehaviour) -> bool:
     """Tell whether a release would have asked in this version of ApiVersions first.
 
     A broker that does not know it is asked again in an older one (KIP-511); with SASL the Java client begins with 0.
     """
-    asked = max((version for _, key, version in seen.used if key == _API_VERSIONS), default=0)
-    most = speaks.most.get(_API_VERSIONS)
-    return not asked or most is None or speaks.least[_API_VERSIONS] <= asked <= most
+    asked = max((version for _, key, version in seen.used if key == ApiKey.API_VERSIONS), default=0)
+    most = speaks.most.get(ApiKey.API_VERSIONS)
+    return not asked or most is None or speaks.least[ApiKey.API_VERSIONS] <= asked <= most
 
 
-def _joined(seen: _Seen, request: Body) -> None:
+def _joined(seen: _ClientBehaviour, request: Body) -> None:
     reason = text(request, "reason")
     if reason.startswith(_JAVA_REASONS):
         seen.marks[JAVA] = f"it joins its group with the reason {reason!r}"
@@ -181,7 +177,7 @@ def _joined(seen: _Seen, request: Body) -> None:
         seen.marks[KAFKAJS] = f"its assignor is called {_KAFKAJS_PROTOCOL}"
 
 
-def _committed(seen: _Seen, request: Body) -> None:
+def _committed(seen: _ClientBehaviour, request: Body) -> None:
     member = text(request, "member_id")
     if not member or FRANZ_GO in seen.marks:
         return

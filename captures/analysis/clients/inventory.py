@@ -6,19 +6,20 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from captures.analysis.clients import batching
+from captures.analysis.client_identity import ConnectionKey, Introductions, client_name, connection_key
+from captures.analysis.clients import batch_settings
 from captures.analysis.clients.fields import Fields
 from captures.analysis.clients.fingerprints import Fingerprints
 from captures.analysis.clients.libraries import Library, told_library
 from captures.analysis.clients.links import Links, failed_attempts, idle_before_close
 from captures.analysis.clients.rhythm import Rhythm
+from captures.analysis.clients.setting_display import DisplayedSetting, told_settings
 from captures.analysis.clients.settings import How, Setting
-from captures.analysis.clients.told import Told, told_settings
-from captures.analysis.introductions import ConnectionKey, Introductions, client_name, connection_key
-from captures.exchanges import Capture, Exchange, Flag, rfc3339
+from captures.exchanges import Capture, Exchange, Flag
 from captures.faults import RaisedFaults
+from captures.json_objects import Time
 
 
 @dataclass(slots=True)
@@ -38,6 +39,11 @@ class Client:
     :ivar last: of its last
     """
 
+    JSON = (
+        "client=name client_id library software roles principals addresses=hosts brokers connections "
+        "exchanges first last settings"
+    )
+
     name: str
     client_id: str | None
     library: Library | None = None
@@ -48,35 +54,9 @@ class Client:
     roles: list[str] = field(default_factory=list)
     connections: int = 0
     exchanges: int = 0
-    first: int = 0
-    last: int = 0
-    settings: list[Told] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/clients.md``."""
-        library = self.library
-        return {
-            "client": self.name,
-            "client_id": self.client_id,
-            "library": None
-            if library is None
-            else {
-                "name": library.name,
-                "release": library.release or None,
-                "told": library.told,
-                "why": library.why,
-            },
-            "software": self.software,
-            "roles": self.roles,
-            "principals": self.principals,
-            "addresses": self.hosts,
-            "brokers": self.brokers,
-            "connections": self.connections,
-            "exchanges": self.exchanges,
-            "first": rfc3339(self.first),
-            "last": rfc3339(self.last),
-            "settings": [each.to_json() for each in self.settings],
-        }
+    first: Time = 0
+    last: Time = 0
+    settings: list[DisplayedSetting] = field(default_factory=list)
 
 
 class Steady(NamedTuple):
@@ -136,7 +116,7 @@ class Clients:
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange; those of a connection in their order, each once."""
-        over = exchange.time + max(exchange.latency or 0, 0)
+        over = exchange.end
         key = connection_key(exchange)
         self.count(Steady(key, exchange.client_id, 1, exchange.time, over, exchange.number))
         self._introductions.add(exchange)
@@ -201,10 +181,10 @@ class Clients:
             client.library = self._fingerprints.guess(client.name, client.client_id)
         client.roles = fields.roles.names()
         found = [
-            *batching.estimates(fields.batches),
+            *batch_settings.estimates(fields.batches),
             *rhythm.settings(streams=fields.roles.is_streams),
             *links.settings(),
-            *(batching.compression(each, fields.batches, client.library) for each in fields.settings()),
+            *(batch_settings.compression(each, fields.batches, client.library) for each in fields.settings()),
         ]
         if client.client_id is not None:
             found.append(Setting("client.id", client.client_id, How.READ, client.exchanges))

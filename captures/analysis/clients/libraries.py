@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from captures.analysis.releases import LINES, BrokerRelease, name_of
+from captures.json_objects import OrNull
 
 JAVA = "apache-kafka-java"
 LIBRDKAFKA = "librdkafka"
@@ -42,7 +43,7 @@ class Library:
     """
 
     name: str
-    release: str = ""
+    release: OrNull[str] = ""
     told: bool = False
     why: str = ""
 

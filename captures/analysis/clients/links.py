@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from captures.analysis.attempts import Outcome, attempts, ended, ended_by_broker
+from captures.analysis.client_identity import Introduction
 from captures.analysis.clients.rhythm import Gaps, backoff, steady
 from captures.analysis.clients.settings import Setting, Values
-from captures.analysis.introductions import Introduction
 from captures.exchanges import Capture
 
 _LEAST_IDLE = 30_000_000_000

@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from captures.analysis.clients.fields import JOIN_GROUP, METADATA
 from captures.analysis.clients.settings import MOST_EVIDENCE, How, Setting
 from captures.exchanges import Exchange, Flag
 from captures.meaning.words import counted
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode
+from dissectors.units import MS
 
-HEARTBEAT, OFFSET_COMMIT, SYNC_GROUP, LEAVE_GROUP = 12, 8, 14, 13
-FIND_COORDINATOR, INIT_PRODUCER_ID, OFFSET_FETCH = 10, 22, 9
-
-MS = 1_000_000
 _MOST_GAPS = 1024
 """Intervals kept of each kind and client: those at the beginning tell as much as all."""
 _ALIKE = 0.1
@@ -41,10 +39,13 @@ _FRESH = 1_000 * MS
 """Neither are those at the beginning of a connection: the client has just been started."""
 _LONGEST_RETRY = 30_000 * MS
 
-RETRIABLE = frozenset({3, 5, 6, 14, 15, 16})
+RETRIABLE = frozenset({
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR,
+})  # fmt: skip
 """Unknown topic or partition, leader not available, not leader, coordinator loading, not available, not coordinator:
 what clients ask again for after ``retry.backoff.ms``."""
-_RETRIED = frozenset({METADATA, FIND_COORDINATOR, INIT_PRODUCER_ID, OFFSET_FETCH})
+_RETRIED = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID, ApiKey.OFFSET_FETCH})
 
 
 @dataclass(slots=True)
@@ -110,15 +111,15 @@ class Rhythm:
             self._opened[place] = exchange.time
             # maybe another client of the same name: its intervals begin later
             self._asked.pop(exchange.client.rpartition(":")[0], None)
-        if key == HEARTBEAT:
+        if key == ApiKey.HEARTBEAT:
             self._since(self._heartbeats, (place, key), exchange)
-        elif key == OFFSET_COMMIT:
+        elif key == ApiKey.OFFSET_COMMIT:
             self._since(self._commits, (place, key), exchange)
-        elif key in (JOIN_GROUP, SYNC_GROUP, LEAVE_GROUP):
+        elif key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP):
             # a rebalance is waited for, and commits come before it whatever the interval is
-            self._last.pop((place, HEARTBEAT), None)
-            self._last.pop((place, OFFSET_COMMIT), None)
-        elif key == METADATA:
+            self._last.pop((place, ApiKey.HEARTBEAT), None)
+            self._last.pop((place, ApiKey.OFFSET_COMMIT), None)
+        elif key == ApiKey.METADATA:
             self._refreshed(exchange)
         if key in _RETRIED:
             self._retry(key, exchange)
@@ -168,8 +169,8 @@ class Rhythm:
         before = self._failed.pop(asking, None)
         if before is not None and 0 < exchange.time - before <= _LONGEST_RETRY:
             self._retries.add(exchange.time - before, exchange.number)
-        if exchange.latency is not None and any(error.code in RETRIABLE for error in exchange.errors):
-            self._failed[asking] = exchange.time + exchange.latency
+        if exchange.answered_at is not None and any(error.code in RETRIABLE for error in exchange.errors):
+            self._failed[asking] = exchange.answered_at
 
     def _committing(self, *, streams: bool) -> list[Setting]:
         if streams:

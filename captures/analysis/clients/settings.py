@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Annotated
+
+from captures.json_objects import KeyNames, OrNull
 
 MOST_EVIDENCE = 3
 """Numbers of exchanges that are kept to show where a value comes from."""
@@ -73,6 +76,10 @@ class How(Enum):
     NOT_SEEN = "not seen"
 
 
+ValueCount = Annotated[tuple[Value, int], KeyNames("value", "count")]
+"""A value, and how often it was seen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One setting of a client.
@@ -91,13 +98,13 @@ class Setting:
     how: How = How.NOT_SEEN
     count: int = 0
     evidence: tuple[int, ...] = ()
-    others: tuple[tuple[Value, int], ...] = ()
-    note: str = ""
+    others: tuple[ValueCount, ...] = ()
+    note: OrNull[str] = ""
     at_least: bool = False
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Observation:
     count: int = 0
     evidence: list[int] = field(default_factory=list)
 
@@ -108,7 +115,7 @@ class Values:
     __slots__ = ("_seen",)
 
     def __init__(self) -> None:
-        self._seen: dict[Value, _Seen] = {}
+        self._seen: dict[Value, _Observation] = {}
 
     def add(self, value: Value, number: int) -> None:
         """Count a value.
@@ -119,7 +126,7 @@ class Values:
         if seen is None:
             if len(self._seen) >= _MOST_VALUES:
                 return
-            seen = self._seen[value] = _Seen()
+            seen = self._seen[value] = _Observation()
         seen.count += 1
         if len(seen.evidence) < MOST_EVIDENCE:
             seen.evidence.append(number)

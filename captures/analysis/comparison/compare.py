@@ -14,9 +14,9 @@ from captures.analysis.comparison.side import Side
 from captures.analysis.comparison.times import latency_differences
 from captures.analysis.groups.model import GroupTimeline
 from captures.meaning import words
-from captures.moments import span
+from captures.time_format import span
+from dissectors.units import SECOND
 
-NANOSECONDS = 1_000_000_000
 _LITTLE = 100
 """Exchanges below which a side tells little."""
 _UNEQUAL = 10.0
@@ -79,7 +79,7 @@ def _notes(good: Side, bad: Side) -> list[str]:
             notes.append(f"{name} is a single moment: no rates can be told")
     lengths = good.seconds, bad.seconds
     if min(lengths) > 0 and max(lengths) > _UNEQUAL * min(lengths):
-        both = [span(round(each * NANOSECONDS)) for each in lengths]
+        both = [span(round(each * SECOND)) for each in lengths]
         notes.append(
             f"good goes on for {both[0]}, bad for {both[1]}: what happens seldom, or only as clients "
             "start, may seem to differ"

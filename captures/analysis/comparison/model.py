@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
-from captures.exchanges import rfc3339
+from captures.json_objects import OrNull, Rounded, Time
 
 
 class Aspect(StrEnum):
@@ -41,17 +40,6 @@ class Shown:
     high: float | None = None
     examples: tuple[int, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/diff.md``."""
-        return {
-            "text": self.text,
-            "value": self.value,
-            "count": self.count,
-            "low": self.low,
-            "high": self.high,
-            "examples": list(self.examples),
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
@@ -67,31 +55,18 @@ class Difference:
     :ivar score: what they are sorted by: the size of the sure difference, by its weight (``docs/diff.md``)
     """
 
+    JSON = "aspect subject what sentence certain ratio sure_ratio=sure score good bad"
+
     aspect: Aspect
     subject: str
     what: str
     sentence: str
     good: Shown
     bad: Shown
-    score: float
+    score: Rounded
     ratio: float | None = None
     sure: float | None = None
     certain: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/diff.md``."""
-        return {
-            "aspect": self.aspect,
-            "subject": self.subject,
-            "what": self.what,
-            "sentence": self.sentence,
-            "certain": self.certain,
-            "ratio": self.ratio,
-            "sure_ratio": self.sure,
-            "score": round(self.score, 3),
-            "good": self.good.to_json(),
-            "bad": self.bad.to_json(),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,46 +79,26 @@ class SideFacts:
     """
 
     label: str
-    first: int | None
-    last: int
+    first: Time | None
+    last: OrNull[Time]
     seconds: float
     exchanges: int
     clients: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/diff.md``."""
-        there = self.first is not None
-        return {
-            "label": self.label,
-            "first": rfc3339(self.first) if self.first is not None else None,
-            "last": rfc3339(self.last) if there else None,
-            "seconds": self.seconds,
-            "exchanges": self.exchanges,
-            "clients": self.clients,
-        }
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """All that differs.
 
-    :ivar sentence: the gist of it
+    :ivar sentence: the summary of it
     :ivar differences: the largest first; those that the data do not prove at the end
     :ivar notes: what limits it, such as little data
     """
+
+    JSON = "sentence good bad notes differences"
 
     good: SideFacts
     bad: SideFacts
     sentence: str
     differences: list[Difference]
     notes: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shape documented in ``docs/diff.md``."""
-        return {
-            "sentence": self.sentence,
-            "good": self.good.to_json(),
-            "bad": self.bad.to_json(),
-            "notes": self.notes,
-            "differences": [each.to_json() for each in self.differences],
-        }

@@ -9,7 +9,8 @@ from captures.analysis.comparison.model import Aspect, Difference, Shown
 from captures.analysis.comparison.rhythm import MOST_EXAMPLES
 from captures.analysis.comparison.side import Side
 from captures.analysis.releases import lines_matching
-from captures.analysis.version_matrix import ClientVersions, Matrix, Range, shown
+from captures.analysis.version_matrix import ClientVersions, Matrix, shown
+from captures.json_objects import Range
 from captures.meaning import words
 from dissectors.apis import api_name
 

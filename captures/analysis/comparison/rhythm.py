@@ -15,7 +15,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(slots=True)
-class _Counted:
+class _IntervalCount:
     total: int = 0
     slices: dict[int, int] = field(default_factory=dict)
     examples: list[int] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Rhythm(Generic[Key]):
     def __init__(self) -> None:
         self._width = _FIRST_WIDTH
         self._begin = self._end = 0
-        self._keys: dict[Key, _Counted] = {}
+        self._keys: dict[Key, _IntervalCount] = {}
 
     def cover(self, time: int) -> None:
         """Let the time go on to a moment, in ns since the epoch, whether anything is counted there or not."""
@@ -53,7 +53,7 @@ class Rhythm(Generic[Key]):
         self.cover(time)
         counted = self._keys.get(key)
         if counted is None:
-            counted = self._keys[key] = _Counted()
+            counted = self._keys[key] = _IntervalCount()
         counted.total += count
         at = time // self._width
         counted.slices[at] = counted.slices.get(at, 0) + count

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from captures.analysis.clients.inventory import Client
+from captures.analysis.clients.setting_display import DisplayedSetting
 from captures.analysis.clients.settings import How, alike
-from captures.analysis.clients.told import Told
 from captures.analysis.comparison.model import Aspect, Difference, Shown
 from captures.analysis.comparison.side import Side
 
@@ -39,7 +39,7 @@ def _of_client(good: Client, bad: Client) -> list[Difference]:
     return found
 
 
-def _of_setting(client: str, good: Told, bad: Told) -> Difference | None:
+def _of_setting(client: str, good: DisplayedSetting, bad: DisplayedSetting) -> Difference | None:
     read = good.setting.how is How.READ and bad.setting.how is How.READ
     if read and good.setting.value == bad.setting.value:
         return None
@@ -61,5 +61,5 @@ def _of_setting(client: str, good: Told, bad: Told) -> Difference | None:
     )
 
 
-def _shown(told: Told, text: str) -> Shown:
+def _shown(told: DisplayedSetting, text: str) -> Shown:
     return Shown(text, count=told.setting.count, examples=tuple(told.setting.evidence))

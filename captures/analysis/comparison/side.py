@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappush, heappushpop
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.client_stats import ClientRow, ClientStats
 from captures.analysis.clients.inventory import Client, Clients
 from captures.analysis.comparison.model import SideFacts
@@ -13,7 +14,6 @@ from captures.analysis.comparison.rhythm import MOST_EXAMPLES, Rhythm
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding
 from captures.analysis.groups.model import GroupTimeline, Rebalance
-from captures.analysis.introductions import client_name
 from captures.analysis.latency import LatencyStats
 from captures.analysis.negotiation import Negotiation
 from captures.analysis.time_shares import ShareRow, TimeShares
@@ -21,8 +21,7 @@ from captures.analysis.version_matrix import Matrix
 from captures.exchanges import Capture, Exchange, Flag
 from captures.meaning import Names
 from dissectors.error_codes import error_name
-
-NANOSECONDS = 1_000_000_000
+from dissectors.units import SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ class Side:
         """How long it went on, from its first exchange to its last."""
         if self._first is None:
             return 0.0
-        return (self._last - self._first) / NANOSECONDS
+        return (self._last - self._first) / SECOND
 
     def facts(self) -> SideFacts:
         """Return it as a whole."""

@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from captures.analysis.comparison.model import Aspect, Difference, Shown
 from captures.analysis.comparison.rates import NOTABLE, proof, times
 from captures.analysis.comparison.side import Side
@@ -15,8 +12,9 @@ from captures.analysis.comparison.uncertainty import Interval, binomial_dispersi
 from captures.analysis.latency import SCALE, Dimension, Distribution, Measure, percentile
 from captures.analysis.percentiles import Percentiles
 from captures.analysis.time_shares import ShareRow
+from captures.arrays import Int64s
 from captures.meaning import words
-from captures.moments import span
+from captures.time_format import span
 
 _RANKS = {"median": 50, "p95": 95}
 _LEAST_COUNT = 20
@@ -150,7 +148,7 @@ def _spread(side: Side, found: Distribution, rank: int) -> float:
     """Return how much more exchanges slower than the percentile come together than by chance."""
     bucket = percentile(found.counts, rank)
     over_time = side.latency.over_time(Dimension.API, Measure.EXCESS, found.label, found.condition).merged(64)
-    counts: NDArray[np.int64] = over_time.counts
+    counts: Int64s = over_time.counts
     if bucket is None or not len(counts):
         return 1.0
     return binomial_dispersion(counts[:, bucket:].sum(axis=1), counts.sum(axis=1))

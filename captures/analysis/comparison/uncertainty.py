@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
-from numpy.typing import NDArray
+
+from captures.arrays import Int64s
 
 LEVEL = 0.999
 _ALPHA = 1 - LEVEL
@@ -65,7 +66,7 @@ def dispersion(counts: Sequence[int]) -> float:
     return max(1.0, variance / mean)
 
 
-def binomial_dispersion(chosen: NDArray[np.int64], totals: NDArray[np.int64]) -> float:
+def binomial_dispersion(chosen: Int64s, totals: Int64s) -> float:
     """Return how much more the share of chosen ones varies from slice to slice than by chance, at least 1.
 
     :param chosen: how many of each slice
@@ -112,7 +113,7 @@ def share_interval(count: float, total: float) -> Interval:
 
 
 def percentile_interval(
-    counts: NDArray[np.int64], scale: Sequence[int], rank: float, overdispersion: float
+    counts: Int64s, scale: Sequence[int], rank: float, overdispersion: float
 ) -> Interval | None:
     """Return between which bounds of buckets a percentile lies; None if nothing was counted.
 

@@ -52,7 +52,7 @@ from captures.analysis.findings.rules.small_batches import SmallBatches
 from captures.analysis.findings.rules.stale_metadata import StaleMetadata
 from captures.analysis.findings.rules.stuck_position import StuckPosition
 from captures.analysis.findings.rules.tcp_trouble import TcpTrouble
-from captures.analysis.findings.rules.throttling import Throttling
+from captures.analysis.findings.rules.throttling import ThrottledClients
 from captures.analysis.findings.rules.timestamps_far_off import TimestampsFarOff
 from captures.analysis.findings.rules.tiny_fetches import TinyFetches
 from captures.analysis.findings.rules.tls_on_plaintext import TlsOnPlaintext
@@ -114,7 +114,7 @@ RULES: tuple[type[Rule], ...] = (
     UnansweredRequests,
     ClosedByBroker,
     SlowBroker,
-    Throttling,
+    ThrottledClients,
     AuthenticationFailures,
     AuthorizationFailures,
     TlsOnPlaintext,

@@ -12,11 +12,9 @@ from captures.filters.lexer import quoted
 from captures.meaning import ErrorFound, Names, words
 from captures.meaning import exchange as exchange_meaning
 from captures.meaning.exchange import Body
+from dissectors.api_keys import ASKED_BY_REPLICAS
 from dissectors.error_codes import error_name
 from dissectors.printable import printable
-
-NS = 1_000_000_000
-MS = 1_000_000
 
 UNNAMED = "?"
 """A topic of which neither name nor ID was read."""
@@ -54,7 +52,7 @@ def answered(exchange: Exchange) -> Body:
 
 def answer_time(exchange: Exchange) -> int:
     """Return when an exchange was answered, in ns since the epoch; the time of the request if it was not."""
-    return exchange.time + max(exchange.latency or 0, 0)
+    return exchange.end
 
 
 def topic_of(error: ErrorFound, names: Names) -> str:
@@ -99,25 +97,6 @@ def error_names(codes: Iterable[int]) -> str:
     return ", ".join(error_name(code) for code in sorted(set(codes)))
 
 
-def lasted(nanoseconds: int) -> str:
-    """Return a time in words: ``350 ms``, ``12.5 s``, ``2 min 5 s``, ``15 min``, ``3 h 20 min``."""
-    ms = round(nanoseconds / MS)
-    if ms < 1_000:
-        return f"{ms} ms"
-    if ms < _LONG:
-        return f"{round(ms / 1_000, 1):g} s"
-    minutes, rest = divmod(round(ms / 1_000), 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = (hours, "h"), (minutes, "min"), (0 if hours else rest, "s")
-    return " ".join(f"{value} {unit}" for value, unit in parts if value)
-
-
-def volume(count: int) -> str:
-    """Return bytes in words: ``812 B``, ``3.2 KiB``, ``14 MiB``."""
-    short = words.size(count)
-    return short if short.endswith(" B") else f"{short[:-1]} {short[-1].upper()}iB"
-
-
 def some_of(names: Iterable[str]) -> str:
     """Return names in words, those behind the first counted: ``orders, logs, audit and 4 more``."""
     every = list(names)
@@ -137,13 +116,11 @@ def captured_twice(again: int, size: int) -> bool:
 
 
 _NEARLY_ALL = 0.8
-_ASKED_BY_REPLICAS = frozenset({1, 2, 23})
-"""Fetch, ListOffsets and OffsetForLeaderEpoch."""
 
 
 def replica_of(exchange: Exchange) -> int:
     """Return the ID of the broker that asks as a replica; -1 if it is none."""
-    if exchange.api_key not in _ASKED_BY_REPLICAS:
+    if exchange.api_key not in ASKED_BY_REPLICAS:
         return -1
     return exchange_meaning.replica_of(asked(exchange))
 

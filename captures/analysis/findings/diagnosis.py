@@ -13,14 +13,24 @@ from captures.analysis.findings.all import RULES
 from captures.analysis.findings.finding import Finding
 from captures.analysis.findings.rule import Rule, Scene, times
 from captures.analysis.groups.history import HISTORIES, GroupHistories
-from captures.analysis.groups.model import GroupTimeline
+from captures.analysis.groups.model import GroupTimeline, Trigger
+from captures.analysis.incidents.incidents import explain
+from captures.analysis.incidents.model import Incident
 from captures.exchanges import Capture, Exchange
-from captures.meaning import Names
+from captures.meaning import Names, words
 
 
 def _doing(rule: type[Rule]) -> str:
     """Return what is being done, for faults."""
     return f"the rule {rule.name}"
+
+
+def _excused(timeline: GroupTimeline) -> Iterator[int]:
+    """Yield the exchanges of a group that went wrong because of rebalances that kproxy caused."""
+    for rebalance in timeline.rebalances:
+        if rebalance.trigger is Trigger.KPROXY_INTERVENED:
+            yield from (failure.number for failure in rebalance.commit_failures)
+            yield from (again.number for again in rebalance.again)
 
 
 class Blind(NamedTuple):
@@ -41,6 +51,9 @@ class Diagnosis:
     :param rules: which ones; all of them by default
     :param with_groups: whether the groups are followed though none of the rules looks at them
     :ivar groups: the groups' histories, made on the way
+    :ivar found: what :meth:`findings` returned last
+    :ivar intervened: exchanges in which kproxy intervened. The rules see what the cluster did of its own in them, and
+        nothing of those that it did not get as they were sent, or did not answer itself
     """
 
     def __init__(
@@ -53,6 +66,8 @@ class Diagnosis:
         with_groups: bool = True,
     ) -> None:
         self.groups = GroupHistories(names, capture)
+        self._capture = capture
+        self.intervened = 0
         self._with_groups = with_groups or any(rule.of_groups for rule in rules)
         self._timelines: list[GroupTimeline] | None = None
         scene = Scene(capture=capture, names=names, told=self._told, limits=limits or {})
@@ -71,10 +86,14 @@ class Diagnosis:
                 self.groups.add(exchange)
             except Exception as error:
                 self._faults.note(error, HISTORIES, exchange.number)
+        hidden = False
+        if exchange.intervened:
+            self.intervened += 1
+            hidden = exchange.interventions.made_errors or exchange.interventions.not_forwarded
         key = -1 if exchange.api_key is None else exchange.api_key
         for rule in self._by_key.get(key, self._always):
             try:
-                rule.add(exchange)
+                (rule.intervened if hidden else rule.add)(exchange)
             except Exception as error:
                 self._faults.note(error, _doing(type(rule)), exchange.number)
 
@@ -85,8 +104,31 @@ class Diagnosis:
         :param pending: likewise
         """
         self._timelines = self.groups.result(now=now, pending=pending)
-        found = [finding for rule in self._rules for finding in self._found(rule)]
+        excused = {number for timeline in self._timelines for number in _excused(timeline)}
+        found = [
+            finding
+            for rule in self._rules
+            for finding in self._found(rule)
+            if not (excused and finding.evidence and excused.issuperset(finding.evidence))
+        ]
+        found = explain(self.groups.incidents, found, self._now(now))
         return sorted(found, key=lambda finding: (-finding.severity, finding.first, finding.key))
+
+    @property
+    def left_out(self) -> str:
+        """What is no finding because kproxy did it, in a sentence; empty if it did nothing."""
+        if not self.intervened:
+            return ""
+        exchanges = words.counted(self.intervened, "exchange")
+        return f"kproxy intervened in {exchanges}, by rules or by hand; what came of that is no finding."
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """What happened, with the findings that followed from it, as of the latest :meth:`findings`."""
+        return self.groups.incidents
+
+    def _now(self, now: int | None) -> int:
+        return now if now is not None else self._capture.latest
 
     def blind(self) -> list[Blind]:
         """Return the rules that could not judge, or not all there is."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import Any
+from enum import IntEnum, StrEnum
 
 from captures.analysis.groups.model import Certainty
-from captures.exchanges import Exchange, rfc3339
+from captures.exchanges import Exchange
+from captures.json_objects import OrNull, Time, Word
 
 MOST_EVIDENCE = 10
 """Exchanges that are named as evidence of a finding: the first ones, and the last."""
@@ -32,6 +32,15 @@ class Severity(IntEnum):
         return self.name.lower()
 
 
+class EffectOf(StrEnum):
+    """Of which incidents a finding may be an effect."""
+
+    MEMBERS = "members"
+    """Of what befell members of its group, or their broker."""
+    BROKERS = "brokers"
+    """Of a broker, or the way to it, that was away."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that is wrong, or worth to know.
@@ -47,44 +56,38 @@ class Finding:
     :ivar filter: shows all of them (``docs/filters.md``); empty if there are none, as with what TCP shows
     :ivar connections: ids of the connections that it is about, where it shows in no exchange
     :ivar thresholds: those that it depends on, as they were set: name -> value with unit
+    :ivar because_of: ID of the incident that it is an effect of (:mod:`captures.analysis.incidents`); empty if none is
+        known
+    :ivar effect_of: of which incidents it may be an effect; None for those that always stand for themselves
+    :ivar group: ID of the group that it is about; empty if it is about none
     """
 
+    JSON = (
+        "rule severity certainty subject sentence advice count first last evidence filter "
+        "connections thresholds because_of"
+    )
+
     rule: str
-    severity: Severity
+    severity: Word[Severity]
     subject: str
     sentence: str
     advice: str
     count: int
-    first: int
-    last: int
+    first: Time
+    last: Time
     certainty: Certainty = Certainty.OBSERVED
     evidence: tuple[int, ...] = ()
-    filter: str = ""
+    filter: OrNull[str] = ""
     connections: tuple[int, ...] = ()
     thresholds: Mapping[str, str] = field(default_factory=dict)
+    because_of: OrNull[str] = ""
+    effect_of: EffectOf | None = None
+    group: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
         """What stays the same of it while a capture goes on."""
         return self.rule, self.subject
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/json-diagnose.md``)."""
-        return {
-            "rule": self.rule,
-            "severity": self.severity.word,
-            "certainty": self.certainty,
-            "subject": self.subject,
-            "sentence": self.sentence,
-            "advice": self.advice,
-            "count": self.count,
-            "first": rfc3339(self.first),
-            "last": rfc3339(self.last),
-            "evidence": list(self.evidence),
-            "filter": self.filter or None,
-            "connections": list(self.connections),
-            "thresholds": dict(self.thresholds),
-        }
 
 
 class Occurrences:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 from captures.analysis.conditions import of_group
 from captures.analysis.findings.common import one_of, some_of
 from captures.analysis.findings.finding import Finding, Occurrences
 from captures.analysis.findings.rule import Rule
+from captures.analysis.groups.context import OF_TOPICS
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import Cause, Certainty, GroupTimeline, Rebalance, Trigger
-from captures.analysis.groups.surroundings import OF_TOPICS
 from captures.meaning import words
 from dissectors.apis import api_name
 
@@ -31,7 +32,13 @@ class GroupRule(Rule):
     def findings(self) -> Iterator[Finding]:
         """Yield what was found so far."""
         for timeline in self.scene.groups:
-            yield from self.of_group(timeline, Labels(timeline))
+            for finding in self.of_group(self._judged(timeline), Labels(timeline)):
+                yield replace(finding, group=timeline.group)
+
+    def _judged(self, timeline: GroupTimeline) -> GroupTimeline:
+        """Return a timeline without the rebalances that kproxy caused."""
+        judged = [each for each in timeline.rebalances if each.trigger is not Trigger.KPROXY_INTERVENED]
+        return timeline if len(judged) == len(timeline.rebalances) else replace(timeline, rebalances=judged)
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
         """Yield what was found of one group.
@@ -53,6 +60,9 @@ class GroupRule(Rule):
 class AssignmentRule(GroupRule):
     """Finds something in how partitions are given to the members, which takes to have seen all of them."""
 
+    def _judged(self, timeline: GroupTimeline) -> GroupTimeline:
+        return timeline  # whatever led to an assignment, the group has it
+
     def blind(self) -> str:
         """Return why it could not judge."""
         groups = [timeline for timeline in self.scene.groups if timeline.rebalances]
@@ -65,7 +75,7 @@ def _not_seen(timeline: GroupTimeline) -> str:
     return f"of group {words.clipped(words.line(timeline.group), _NAME_LENGTH)}, {', '.join(timeline.seen)}"
 
 
-class Given(NamedTuple):
+class AssignmentPeriod(NamedTuple):
     """How partitions were given to the members, for a while.
 
     :ivar rebalance: that led to it
@@ -76,7 +86,7 @@ class Given(NamedTuple):
     lasted: int
 
 
-def assignments(timeline: GroupTimeline) -> list[Given]:
+def assignments(timeline: GroupTimeline) -> list[AssignmentPeriod]:
     """Return how partitions were given out over time, of the times when it is known of all members."""
     found = []
     followed = [*(each.time for each in timeline.rebalances[1:]), timeline.last]
@@ -85,7 +95,7 @@ def assignments(timeline: GroupTimeline) -> list[Given]:
             continue
         whole = timeline.complete if rebalance.size is None else rebalance.size == len(rebalance.assigned)
         if whole:
-            found.append(Given(rebalance, max(until - rebalance.end, 0)))
+            found.append(AssignmentPeriod(rebalance, max(until - rebalance.end, 0)))
     return found
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from captures.analysis.findings.common import NS
+from dissectors.units import SECOND
 
-WINDOW = 10 * NS
+WINDOW = 10 * SECOND
 """ns of a stretch in which is counted."""
 
 
@@ -36,4 +36,4 @@ class Busiest:
     @property
     def rate(self) -> float:
         """How often a second, over a second at least."""
-        return self.count * NS / max(self._span, NS)
+        return self.count * SECOND / max(self._span, SECOND)

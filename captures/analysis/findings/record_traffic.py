@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from captures.analysis.fetching import FetchSeen, FetchSessions
+from captures.analysis.client_identity import client_name
+from captures.analysis.fetch_sessions import FetchSeen, FetchSessions
 from captures.analysis.findings.common import answered, asked, replica_of, some_of, whole_ids
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import Names, words
 from captures.meaning.exchange import Body, number, rows, text
-from captures.meaning.places import each, index
+from captures.meaning.places import TopicPartition, each, index
+from dissectors.api_keys import ApiKey
 from dissectors.records import Batch, Trailing, record_set
-
-PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 
 NO_PRODUCE = "no Produce request was captured"
 NO_FETCH = "no Fetch of a consumer was captured"
@@ -27,14 +26,13 @@ _UNNAMED = "?"
 
 
 @dataclass(frozen=True, slots=True)
-class Produced:
-    """One partition of a Produce.
+class PartitionRecords:
+    """The records of one partition in a message.
 
     :ivar topic: its name, or its ID where no message has told the name
     :ivar size: bytes of the records field
     :ivar batches: complete ones; with magic 0 and 1, an uncompressed message is one
     :ivar error: code that the broker answered; 0 if none, or it did not answer
-    :ivar base_offset: of the first record, as the broker answered; -1 if it did not
     """
 
     topic: str
@@ -42,7 +40,11 @@ class Produced:
     size: int
     batches: Sequence[Batch]
     error: int
-    base_offset: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The topic and the partition."""
+        return TopicPartition(self.topic, self.partition)
 
     @property
     def records(self) -> int | None:
@@ -51,32 +53,29 @@ class Produced:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class ProducedPartition(PartitionRecords):
+    """One partition of a Produce.
+
+    :ivar base_offset: of the first record, as the broker answered; -1 if it did not
+    """
+
+    base_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPartition(PartitionRecords):
     """One partition of a Fetch or ShareFetch response.
 
-    :ivar topic: its name, or its ID where no message has told the name
-    :ivar size: bytes of the records field
-    :ivar batches: complete ones; with magic 0 and 1, an uncompressed message is one
     :ivar trailing: the entry at the end that was cut off; None if there is none
     :ivar high_watermark: -1 if not told
     :ivar last_stable_offset: -1 if not told
     :ivar log_start: first offset in the log; -1 if not told
     """
 
-    topic: str
-    partition: int
-    size: int
-    batches: Sequence[Batch]
     trailing: Trailing | None
-    error: int
     high_watermark: int
     last_stable_offset: int
     log_start: int
-
-    @property
-    def records(self) -> int | None:
-        """Records announced; None if a compressed message set is among them, which does not tell."""
-        return _records(self.batches)
 
 
 class ProduceAnswers:
@@ -117,15 +116,15 @@ class RecordTraffic:
         self._seen_of: Exchange | None = None
         self._seen: FetchSeen | None = None
         self._exchange: Exchange | None = None
-        self._produced: list[Produced] = []
-        self._fetched: list[Fetched] = []
+        self._produced: list[ProducedPartition] = []
+        self._fetched: list[FetchedPartition] = []
 
-    def produced(self, exchange: Exchange) -> list[Produced]:
+    def produced(self, exchange: Exchange) -> list[ProducedPartition]:
         """Return what a Produce sends; empty for other APIs."""
         self._look_at(exchange)
         return self._produced
 
-    def fetched(self, exchange: Exchange) -> list[Fetched]:
+    def fetched(self, exchange: Exchange) -> list[FetchedPartition]:
         """Return what a Fetch or ShareFetch was answered; empty for other APIs."""
         self._look_at(exchange)
         return self._fetched
@@ -144,10 +143,12 @@ class RecordTraffic:
         if exchange is self._exchange:
             return
         self._exchange = exchange
-        self._produced = self._of_produce(exchange) if exchange.api_key == PRODUCE else []
-        self._fetched = self._of_fetch(exchange) if exchange.api_key in (FETCH, SHARE_FETCH) else []
+        self._produced = self._of_produce(exchange) if exchange.api_key == ApiKey.PRODUCE else []
+        self._fetched = (
+            self._of_fetch(exchange) if exchange.api_key in (ApiKey.FETCH, ApiKey.SHARE_FETCH) else []
+        )
 
-    def _of_produce(self, exchange: Exchange) -> list[Produced]:
+    def _of_produce(self, exchange: Exchange) -> list[ProducedPartition]:
         answers = {
             (topic, index(row)): row
             for topic, row in each(rows(answered(exchange), "responses"), self._names)
@@ -161,7 +162,7 @@ class RecordTraffic:
             data = data if isinstance(data, bytes) else b""
             answer = answers.get((topic, partition), _EMPTY)
             found.append(
-                Produced(
+                ProducedPartition(
                     topic=topic,
                     partition=partition,
                     size=len(data),
@@ -172,7 +173,7 @@ class RecordTraffic:
             )
         return found
 
-    def _of_fetch(self, exchange: Exchange) -> list[Fetched]:
+    def _of_fetch(self, exchange: Exchange) -> list[FetchedPartition]:
         found = []
         for topic, row in each(rows(answered(exchange), "responses"), self._names):
             partition = index(row)
@@ -182,7 +183,7 @@ class RecordTraffic:
             data = data if isinstance(data, bytes) else b""
             held = record_set(data) if data else None
             found.append(
-                Fetched(
+                FetchedPartition(
                     topic=topic,
                     partition=partition,
                     size=len(data),

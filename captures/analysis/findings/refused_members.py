@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import NO_GROUPS
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.calls import OF_MEMBERS, group_of
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import items, rows, text
@@ -23,7 +23,7 @@ MOST_SEEN = 20
 
 
 @dataclass(slots=True)
-class Refused:
+class RefusedCalls:
     """Calls to one group that failed with one error.
 
     :ivar clients: client IDs, or addresses
@@ -51,7 +51,7 @@ class RefusedMembers(Rule):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._refused: dict[tuple[str, int], Refused] = {}
+        self._refused: dict[tuple[str, int], RefusedCalls] = {}
         self._calls = False
 
     def add(self, exchange: Exchange) -> None:
@@ -61,7 +61,7 @@ class RefusedMembers(Rule):
         group = group_of(exchange) if code else ""
         if not group:
             return
-        refused = self._refused.setdefault((group, code), Refused())
+        refused = self._refused.setdefault((group, code), RefusedCalls())
         refused.seen.add(exchange)
         request = (exchange.request.value if exchange.request else None) or {}
         _note(refused.clients, client_name(exchange))
@@ -86,7 +86,7 @@ class RefusedMembers(Rule):
                 severity=self.how_grave(code, refused),
             )
 
-    def sentence(self, group: str, code: int, refused: Refused) -> str:
+    def sentence(self, group: str, code: int, refused: RefusedCalls) -> str:
         """Return what was found of a group, in words."""
         raise NotImplementedError
 
@@ -94,7 +94,7 @@ class RefusedMembers(Rule):
         """Return what to do about an error."""
         raise NotImplementedError
 
-    def how_grave(self, code: int, refused: Refused) -> Severity:
+    def how_grave(self, code: int, refused: RefusedCalls) -> Severity:
         """Return how grave it is."""
         return self.severity
 

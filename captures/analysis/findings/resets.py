@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from captures.analysis.fetching import FetchSeen
+from captures.analysis.client_identity import client_name
+from captures.analysis.fetch_sessions import FetchSeen
 from captures.analysis.findings.common import answered, asked, whole_ids
 from captures.analysis.findings.finding import Occurrences
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, rows, text
 from captures.meaning.places import each, index
+from dissectors.error_codes import ErrorCode
 
-_OUT_OF_RANGE = 1
 _LATEST, _EARLIEST = -1, -2
 
 
@@ -58,7 +58,7 @@ class Reader(NamedTuple):
 
 
 @dataclass(slots=True)
-class Lost:
+class LostPosition:
     """A consumer that looks for a position.
 
     :ivar position: offset that it asked for, or the one that had been committed; -1 if none
@@ -123,7 +123,7 @@ class Resets:
 
     def __init__(self, names: Names) -> None:
         self._names = whole_ids(names)
-        self.lost: dict[Reader, Lost] = {}
+        self.lost: dict[Reader, LostPosition] = {}
         self.found: dict[About, Reset] = {}
         self._fresh: dict[Reader, _Fresh] = {}
         self._committed: dict[tuple[str, str], dict[int, int]] = {}
@@ -142,10 +142,10 @@ class Resets:
         for place, row in seen.told:
             reader = _reader(exchange, *place)
             begin, error = number(row, "log_start_offset"), number(row, "error_code", 0)
-            if error == _OUT_OF_RANGE:
+            if error == ErrorCode.OFFSET_OUT_OF_RANGE:
                 position = seen.session.partitions.get(place, -1)
                 if position >= 0 and reader not in self.lost:
-                    self.lost[reader] = Lost(
+                    self.lost[reader] = LostPosition(
                         Why.OUT_OF_RANGE, exchange.number, exchange.time, "", position, begin
                     )
             elif not error:
@@ -175,7 +175,7 @@ class Resets:
         for reader, offset in told:
             if offset < 0:
                 known = self._committed.get((group, reader.topic), {})
-                self.lost[reader] = Lost(
+                self.lost[reader] = LostPosition(
                     self._why(reader, known),
                     exchange.number,
                     exchange.time,
@@ -227,7 +227,7 @@ class Resets:
                 if time == _EARLIEST and lost.log_start < 0:
                     lost.log_start = offset
 
-    def _goes_on(self, reader: Reader, lost: Lost, offset: int) -> None:
+    def _goes_on(self, reader: Reader, lost: LostPosition, offset: int) -> None:
         time = next((time for time, found in lost.found.items() if found == offset), None)
         if time is None:
             return  # it has another position, such as one that the application sets

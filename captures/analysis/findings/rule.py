@@ -16,9 +16,9 @@ from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
 from captures.analysis.findings.common import plain
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import RecordTraffic
-from captures.analysis.findings.shared import Shared
+from captures.analysis.findings.shared_followers import SharedFollowers
 from captures.analysis.groups.model import Certainty, GroupTimeline
 from captures.exchanges import Capture, Exchange
 from captures.meaning import Names, words
@@ -75,11 +75,11 @@ class Scene:
     told: Callable[[], Sequence[GroupTimeline]]
     limits: Mapping[str, float] = field(default_factory=dict)
     records: RecordTraffic = field(init=False)
-    shared: Shared = field(init=False)
+    shared: SharedFollowers = field(init=False)
 
     def __post_init__(self) -> None:
         self.records = RecordTraffic(self.names)
-        self.shared = Shared(self.capture, self.names)
+        self.shared = SharedFollowers(self.capture, self.names)
 
     @property
     def groups(self) -> Sequence[GroupTimeline]:
@@ -102,6 +102,7 @@ class Rule:
     :cvar apis: keys of the APIs whose exchanges it is shown; None for all, empty for none
     :cvar thresholds: bounds that it depends on
     :cvar of_groups: whether it looks at the groups' timelines
+    :cvar effect_of: of which incidents its findings may be effects
     """
 
     name: ClassVar[str]
@@ -111,6 +112,7 @@ class Rule:
     apis: ClassVar[frozenset[int] | None] = frozenset()
     thresholds: ClassVar[tuple[Threshold, ...]] = ()
     of_groups: ClassVar[bool] = False
+    effect_of: ClassVar[EffectOf | None] = None
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -121,6 +123,12 @@ class Rule:
 
     def add(self, exchange: Exchange) -> None:
         """Look at one exchange."""
+
+    def intervened(self, exchange: Exchange) -> None:
+        """Take note of one that says nothing of the cluster, since kproxy answered it or let something else go on.
+
+        What a rule measures from such an exchange to the next is of kproxy's making.
+        """
 
     def findings(self) -> Iterator[Finding]:
         """Yield what was found so far."""
@@ -161,6 +169,7 @@ class Rule:
             evidence=seen.numbers,
             filter=filter_text,
             connections=tuple(connections),
+            effect_of=self.effect_of,
             thresholds={
                 f"{self.name}.{threshold.name}": threshold.shown(self.limit(threshold.name))
                 for threshold in self.thresholds

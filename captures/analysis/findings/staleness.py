@@ -10,19 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.findings.common import answer_time, replica_of, topic_of, unexpected
 from captures.analysis.findings.finding import Occurrences
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange, Flag
 from captures.meaning import Names, topics_in
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode
 
-CODES = frozenset({3, 5, 6, 72, 74, 75, 76, 100, 103})
+CODES = frozenset({
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.LISTENER_NOT_FOUND, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID,
+})  # fmt: skip
 """Errors of data requests after which clients ask for metadata (Errors.java, InvalidMetadataException)."""
 
-_METADATA, _DESCRIBE_TOPICS = 3, 75
-_DATA = frozenset({0, 1, 2, 21, 23, 78})
+_DATA = frozenset({
+    ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.DELETE_RECORDS, ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.SHARE_FETCH,
+})  # fmt: skip
 """What goes to the leader: Produce, Fetch, ListOffsets, DeleteRecords, OffsetForLeaderEpoch, ShareFetch."""
-APIS = _DATA | {_METADATA, _DESCRIBE_TOPICS}
+APIS = _DATA | {ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS}
 
 
 @dataclass(slots=True)

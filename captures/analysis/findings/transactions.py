@@ -11,36 +11,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from captures.analysis.findings.common import MS, answered, asked
-from captures.analysis.findings.record_traffic import PRODUCE, transactional_id
-from captures.analysis.introductions import client_name
+from captures.analysis.client_identity import client_name
+from captures.analysis.findings.common import answered, asked
+from captures.analysis.findings.record_traffic import transactional_id
 from captures.exchanges import Exchange
 from captures.meaning.exchange import number, rows
+from dissectors.api_keys import PRODUCER_APIS, ApiKey
+from dissectors.error_codes import ErrorCode
+from dissectors.units import MS
 
-INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, WRITE_TXN_MARKERS, TXN_OFFSET_COMMIT = (
-    22,
-    24,
-    25,
-    26,
-    27,
-    28,
+TRANSACTION_APIS = PRODUCER_APIS | {ApiKey.WRITE_TXN_MARKERS}
+_COORDINATED = frozenset(
+    {ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN}
 )
-
-TRANSACTION_APIS = frozenset(
-    {
-        PRODUCE,
-        INIT_PRODUCER_ID,
-        ADD_PARTITIONS,
-        ADD_OFFSETS,
-        END_TXN,
-        WRITE_TXN_MARKERS,
-        TXN_OFFSET_COMMIT,
-    }
+_ADDING = frozenset(
+    {ApiKey.PRODUCE, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT}
 )
-_COORDINATED = frozenset({INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN})
-_ADDING = frozenset({PRODUCE, ADD_PARTITIONS, ADD_OFFSETS, TXN_OFFSET_COMMIT})
-_NO_LONGER_OPEN = frozenset({47, 48, 49, 90})
-"""INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED."""
+_NO_LONGER_OPEN = frozenset({
+    ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.PRODUCER_FENCED,
+})  # fmt: skip
 _MOST_KNOWN = 20_000
 """Transactional IDs that are remembered, as some programs make new ones all the time; the oldest are forgotten."""
 
@@ -98,7 +88,7 @@ class Transactions:
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
-        if exchange.api_key == WRITE_TXN_MARKERS:
+        if exchange.api_key == ApiKey.WRITE_TXN_MARKERS:
             for aborted in self.overdue(exchange):
                 aborted.open = None
             return
@@ -112,13 +102,13 @@ class Transactions:
                 self._forget(next(iter(self.known)))
         key = exchange.api_key
         known.coordinated |= key in _COORDINATED
-        if key == INIT_PRODUCER_ID:
+        if key == ApiKey.INIT_PRODUCER_ID:
             self._init(known, exchange)
         elif exchange.errors:
             # who is told so has no open transaction any more; one of another client may be open meanwhile
             if known.open is not None and known.open.client == client_name(exchange) and _over(exchange):
                 known.open = None
-        elif key == END_TXN:
+        elif key == ApiKey.END_TXN:
             if exchange.response is not None:
                 known.open = None
         elif key in _ADDING and known.open is None:

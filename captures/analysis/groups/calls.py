@@ -9,18 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from captures.analysis.groups.model import Kind, Place
+from captures.analysis.groups.model import Kind, TopicPartition
 from captures.exchanges import Exchange
 from captures.meaning.exchange import text
+from dissectors.api_keys import ApiKey
 
-OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 10, 11, 12, 13, 14
-TXN_OFFSET_COMMIT = 28
-HEARTBEATS = {68: Kind.CONSUMER, 76: Kind.SHARE, 88: Kind.STREAMS}
+HEARTBEATS: dict[int, Kind] = {
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Kind.CONSUMER,
+    ApiKey.SHARE_GROUP_HEARTBEAT: Kind.SHARE,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Kind.STREAMS,
+}
 """API key -> kind of group whose members send it."""
-OF_MEMBERS = frozenset(
-    {OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, TXN_OFFSET_COMMIT, *HEARTBEATS}
-)
+OF_MEMBERS = frozenset({
+    ApiKey.OFFSET_COMMIT, ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP,
+    ApiKey.TXN_OFFSET_COMMIT, *HEARTBEATS,
+})  # fmt: skip
 """APIs that members speak with their coordinator."""
+POLL_EXPIRED = "poll timeout has expired"
+"""Part of the reason that the Java client gives as it leaves (KIP-800, ``AbstractCoordinator.HeartbeatThread``)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,7 +79,7 @@ class Subscription:
     """
 
     topics: tuple[str, ...] = ()
-    owned: frozenset[Place] | None = None
+    owned: frozenset[TopicPartition] | None = None
     generation: int = -1
     rack: str = ""
 
@@ -143,8 +149,8 @@ class Sync(Call):
 
     protocol_type: str = ""
     protocol: str = ""
-    assigned: frozenset[Place] | None = None
-    given: dict[str, frozenset[Place]] = field(default_factory=dict)
+    assigned: frozenset[TopicPartition] | None = None
+    given: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
     leads: bool = False
     orders: WorkerOrders | None = None
 
@@ -219,9 +225,9 @@ class ModernBeat(Run):
 
     kind: Kind = Kind.CONSUMER
     epoch: int | None = None
-    owned: frozenset[Place] | None = None
-    assigned: frozenset[Place] | None = None
-    standby: frozenset[Place] | None = None
+    owned: frozenset[TopicPartition] | None = None
+    assigned: frozenset[TopicPartition] | None = None
+    standby: frozenset[TopicPartition] | None = None
     topics: tuple[str, ...] | None = None
     pattern: str | None = None
     assignor: str = ""
@@ -240,14 +246,12 @@ class GroupCalls:
     :ivar calls: in the order in which the exchanges were added
     :ivar kinds: of the calls by which members join
     :ivar protocol_type: of a classic group; empty if not told
-    :ivar version: changes with every exchange
     """
 
     group: str
     calls: list[Call] = field(default_factory=list)
     kinds: set[Kind] = field(default_factory=set)
     protocol_type: str = ""
-    version: int = 0
     _running: dict[str, dict[tuple[type[Run], int], Run]] = field(default_factory=dict, repr=False)
     """Member ID -> kind of call and connection -> the run that may go on."""
 
@@ -257,7 +261,6 @@ class GroupCalls:
 
     def add(self, call: Call) -> None:
         """Take a call in; one that goes on a run is put to it."""
-        self.version += 1
         if isinstance(call, Run):
             mine = self._running.setdefault(call.member, {})
             place = type(call), call.connection
@@ -272,9 +275,21 @@ class GroupCalls:
         self._learn(call)
         self.calls.append(call)
 
+    def heard(self, members: Iterable[str]) -> int:
+        """Return when one of some members was last answered well in a run that goes on; 0 if none does."""
+        return max(
+            (
+                run.last if isinstance(run, ModernBeat) else run.last_end or run.last
+                for member in members
+                for run in self._running.get(member, {}).values()
+                if not run.error and not (isinstance(run, Commit) and run.generation < 0)
+            ),
+            default=0,
+        )
+
     def and_also(self, calls: Iterable[Call]) -> GroupCalls:
         """Return the same with calls that are not answered yet; this stays as it is."""
-        out = GroupCalls(self.group, [*self.calls], {*self.kinds}, self.protocol_type, self.version)
+        out = GroupCalls(self.group, [*self.calls], {*self.kinds}, self.protocol_type)
         for call in calls:
             out._learn(call)
             out.calls.append(call)

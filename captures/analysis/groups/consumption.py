@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from captures.analysis.fetching import FETCH, SHARE_FETCH, FetchSeen, FetchSessions, behind_records
-from captures.analysis.groups.calls import OFFSET_COMMIT, TXN_OFFSET_COMMIT
-from captures.analysis.introductions import client_name
+from captures.analysis.client_identity import client_name
+from captures.analysis.fetch_sessions import FetchSeen, FetchSessions, behind_records
 from captures.exchanges import Exchange
-from captures.filters.groups import MEMBERSHIP, GroupInference
+from captures.filters.groups import GroupInference
 from captures.meaning import Names
 from captures.meaning.exchange import number, text
-from captures.meaning.places import Place, rows_by_place
+from captures.meaning.places import TopicPartition, rows_by_place
+from dissectors.api_keys import MEMBER_APIS, ApiKey
 
-NEEDED = MEMBERSHIP | {FETCH, SHARE_FETCH, OFFSET_COMMIT, TXN_OFFSET_COMMIT}
+NEEDED = MEMBER_APIS | {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT}
 """APIs whose exchanges tell who fetches what; others need not be added."""
 PAUSE = 200_000_000
 """ns without a fetch that end a run. A client that fetches without pause sends its next Fetch in a few ms."""
@@ -154,20 +154,20 @@ class Consumption:
         self._inference = GroupInference(names)
         self._sessions = FetchSessions(names)
         self._lines: dict[tuple[int, str], Line] = {}
-        self._runs: dict[Place, dict[Owner, list[FetchRun]]] = {}
-        self._current: dict[Line, dict[Place, FetchRun]] = {}
-        self._committed: dict[Place, dict[str, Committed]] = {}
+        self._runs: dict[TopicPartition, dict[Owner, list[FetchRun]]] = {}
+        self._current: dict[Line, dict[TopicPartition, FetchRun]] = {}
+        self._committed: dict[TopicPartition, dict[str, Committed]] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange, of whichever API."""
         key = exchange.api_key
-        if key in MEMBERSHIP:
+        if key in MEMBER_APIS:
             self._inference.observe(exchange)
-        if key in (FETCH, SHARE_FETCH):
+        if key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
             seen = self._sessions.add(exchange)
             if seen is not None and seen.replica < 0:
                 self._fetched(exchange, seen)
-        elif key in (OFFSET_COMMIT, TXN_OFFSET_COMMIT):
+        elif key in (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT):
             self._commit(exchange)
 
     # ------------------------------------------------------------ fetches
@@ -201,7 +201,7 @@ class Consumption:
         line = self._lines.pop(of, None)
         if line is None:
             owner = Owner(client_name(exchange), exchange.client.rpartition(":")[0])
-            shares = exchange.api_key == SHARE_FETCH
+            shares = exchange.api_key == ApiKey.SHARE_FETCH
             # the first Fetch begins runs as any after a pause does
             line = Line(exchange.connection, owner, shares, exchange.time - PAUSE - 1)
             self._current[line] = {}
@@ -214,7 +214,7 @@ class Consumption:
             line.group = self._inference.group_of(exchange)[0] or ""
         return line
 
-    def _asked(self, line: Line, place: Place, exchange: Exchange, offset: int) -> None:
+    def _asked(self, line: Line, place: TopicPartition, exchange: Exchange, offset: int) -> None:
         run = self._current[line].get(place)
         paused = run is not None and not run.open and exchange.time - run.end > PAUSE
         if run is None or paused or 0 <= offset < run.reached:
@@ -223,7 +223,7 @@ class Consumption:
             run.reopen()
             run.reached = max(run.reached, offset)
 
-    def _begin(self, line: Line, place: Place, exchange: Exchange, offset: int) -> None:
+    def _begin(self, line: Line, place: TopicPartition, exchange: Exchange, offset: int) -> None:
         current = self._current[line]
         known = current.get(place)
         if known is not None:
@@ -247,7 +247,7 @@ class Consumption:
             by_owner[line.owner] = _thinned(runs)
         current[place] = run
 
-    def _end_idle(self, place: Place, runs: list[FetchRun], now: int) -> None:
+    def _end_idle(self, place: TopicPartition, runs: list[FetchRun], now: int) -> None:
         """End runs on connections that are not used any more; should they be, all begins anew as after a pause."""
         for run in runs:
             if run.open and now - run.line.end > PAUSE:
@@ -264,7 +264,7 @@ class Consumption:
             for place, row in rows_by_place(response, "topics", self._names)
             if row.get("error_code") == 0
         }
-        time = exchange.time + max(exchange.latency or 0, 0)
+        time = exchange.end
         for place, row in rows_by_place(request, "topics", self._names):
             offset = number(row, "committed_offset")
             if place in stored and offset >= 0:
@@ -273,13 +273,14 @@ class Consumption:
                     known[group] = Committed(offset, time, member, exchange.number)
 
     # ------------------------------------------------------------ what came of it
-    def of_group(self, group: str) -> dict[Place, list[FetchRun]]:
+    def of_group(self, group: str) -> dict[TopicPartition, list[FetchRun]]:
         """Return what the members of a group fetched: partition -> runs in the order of time."""
-        found: dict[Place, list[FetchRun]] = {}
-        for (key, partition), by_owner in self._runs.items():
+        found: dict[TopicPartition, list[FetchRun]] = {}
+        for place, by_owner in self._runs.items():
             mine = [run for runs in by_owner.values() for run in runs if run.line.group == group]
             if mine:
-                found.setdefault((self._names(key) or key, partition), []).extend(mine)
+                named = place._replace(topic=self._names(place.topic) or place.topic)
+                found.setdefault(named, []).extend(mine)
         for runs in found.values():
             runs.sort(key=lambda run: (run.begin, run.first))
         return found

@@ -1,4 +1,4 @@
-"""What rebalances cost: partitions that nobody consumed, records to be expected twice, commits that failed.
+"""What rebalances cost: partitions that no member consumed, records to be expected twice, commits that failed.
 
 A pause in the fetching of a partition is put down to a rebalance only if it is longer than :data:`LEAST_STOP` and than
 the pauses that the same partition has without any rebalance. It counts once: for the rebalance that moved the
@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 
 from captures.analysis.groups.calls import Call, Commit, GroupCalls
 from captures.analysis.groups.consumption import Before, Consumption, FetchRun, Owner
@@ -18,21 +18,135 @@ from captures.analysis.groups.model import (
     Again,
     CommitFailure,
     GroupTimeline,
-    Place,
+    Kind,
     Rebalance,
     Stop,
-    Trigger,
+    TopicPartition,
+    Trait,
 )
-from captures.analysis.groups.scenes import Scene, Scenes
-from dissectors.error_codes import error_name
+from dissectors.error_codes import ErrorCode, error_name
+from dissectors.units import SECOND
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RebalanceContext:
+    """A rebalance with its surroundings.
+
+    :ivar end: when it was over; the beginning of the next one if that was not seen
+    :ivar next: when the next one began; the end of the capture if it is the last
+    :ivar eager: whether members give up all they have as it begins
+    :ivar moved: partitions that changed hands
+    :ivar owners: partition -> processes that have it afterwards, as far as that is known
+    :ivar hidden: partitions of which somebody has one whose fetches are not in the capture
+    :ivar whole: whether the fetches of all members are in the capture
+    :ivar wanted: partitions that the group is to consume; None if that is not known
+    """
+
+    rebalance: Rebalance
+    end: int
+    next: int
+    eager: bool
+    moved: frozenset[TopicPartition]
+    owners: dict[TopicPartition, set[Owner]]
+    hidden: set[TopicPartition]
+    whole: bool
+    wanted: set[TopicPartition] | None
+
+    @property
+    def begin(self) -> int:
+        """When it began."""
+        return self.rebalance.time
+
+    def shows(self, place: TopicPartition) -> bool:
+        """Whether everybody who may have a partition afterwards is among those whose fetches are in the capture."""
+        if place in self.owners or self.rebalance.emptied:
+            return place not in self.hidden
+        return self.whole
+
+
+class RebalanceContexts:
+    """The rebalances of a group in the order of time.
+
+    :param fetching: the processes whose fetches are in the capture
+    :param now: ns since the epoch, up to which the capture goes
+    """
+
+    def __init__(self, timeline: GroupTimeline, fetching: set[Owner], now: int) -> None:
+        self._owners = {
+            member_id: Owner(member.client, member.host)
+            for member in timeline.members
+            for member_id in (member.member, *member.former)
+        }
+        self._fetching = {member for member, owner in self._owners.items() if owner in fetching}
+        told = timeline.rebalances
+        self.every = [
+            self._context(each, told[index - 1] if index else None, [*told, None][index + 1], now)
+            for index, each in enumerate(told)
+        ]
+        self._begins = [context.begin for context in self.every]
+        self._ends = list(accumulate((context.end for context in self.every), max))
+
+    def meeting(self, begin: int, end: int) -> list[RebalanceContext]:
+        """Return those that went on at some time between two moments."""
+        low, high = bisect_left(self._ends, begin), bisect_right(self._begins, end)
+        return [context for context in self.every[low:high] if context.end >= begin]
+
+    def latest(self, time: int) -> RebalanceContext | None:
+        """Return the last that had begun by a moment; None if none had."""
+        begun = bisect_right(self._begins, time)
+        return self.every[begun - 1] if begun else None
+
+    def shown(self, place: TopicPartition, begin: int, end: int) -> bool:
+        """Whether everybody who may have had a partition between two moments is seen fetching in the capture."""
+        low, high = bisect_left(self._begins, begin), bisect_right(self._begins, end)
+        return all(context.shows(place) for context in self.every[max(low - 1, 0) : high])
+
+    def _context(
+        self, each: Rebalance, before: Rebalance | None, after: Rebalance | None, now: int
+    ) -> RebalanceContext:
+        following = now if after is None else after.time
+        unseen = now if each.running else following
+        end = max(unseen if each.end is None else each.end, each.time)
+        owners: dict[TopicPartition, set[Owner]] = {}
+        hidden: set[TopicPartition] = set()
+        for member, places in each.assigned.items():
+            owner = self._owners.get(member)
+            for place in places:
+                known = owners.setdefault(place, set())
+                if owner is not None:
+                    known.add(owner)
+                if member not in self._fetching:
+                    hidden.add(place)
+        # of one that goes on nobody has anything yet: what there was before is what is wanted
+        last = before if each.running and before is not None else each
+        return RebalanceContext(
+            rebalance=each,
+            end=end,
+            next=following,
+            eager=each.kind is Kind.CLASSIC and not each.cooperative,
+            moved=frozenset(move.place for move in each.moved),
+            owners=owners,
+            hidden=hidden,
+            whole=self._whole(last),
+            wanted=_united(last.assigned.values()) if last.assigned else None,
+        )
+
+    def _whole(self, rebalance: Rebalance) -> bool:
+        with_none = {member for member, places in rebalance.assigned.items() if not places}
+        known = rebalance.size == len(rebalance.members)
+        return known and self._fetching.issuperset(set(rebalance.members) - with_none)
+
+
+def _united(every: Iterable[frozenset[TopicPartition]]) -> set[TopicPartition]:
+    return set().union(*every)
+
 
 LEAST_STOP = 250_000_000
 """ns; what is shorter is no stop."""
 
-_SECOND = 1_000_000_000
-_AT_THE_END = 2 * _SECOND
+_AT_THE_END = 2 * SECOND
 """ns; a partition that is not fetched up to the end of the capture may have a Fetch that was about to come."""
-_SOON = 10 * _SECOND
+_SOON = 10 * SECOND
 """ns after a rebalance within which what its members do is taken to be due to it."""
 _JUST_BEFORE = 200_000_000
 """ns before a rebalance within which a member that leaves commits what it has consumed."""
@@ -40,18 +154,12 @@ _JUST_BEFORE = 200_000_000
 _HABIT = 5
 """So many pauses tell what is usual."""
 
-_OF_REBALANCES = frozenset({22, 25, 27, 82, 110, 113})
+_OF_REBALANCES = frozenset({
+    ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.FENCED_INSTANCE_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH,
+})  # fmt: skip
 """ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH,
 STALE_MEMBER_EPOCH"""
-_EXPELLED = frozenset(
-    {
-        Trigger.SESSION_TIMEOUT,
-        Trigger.MAX_POLL_EXCEEDED,
-        Trigger.REBALANCE_TIMEOUT,
-        Trigger.INSTANCE_FENCED,
-    }
-)
-"""After these the member has no chance to commit what it consumed last."""
 
 
 def fill_effects(timeline: GroupTimeline, calls: GroupCalls, consumption: Consumption, now: int) -> None:
@@ -67,14 +175,14 @@ def fill_effects(timeline: GroupTimeline, calls: GroupCalls, consumption: Consum
     for rebalance, failure in _commit_failures(calls.calls, timeline.rebalances):
         rebalance.commit_failures.append(failure)
     fetched = consumption.of_group(timeline.group)
-    scenes = Scenes(timeline, {run.line.owner for runs in fetched.values() for run in runs}, now)
+    contexts = RebalanceContexts(timeline, {run.line.owner for runs in fetched.values() for run in runs}, now)
     for (topic, partition), runs in sorted(fetched.items()):
-        place = Place(topic, partition)
-        _fill_stops(place, runs, scenes, now)
-        _fill_again(place, runs, scenes, timeline.group)
+        place = TopicPartition(topic, partition)
+        _fill_stops(place, runs, contexts, now)
+        _fill_again(place, runs, contexts, timeline.group)
 
 
-# ---------------------------------------------------------------- partitions that nobody consumed
+# ---------------------------------------------------------------- partitions that no member consumed
 @dataclass(frozen=True, slots=True)
 class _Pause:
     """A time in which nobody fetched a partition.
@@ -98,24 +206,24 @@ class _Pause:
         return self.after is not None and self.after.line.owner == self.before.line.owner
 
 
-def _fill_stops(place: Place, runs: list[FetchRun], scenes: Scenes, now: int) -> None:
+def _fill_stops(place: TopicPartition, runs: list[FetchRun], contexts: RebalanceContexts, now: int) -> None:
     pauses = list(_pauses(runs, now))
-    met = [scenes.meeting(pause.begin, pause.end) for pause in pauses]
+    met = [contexts.meeting(pause.begin, pause.end) for pause in pauses]
     usual = _usual([each.length for each, near in zip(pauses, met, strict=True) if not near and each.after])
-    paused: set[Scene] = set()
+    paused: set[RebalanceContext] = set()
     for pause, near in zip(pauses, met, strict=True):
         if pause.length <= max(LEAST_STOP, usual):
             continue
         paused.update(near)
-        scene = _due_to(place, pause, near)
-        if scene is not None and scenes.shown(place, pause.begin, pause.end):
+        context = _due_to(place, pause, near)
+        if context is not None and contexts.shown(place, pause.begin, pause.end):
             after = None if pause.after is None else pause.after.first
-            stop = Stop(place, pause.length, pause.after is not None, pause.before.last, after)
-            scene.rebalance.stopped.append(stop)
+            stop = Stop(place, pause.length, pause.after is not None, pause.before.last, after, pause.begin)
+            context.rebalance.stopped.append(stop)
     last = max(run.end for run in runs)
-    for scene in scenes.meeting(runs[0].begin, last):
-        if runs[0].begin < scene.begin and scene.end < last and scene not in paused:
-            scene.rebalance.consumed_on += 1
+    for context in contexts.meeting(runs[0].begin, last):
+        if runs[0].begin < context.begin and context.end < last and context not in paused:
+            context.rebalance.consumed_on += 1
 
 
 def _pauses(runs: list[FetchRun], now: int) -> Iterator[_Pause]:
@@ -135,35 +243,35 @@ def _usual(lengths: list[int]) -> int:
     return sorted(lengths)[len(lengths) * 9 // 10] if len(lengths) >= _HABIT else 0
 
 
-def _due_to(place: Place, pause: _Pause, near: list[Scene]) -> Scene | None:
+def _due_to(place: TopicPartition, pause: _Pause, near: list[RebalanceContext]) -> RebalanceContext | None:
     """Return the rebalance that a pause is put down to."""
     if pause.after is None:
         # a group that everybody left, or a partition that it does not want any more, is not waited for
-        if any(scene.rebalance.emptied for scene in near):
+        if any(context.rebalance.emptied for context in near):
             return None
-        near = [scene for scene in near if scene.wanted is None or place in scene.wanted]
+        near = [context for context in near if context.wanted is None or place in context.wanted]
     else:
         # what goes on with the same process was not taken from it in a cooperative round
-        near = [scene for scene in near if scene.eager or place in scene.moved or not pause.resumed]
-    return next((scene for scene in near if place in scene.moved), next(iter(near), None))
+        near = [context for context in near if context.eager or place in context.moved or not pause.resumed]
+    return next((context for context in near if place in context.moved), next(iter(near), None))
 
 
 # ---------------------------------------------------------------- records to be expected twice
-def _fill_again(place: Place, runs: list[FetchRun], scenes: Scenes, group: str) -> None:
+def _fill_again(place: TopicPartition, runs: list[FetchRun], contexts: RebalanceContexts, group: str) -> None:
     begins = [run.begin for run in runs]
     fetchers = {run.line.owner for run in runs}
     for run in runs:
         before = _reached_before(run, fetchers)
         if before is None or not 0 <= run.offset < before.reached:
             continue
-        scene = scenes.latest(run.begin)
-        if scene is None or run.begin >= scene.end + _SOON or _was_committed(run, scene, group):
+        context = contexts.latest(run.begin)
+        if context is None or run.begin >= context.end + _SOON or _was_committed(run, context, group):
             continue
         # who fetched on already after the rebalance goes back for another reason
-        owners = scene.owners.get(place) or fetchers
-        since = islice(runs, bisect_left(begins, scene.begin), None)
+        owners = context.owners.get(place) or fetchers
+        since = islice(runs, bisect_left(begins, context.begin), None)
         if run is next((each for each in since if each.line.owner in owners), None):
-            scene.rebalance.again.append(Again(place, run.offset, before.reached, run.first))
+            context.rebalance.again.append(Again(place, run.offset, before.reached, run.first))
 
 
 def _reached_before(run: FetchRun, owners: set[Owner]) -> Before | None:
@@ -172,7 +280,7 @@ def _reached_before(run: FetchRun, owners: set[Owner]) -> Before | None:
     return max(mine, key=lambda before: before.reached, default=None)
 
 
-def _was_committed(run: FetchRun, scene: Scene, group: str) -> bool:
+def _was_committed(run: FetchRun, context: RebalanceContext, group: str) -> bool:
     """Whether the new owner begins where the old one said it had consumed to as it gave the partition up.
 
     What that one had fetched beyond was never given to the application: it comes once.
@@ -180,8 +288,8 @@ def _was_committed(run: FetchRun, scene: Scene, group: str) -> bool:
     committed = run.committed.get(group)
     if committed is None or committed.offset != run.offset:
         return False
-    expelled = {cause.member for cause in scene.rebalance.causes if cause.trigger in _EXPELLED}
-    return committed.time >= scene.begin - _JUST_BEFORE and committed.member not in expelled
+    expelled = {cause.member for cause in context.rebalance.causes if Trait.PUT_OUT in cause.trigger.traits}
+    return committed.time >= context.begin - _JUST_BEFORE and committed.member not in expelled
 
 
 # ---------------------------------------------------------------- commits that failed
@@ -191,13 +299,13 @@ def _commit_failures(
     begins = [each.time for each in rebalances]
     for call in calls:
         if isinstance(call, Commit) and call.error in _OF_REBALANCES:
-            rebalance = _round_of(call, rebalances, bisect_right(begins, call.at))
+            rebalance = _rebalance_of(call, rebalances, bisect_right(begins, call.at))
             if rebalance is not None:
                 name = error_name(call.error)
                 yield rebalance, CommitFailure(call.number, call.time, call.member, call.error, name)
 
 
-def _round_of(commit: Commit, rebalances: list[Rebalance], begun: int) -> Rebalance | None:
+def _rebalance_of(commit: Commit, rebalances: list[Rebalance], begun: int) -> Rebalance | None:
     """Return the rebalance that made the generation of a commit out of date, or its sender no member any more.
 
     :param begun: how many of them had begun by then

@@ -8,32 +8,23 @@ from enum import Enum
 
 from captures.analysis.groups.labels import Labels, counter_of, partitions, transfers
 from captures.analysis.groups.model import (
-    Awaited,
+    AwaitedMember,
     Certainty,
     GroupTimeline,
     Kind,
     Rebalance,
+    SessionEnd,
     TimeoutCause,
+    Trait,
     Trigger,
     Wait,
 )
 from captures.meaning import words
-from captures.moments import span
+from captures.time_format import span
 
 SHOWN = 4
 """Of what there may be many, such as partitions that stopped: so many are named, and the rest counted."""
 EVIDENCE_SHOWN = 12
-
-_ALARMING = frozenset(
-    {
-        Trigger.SESSION_TIMEOUT,
-        Trigger.MAX_POLL_EXCEEDED,
-        Trigger.REBALANCE_TIMEOUT,
-        Trigger.INSTANCE_FENCED,
-        Trigger.COORDINATOR_MOVED,
-    }
-)
-"""What happens when something is wrong, and not because somebody wanted it."""
 
 
 class Tone(Enum):
@@ -78,7 +69,7 @@ def in_brief(timeline: GroupTimeline) -> str:
 
 def tone(told: Rebalance) -> Tone:
     """Return how alarming a rebalance is."""
-    if told.running or told.trigger in _ALARMING:
+    if told.running or Trait.ALARMING in told.trigger.traits:
         return Tone.TROUBLE
     return Tone.ODD if told.trigger is Trigger.UNKNOWN else Tone.PLAIN
 
@@ -114,8 +105,11 @@ def facts(
 
 
 def _every(told: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _Cut) -> Iterator[Fact]:
-    if told.cause.timeout_cause is TimeoutCause.UNKNOWN:  # others are in the sentence
-        yield Fact("silence", "why it fell silent is not known")
+    if told.because_of is not None:
+        yield Fact("because of", f"{told.because_of.id}: {words.line(told.because_of.sentence)}", Tone.ODD)
+    end = told.cause.session_end
+    if end is not None:
+        yield Fact("silence", _silence(end))
     for cause in told.causes[1:]:
         unsure = "" if cause.certainty is Certainty.OBSERVED else f" ({cause.certainty})"
         yield Fact("also", f"{cause.trigger}: {words.line(cause.sentence)}{unsure}")
@@ -130,6 +124,13 @@ def _every(told: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _Cut) 
     if told.certainty is not Certainty.OBSERVED:
         yield Fact("or else", words.line("; ".join(told.alternatives)))
     yield Fact("evidence", cut.numbers(told.evidence), Tone.QUIET)
+
+
+def _silence(end: SessionEnd) -> str:
+    """Return what shows how a session ended, and what else it could have been."""
+    unknown = ["why it fell silent is not known"] if end.cause is TimeoutCause.UNKNOWN else []
+    told = "; ".join([*unknown, *end.evidence])
+    return words.line(told + "".join(f"; or else {text}" for text in end.alternatives))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ class _Cut:
         return gap.join(texts[:shown]) + (f" +{rest}" if rest else "")
 
 
-def _awaited(each: Awaited, timeline: GroupTimeline, labels: Labels) -> str:
+def _awaited(each: AwaitedMember, timeline: GroupTimeline, labels: Labels) -> str:
     parts = [f"{labels.of(each.member, each.client)} for {span(timeline.last - each.since)}"]
     if each.beats:
         idle = "does not join" if timeline.kind is Kind.CLASSIC else "does not give its partitions up"

@@ -4,46 +4,88 @@ Groups that only ever saw the classic protocol are told by :mod:`captures.analys
 heartbeat of KIP-848, KIP-932 or KIP-1071 by :mod:`captures.analysis.groups.modern`, classic members of theirs
 included. Both offer::
 
-    tell(calls: GroupCalls, scene: Surroundings) -> GroupTimeline
+    tell(calls: GroupCalls, context: GroupContext) -> GroupTimeline
 
-and fill in all but four things, which are the same for all kinds and come after, in this order: why members were silent
-(``Cause.timeout_cause`` and ``TimeoutCause`` in the sentences of causes), what it cost (``stopped``, ``again``,
-``commit_failures``), storms, and ``Rebalance.sentence``, which is put together from the rest.
+and fill in all but five things, which are the same for all kinds and come after, in this order: why members were silent
+(``Cause.session_end``, also in the sentences of causes), what kproxy itself led to, what it cost
+(``stopped``, ``again``, ``commit_failures``), storms, and ``Rebalance.sentence``, which is put together from the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from captures.analysis.groups import classic, modern
 from captures.analysis.groups.calls import OF_MEMBERS, Call, GroupCalls, group_of
 from captures.analysis.groups.consumption import NEEDED as BY_CONSUMPTION
 from captures.analysis.groups.consumption import Consumption
-from captures.analysis.groups.coordinators import Coordinators
+from captures.analysis.groups.context import OF_TOPICS, Coordinators, GroupContext, PartitionCounts
 from captures.analysis.groups.effects import fill_effects
+from captures.analysis.groups.farewells import NEEDED as BY_FAREWELLS
+from captures.analysis.groups.interventions import InterventionLog
 from captures.analysis.groups.model import GroupTimeline, Kind
 from captures.analysis.groups.reading import read_call
-from captures.analysis.groups.silence import Silences
+from captures.analysis.groups.silence import Silences, explain_timeouts
 from captures.analysis.groups.storms import mark_storms
-from captures.analysis.groups.surroundings import OF_TOPICS, PartitionCounts, Surroundings
-from captures.analysis.groups.timeouts import explain_timeouts
 from captures.analysis.groups.words import compose
+from captures.analysis.incidents.incidents import tell as tell_incidents
+from captures.analysis.incidents.model import Incident
 from captures.exchanges import Capture, Exchange
 from captures.faults import RaisedFaults
 from captures.meaning import Names, words
-
-_NOT_THE_COORDINATOR = frozenset({14, 15, 16})
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR"""
-
+from dissectors.error_codes import COORDINATOR_AWAY, ErrorCode
 
 HISTORIES = "the histories of groups"
 """What is being done, for faults."""
 _LONGEST_NAME = 60
+TOLD_ANEW = 60_000_000_000
+"""ns after which a group is told anew though nothing happened in it: what rebalances cost may show late."""
+_EFFECTS_SHOW = 20_000_000_000
+"""ns after a rebalance in which most of its cost shows."""
+_MISSED = 2
+"""Heartbeats that are missing, from which on time alone may change what is to be told of a group."""
+_INTERVAL = 3_000_000_000
+"""ns between heartbeats where it is not known: the default of ``heartbeat.interval.ms``."""
 
-NEEDED = OF_MEMBERS | OF_TOPICS | BY_CONSUMPTION
+NEEDED = OF_MEMBERS | OF_TOPICS | BY_CONSUMPTION | BY_FAREWELLS
 """APIs whose exchanges tell something of groups; others need not be added."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Steady:
+    """A timeline that may go on as it is, while members do nothing but send heartbeats.
+
+    :ivar calls: how many there were when it was told, a run of heartbeats counted once
+    :ivar now: when that was
+    """
+
+    timeline: GroupTimeline
+    calls: int
+    now: int
+
+    def going_on(self, calls: GroupCalls, now: int) -> GroupTimeline | None:
+        """Return the timeline as it is now; None if it has to be told anew."""
+        if len(calls.calls) != self.calls or now - self.now > TOLD_ANEW:
+            return None
+        told = self.timeline.rebalances
+        if any(each.running or any(not stop.ended for stop in each.stopped) for each in told[-1:]):
+            return None
+        if told and self.now - (told[-1].end or told[-1].time) < _EFFECTS_SHOW:
+            return None
+        members, latest = [], self.timeline.last
+        for member in self.timeline.members:
+            if member.left is None and member.connections:
+                heard = max(calls.heard((*member.former, member.member)), member.last)
+                if now - heard > _MISSED * (member.interval or _INTERVAL):
+                    return None  # its session may end
+                if self.timeline.kind is Kind.CLASSIC:
+                    latest = max(latest, heard)
+                spans = [*member.spans[:-1], *(replace(span, end=now) for span in member.spans[-1:])]
+                member = replace(member, last=heard, spans=spans)
+            members.append(member)
+        return replace(self.timeline, members=members, last=latest)
 
 
 class GroupHistories:
@@ -53,6 +95,7 @@ class GroupHistories:
 
     :param names: tells names of topic IDs
     :param capture: tells how connections ended, and what the network did; without it, nothing is known of that
+    :ivar incidents: what happened, as of the latest :meth:`result` that was not ``live``
     """
 
     def __init__(self, names: Names, capture: Capture | None = None) -> None:
@@ -60,11 +103,17 @@ class GroupHistories:
         self._capture = capture
         self._faults = RaisedFaults() if capture is None else capture.faults
         self._groups: dict[str, GroupCalls] = {}
+        self._interventions: dict[str, InterventionLog] = {}
         self._partitions = PartitionCounts(names)
         self._coordinators = Coordinators()
         self._consumption = Consumption(names)
         self._silences = Silences(capture)
         self._latest = 0
+        self._added = 0
+        self.incidents: list[Incident] = []
+        self._told: tuple[tuple[int, int], list[GroupTimeline]] | None = None
+        """What was told last: of how many exchanges and up to when."""
+        self._steady: dict[str, _Steady] = {}
 
     @property
     def calls(self) -> Mapping[str, GroupCalls]:
@@ -73,41 +122,73 @@ class GroupHistories:
 
     def add(self, exchange: Exchange) -> None:
         """Take one exchange in."""
-        self._latest = max(self._latest, exchange.time + (exchange.latency or 0))
+        self._added += 1
+        self._latest = max(self._latest, exchange.end)
         self._consumption.add(exchange)
         key = exchange.api_key
         if key in OF_MEMBERS:
             self._call(exchange)
         elif key in OF_TOPICS:
             self._partitions.add(exchange)
+        elif key in BY_FAREWELLS:
+            self._silences.farewells.add(exchange)
+            self._silences.named.add(exchange)
 
-    def result(self, *, now: int | None = None, pending: Iterable[Exchange] = ()) -> list[GroupTimeline]:
+    def result(
+        self, *, now: int | None = None, pending: Iterable[Exchange] = (), live: bool = False
+    ) -> list[GroupTimeline]:
         """Return the groups, in the order of their names.
 
         :param now: ns since the epoch, of a capture that goes on; by default the time of the latest packet
         :param pending: exchanges of a capture that goes on which may still be answered
+        :param live: whether it will be asked again soon. Then a group in which nothing but heartbeats happened since is
+            not told anew, for up to :data:`TOLD_ANEW`
         """
-        groups = self._with(pending)
+        waiting = list(pending)
         if now is None:
             now = max(self._latest, self._capture.latest if self._capture is not None else 0)
-        timelines = []
+        of = self._added, now
+        if self._told is not None and self._told[0] == of and not waiting and not live:
+            return self._told[1]
+        timelines = self._tell(now, waiting, live=live)
+        self._told = None if waiting or live else (of, timelines)
+        return timelines
+
+    def _tell(self, now: int, pending: Iterable[Exchange], *, live: bool) -> list[GroupTimeline]:
+        groups = self._with(pending)
+        known: dict[str, GroupTimeline] = {}
+        told: list[GroupTimeline] = []
         for name in sorted(groups):
-            timeline = self._faults.made(partial(self._told, groups[name], now), _history_of(name), None)
-            if timeline is not None:
-                timelines.append(timeline)
-        self._faults.made(
-            partial(explain_timeouts, timelines, self._silences), "telling why members were silent", None
-        )
-        return [
-            timeline
-            for timeline in timelines
-            if self._faults.made(
-                partial(self._completed, timeline, groups, now), _history_of(timeline.group), without=False
+            steady = self._steady.get(name) if live else None
+            going_on = steady and steady.going_on(groups[name], now)
+            timeline = going_on or self._faults.made(
+                partial(self._timeline, groups[name], now), _history_of(name), None
             )
-        ]
+            if timeline is not None:
+                known[name] = timeline
+                if going_on is None:
+                    told.append(timeline)
+        self._faults.made(
+            partial(explain_timeouts, told, self._silences), "telling why members were silent", None
+        )
+        for timeline in told:
+            name = timeline.group
+            whole = partial(self._completed, timeline, groups, now)
+            if not self._faults.made(whole, _history_of(name), without=False):
+                del known[name]
+            elif live:
+                self._steady[name] = _Steady(timeline, len(groups[name].calls), now)
+        every = list(known.values())
+        if not live:
+            self.incidents = self._faults.made(
+                partial(tell_incidents, self._capture, every, groups), "telling incidents", []
+            )
+        return every
 
     def _completed(self, timeline: GroupTimeline, groups: Mapping[str, GroupCalls], now: int) -> bool:
         """Fill in what comes after the telling; True, as it has come that far."""
+        if timeline.group in self._interventions:
+            self._interventions[timeline.group].blame(timeline)
         fill_effects(timeline, groups[timeline.group], self._consumption, now)
         mark_storms(timeline)
         compose(timeline)
@@ -125,8 +206,13 @@ class GroupHistories:
         if call is None:
             return
         group.add(call)
-        if call.end is not None and call.error not in _NOT_THE_COORDINATOR:
+        if exchange.intervened:
+            self._interventions.setdefault(name, InterventionLog()).add(exchange, call)
+        if call.end is not None and call.error not in COORDINATOR_AWAY:
             self._coordinators.answered(name, call.broker, call.time, call.number)
+            self._silences.named.answered(name, call)
+        elif call.error == ErrorCode.NOT_COORDINATOR:
+            self._coordinators.resigned(name, call.broker, call.time)
 
     def _with(self, pending: Iterable[Exchange]) -> dict[str, GroupCalls]:
         """Return the groups with calls that are not answered yet; what is kept stays as it is."""
@@ -144,8 +230,8 @@ class GroupHistories:
             groups[name] = groups.get(name, GroupCalls(name)).and_also(calls)
         return groups
 
-    def _told(self, calls: GroupCalls, now: int) -> GroupTimeline:
-        scene = Surroundings(
+    def _timeline(self, calls: GroupCalls, now: int) -> GroupTimeline:
+        context = GroupContext(
             now=now,
             names=self._names,
             partitions=self._partitions,
@@ -153,7 +239,7 @@ class GroupHistories:
             capture=self._capture,
         )
         tell = classic.tell if calls.kinds <= {Kind.CLASSIC} else modern.tell
-        return tell(calls, scene)
+        return tell(calls, context)
 
 
 def _history_of(group: str) -> str:

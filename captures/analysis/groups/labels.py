@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from captures.analysis.groups.model import GroupTimeline, Kind, Move, Place, Rebalance
+from captures.analysis.groups.model import GroupTimeline, Kind, Move, Rebalance, TopicPartition
 from captures.meaning import places, words
 
 _LENGTH = 40
@@ -62,7 +62,7 @@ def step(first: Rebalance, last: Rebalance | None = None) -> str:
     return f"{counter_of(first.kind)} {before if before >= 0 else '?'} → {after if after >= 0 else '?'}"
 
 
-def partitions(found: Iterable[Place], shown: int = words.SHOWN) -> str:
+def partitions(found: Iterable[TopicPartition], shown: int = words.SHOWN) -> str:
     """Return partitions by topic: ``orders 0-2,5, logs-1``; topics behind the first ones are counted.
 
     Tasks of Streams are told as Streams does, ``0_1``, and several of a subtopology as ``0_0-3``; a topic whose name is
@@ -88,12 +88,12 @@ class Transfer:
 
     before: str
     after: str
-    places: tuple[Place, ...]
+    places: tuple[TopicPartition, ...]
 
 
 def transfers(moved: Iterable[Move], labels: Labels) -> list[Transfer]:
     """Return what moved by giver and taker, in the order of the moves."""
-    found: dict[tuple[str, str], list[Place]] = {}
+    found: dict[tuple[str, str], list[TopicPartition]] = {}
     for move in moved:
         ends = tuple(labels.of(member) if member else _NOBODY for member in (move.before, move.after))
         found.setdefault((ends[0], ends[1]), []).append(move.place)

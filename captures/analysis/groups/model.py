@@ -1,38 +1,363 @@
 """What is known of a group over time: its members, its rebalances as stories, and how sure all of it is.
 
-Everything here is plain values: what made them is in :mod:`captures.analysis.groups.history`, what shows them is
-elsewhere. Times are ns since the epoch, durations ns, exchanges are told by their numbers.
+Everything here is plain values; :mod:`captures.analysis.groups.history` makes them. Times are ns since the epoch,
+durations ns, exchanges are given by their numbers. The values of the enumerations are stable: programs may rely on
+them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from enum import Enum, StrEnum, auto
+from typing import NamedTuple, Self
 
-from captures.analysis.groups.parts import Again, Awaited, Cause, CommitFailure, Move, Stop, Wait
-from captures.analysis.groups.vocabulary import Certainty, Kind, Phase, Place, TimeoutCause, Trigger
-from captures.exchanges import rfc3339
+from captures.json_objects import NotNegative, OrNull, Time
+from captures.meaning.places import TopicPartition as TopicPartition
 
-__all__ = [
-    "Again",
-    "Awaited",
-    "Cause",
-    "Certainty",
-    "CommitFailure",
-    "CoordinatorSeen",
-    "GroupMember",
-    "GroupTimeline",
-    "Kind",
-    "Move",
-    "Phase",
-    "Place",
-    "Rebalance",
-    "Span",
-    "Stop",
-    "TimeoutCause",
-    "Trigger",
-    "Wait",
-]
+
+class Kind(StrEnum):
+    """Which protocol a group speaks."""
+
+    CLASSIC = "classic"
+    """JoinGroup and SyncGroup (KIP-62), Connect and Streams among them."""
+    CONSUMER = "consumer"
+    """KIP-848; members that still join the classic way may be among its members."""
+    SHARE = "share"
+    """KIP-932."""
+    STREAMS = "streams"
+    """KIP-1071."""
+
+
+class Trait(Enum):
+    """What a trigger means for the group and for the member that it is about."""
+
+    SILENT = auto()
+    """The member did nothing: others waited for it, until the coordinator gave it up."""
+    ALARMING = auto()
+    """It happens when something is wrong, not because somebody wanted it."""
+    PUT_OUT = auto()
+    """The member was put out of its group, with no chance to commit what it consumed last."""
+    SHARED = auto()
+    """It has one reason whichever member it happens to, such as a slow database."""
+    ON_PURPOSE = auto()
+    """An administrator does it as a rule, and knows of it."""
+    NO_CAUSE = auto()
+    """It says nothing of the cause: many of them are no storm."""
+
+
+class Trigger(StrEnum):
+    """What began a rebalance. The words are stable: programs may rely on them.
+
+    :ivar phrase: what happened when it began several rebalances: ``members left``
+    :ivar traits: what it means
+    """
+
+    phrase: str
+    traits: frozenset[Trait]
+
+    def __new__(cls, word: str, phrase: str, *traits: Trait) -> Self:
+        made = str.__new__(cls, word)
+        made._value_, made.phrase, made.traits = word, phrase, frozenset(traits)
+        return made
+
+    MEMBER_JOINED = "member_joined", "new members joined"
+    MEMBER_LEFT = "member_left", "members left"
+    SESSION_TIMEOUT = (
+        "session_timeout",
+        "sessions timed out",
+        Trait.SILENT,
+        Trait.ALARMING,
+        Trait.PUT_OUT,
+        Trait.SHARED,
+    )
+    MAX_POLL_EXCEEDED = (
+        "max_poll_exceeded",
+        "max.poll.interval.ms was exceeded",
+        Trait.ALARMING,
+        Trait.PUT_OUT,
+        Trait.SHARED,
+    )
+    REBALANCE_TIMEOUT = (
+        "rebalance_timeout",
+        "members did not join in time",
+        Trait.SILENT,
+        Trait.ALARMING,
+        Trait.PUT_OUT,
+        Trait.SHARED,
+    )
+    SUBSCRIPTION_CHANGED = "subscription_changed", "subscriptions changed"
+    PARTITIONS_CHANGED = (
+        "partitions_changed",
+        "topics got other partitions",
+        Trait.SHARED,
+        Trait.ON_PURPOSE,
+    )
+    LEADER_REJOINED = "leader_rejoined", "the leader joined anew", Trait.SHARED
+    COOPERATIVE_FOLLOW_UP = "cooperative_follow_up", "a second round followed", Trait.NO_CAUSE
+    STATIC_MEMBER_RETURNED = "static_member_returned", "static members returned"
+    INSTANCE_FENCED = (
+        "instance_fenced",
+        "two processes fought for one group.instance.id",
+        Trait.ALARMING,
+        Trait.PUT_OUT,
+        Trait.SHARED,
+    )
+    REMOVED_BY_ADMIN = (
+        "removed_by_admin",
+        "members were removed by an administrator",
+        Trait.PUT_OUT,
+        Trait.ON_PURPOSE,
+    )
+    COORDINATOR_MOVED = "coordinator_moved", "the coordinator moved", Trait.ALARMING
+    PROTOCOL_UPGRADED = "protocol_upgraded", "the group changed its protocol", Trait.ON_PURPOSE
+    PROTOCOL_DOWNGRADED = "protocol_downgraded", "the group changed its protocol", Trait.ON_PURPOSE
+    KPROXY_INTERVENED = "kproxy_intervened", "kproxy intervened", Trait.SHARED, Trait.ON_PURPOSE
+    UNKNOWN = "unknown", "it was not captured what began them", Trait.NO_CAUSE
+
+
+class Certainty(StrEnum):
+    """How sure something is, the surest first."""
+
+    OBSERVED = "observed"
+    """A message says so."""
+    INFERRED = "inferred"
+    """It follows from what was seen, and nothing else that is likely would look the same."""
+    POSSIBLE = "possible"
+    """It fits what was seen, and so does something else."""
+
+
+class TimeoutCause(StrEnum):
+    """Why a member was silent until its session ended."""
+
+    CLOSED_IN_ORDER = "closed_in_order"
+    """Its process was shut down and sent no LeaveGroup: static members (KIP-345) and Streams send none."""
+    BROKER_GONE = "broker_gone"
+    """The coordinator closed the member's connections first: the broker stopped or died, not the member."""
+    PROCESS_LIVED = "process_lived"
+    """Its process went on with requests on connections that it had, though not as this member."""
+    PROCESS_DIED = "process_died"
+    """Its connections were closed or reset when it fell silent, and it did not leave."""
+    PROCESS_PAUSED = "process_paused"
+    """It sent nothing for a while and then went on: a long collection of garbage, SIGSTOP, a debugger. Where its host
+    was seen to acknowledge what came meanwhile, that is ``inferred``; where it was not, it is only ``possible``."""
+    UNREACHABLE = "unreachable"
+    """What was sent to it was sent again and again, and never acknowledged: host or network gone."""
+    ELSEWHERE = "elsewhere"
+    """Its coordinator was a broker whose connections are not in the capture, so that its silence says nothing."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnd:
+    """How a member's session came to its end.
+
+    :ivar certainty: of the cause
+    :ivar alternatives: what else it could have been, in words; empty unless the cause is ``possible``
+    :ivar evidence: what was seen that tells so, each in a few words
+    """
+
+    cause: TimeoutCause
+    certainty: Certainty = Certainty.INFERRED
+    alternatives: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+
+
+class Phase(StrEnum):
+    """What a member does, from one moment to another."""
+
+    JOINING = "joining"
+    """Its JoinGroup waits for an answer, or it is between JoinGroup and SyncGroup."""
+    SYNCING = "syncing"
+    """Its SyncGroup waits for an answer."""
+    STABLE = "stable"
+    """It has an assignment, and may consume."""
+    REVOKING = "revoking"
+    """It was told to give partitions up and has not confirmed it yet (KIP-848)."""
+    NOT_JOINING = "not joining"
+    """It was told of the rebalance and sends heartbeats on, but does not join."""
+    SILENT = "silent"
+    """Nothing was heard of it any more, until its session ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A partition that another member has after a rebalance than before.
+
+    :ivar before: member ID; empty if nobody had it, or it is not known who
+    :ivar after: member ID; likewise
+    """
+
+    JSON = "topic=place.topic partition=place.partition from=before to=after"
+
+    place: TopicPartition
+    before: OrNull[str]
+    after: OrNull[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How long a member waited in a rebalance; of a member of the newer kinds only ``total`` is known.
+
+    :ivar told: ns from the beginning of the rebalance until the member knew of it; None if not seen
+    :ivar join: ns that its JoinGroup waited; None if it sent none, or the answer was not seen
+    :ivar sync: ns that its SyncGroup waited; likewise
+    :ivar total: ns from the beginning of the rebalance until it had its assignment
+    :ivar asked: ns from the beginning of the rebalance until it sent its JoinGroup; likewise
+    """
+
+    JSON = "member client_id=client told_ns=told asked_ns=asked join_ns=join sync_ns=sync total_ns=total"
+
+    member: str
+    client: str
+    told: int | None = None
+    join: int | None = None
+    sync: int | None = None
+    total: int | None = None
+    asked: int | None = None
+
+    @property
+    def late(self) -> int | None:
+        """ns from the beginning of the rebalance until it had done its part, so that the others did not wait for it.
+
+        That is when it joined, or of the newer kinds, when it had its assignment; None if neither was seen.
+        """
+        return self.total if self.asked is None and self.join is None else self.asked
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A partition that no member consumed for a while because of a rebalance.
+
+    :ivar duration: ns from the last fetch before to the first after; up to the end of the capture if ``ended`` is false
+    :ivar ended: whether somebody consumes it again
+    :ivar before: number of the last Fetch before; None if there was none
+    :ivar after: number of the first Fetch after; None if there was none
+    :ivar begin: ns since the epoch, of the last Fetch before
+    """
+
+    JSON = "topic=place.topic partition=place.partition duration_ns=duration ended evidence"
+
+    place: TopicPartition
+    duration: int
+    ended: bool
+    before: int | None
+    after: int | None
+    begin: int = 0
+
+    @property
+    def end(self) -> int:
+        """When it was over, or the capture was."""
+        return self.begin + self.duration
+
+    @property
+    def evidence(self) -> list[int]:
+        """Numbers of these Fetches."""
+        return [number for number in (self.before, self.after) if number is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Records that were fetched before a rebalance and are fetched again after it: to be expected twice.
+
+    :ivar begin: first offset that is fetched again
+    :ivar end: offset behind the last
+    :ivar number: of the Fetch that goes back
+    """
+
+    JSON = "topic=place.topic partition=place.partition from_offset=begin to_offset=end count exchange=number"
+
+    place: TopicPartition
+    begin: int
+    end: int
+    number: int
+
+    @property
+    def count(self) -> int:
+        """How many offsets that is."""
+        return self.end - self.begin
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFailure:
+    """A commit that failed because of a rebalance.
+
+    :ivar error: code
+    :ivar name: name of the error, such as ``REBALANCE_IN_PROGRESS``
+    """
+
+    JSON = "exchange=number time member error_code=error error=name"
+
+    number: int
+    time: Time
+    member: str
+    error: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One of the things that led to a rebalance.
+
+    :ivar member: member ID of whom it is about; empty if it is about none
+    :ivar instance: of a static member; None if it is none
+    :ivar client: client ID of the member, or its address
+    :ivar time: when it happened
+    :ivar evidence: numbers of the exchanges that show it
+    :ivar sentence: in words, such as ``m2 left: the consumer is being closed``
+    :ivar session_end: why a member was silent until its session ended; None if it is not about that
+    :ivar silence: ns without a sign of life before it; None likewise
+    """
+
+    JSON = (
+        "trigger certainty time member instance_id=instance client_id=client evidence sentence "
+        "timeout_cause session_end silence_ns=silence"
+    )
+
+    trigger: Trigger
+    certainty: Certainty
+    time: Time
+    sentence: str
+    member: OrNull[str] = ""
+    instance: str | None = None
+    client: OrNull[str] = ""
+    evidence: tuple[int, ...] = ()
+    session_end: SessionEnd | None = None
+    silence: int | None = None
+
+    @property
+    def timeout_cause(self) -> TimeoutCause | None:
+        """Why a member was silent, in a word."""
+        return None if self.session_end is None else self.session_end.cause
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedMember:
+    """A member that a running rebalance waits for.
+
+    :ivar since: when it was told, or the rebalance began if it was not seen to be told
+    :ivar beats: heartbeats that it sent since, without joining
+    :ivar deadline: when the coordinator goes on without it (its rebalance timeout); None if not known
+    """
+
+    JSON = "member client_id=client since heartbeats=beats deadline"
+
+    member: str
+    client: str
+    since: Time
+    beats: int = 0
+    deadline: Time | None = None
+
+
+class Because(NamedTuple):
+    """The incident that a rebalance follows from (:mod:`captures.analysis.incidents`).
+
+    :ivar id: such as ``broker_outage-1``
+    :ivar sentence: what happened
+    """
+
+    id: str
+    sentence: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,13 +390,22 @@ class Rebalance:
     :ivar commit_failures: commits that failed because of it
     :ivar evidence: numbers of the exchanges that show it, in order
     :ivar storm: how many rebalances of one cause it is part of; 0 if it is not part of a storm
+    :ivar because_of: the incident that it follows from; None if none is known
     """
+
+    JSON = (
+        "group kind generation generation_before=before time duration_ns=duration running emptied trigger "
+        "causes member=cause.member instance_id=cause.instance client_id=cause.client "
+        "timeout_cause=cause.timeout_cause certainty alternatives sentence evidence members size joined "
+        "gone leader protocol cooperative moved assigned waits slowest=slowest.member awaited stopped "
+        "consumed_on duplicates=again commit_failures storm because_of=incident"
+    )
 
     group: str
     kind: Kind
-    generation: int
-    before: int
-    time: int
+    generation: NotNegative
+    before: NotNegative
+    time: Time
     end: int | None = None
     running: bool = False
     emptied: bool = False
@@ -82,19 +416,25 @@ class Rebalance:
     size: int | None = None
     joined: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
-    leader: str = ""
-    protocol: str = ""
+    leader: OrNull[str] = ""
+    protocol: OrNull[str] = ""
     cooperative: bool | None = None
     moved: list[Move] = field(default_factory=list)
-    assigned: dict[str, frozenset[Place]] = field(default_factory=dict)
+    assigned: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
     waits: list[Wait] = field(default_factory=list)
-    awaited: list[Awaited] = field(default_factory=list)
+    awaited: list[AwaitedMember] = field(default_factory=list)
     stopped: list[Stop] = field(default_factory=list)
     consumed_on: int = 0
     again: list[Again] = field(default_factory=list)
     commit_failures: list[CommitFailure] = field(default_factory=list)
     evidence: list[int] = field(default_factory=list)
-    storm: int = 0
+    storm: OrNull[int] = 0
+    because_of: Because | None = None
+
+    @property
+    def incident(self) -> OrNull[str]:
+        """The ID of the incident that it follows from; empty if none is known."""
+        return "" if self.because_of is None else self.because_of.id
 
     @property
     def cause(self) -> Cause:
@@ -125,50 +465,6 @@ class Rebalance:
         known = [(late, wait) for wait in self.waits if (late := wait.late) is not None]
         return max(known, key=lambda each: each[0], default=(0, None))[1]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/json-groups.md``)."""
-        cause, slowest = self.cause, self.slowest
-        return {
-            "group": self.group,
-            "kind": self.kind,
-            "generation": None if self.generation < 0 else self.generation,
-            "generation_before": None if self.before < 0 else self.before,
-            "time": rfc3339(self.time),
-            "duration_ns": self.duration,
-            "running": self.running,
-            "emptied": self.emptied,
-            "trigger": cause.trigger,
-            "causes": [each.to_json() for each in self.causes],
-            "member": cause.member or None,
-            "instance_id": cause.instance,
-            "client_id": cause.client or None,
-            "timeout_cause": cause.timeout_cause,
-            "certainty": cause.certainty,
-            "alternatives": list(self.alternatives),
-            "sentence": self.sentence,
-            "evidence": list(self.evidence),
-            "members": list(self.members),
-            "size": self.size,
-            "joined": list(self.joined),
-            "gone": list(self.gone),
-            "leader": self.leader or None,
-            "protocol": self.protocol or None,
-            "cooperative": self.cooperative,
-            "moved": [each.to_json() for each in self.moved],
-            "assigned": {
-                member: [{"topic": place.topic, "partition": place.partition} for place in sorted(places)]
-                for member, places in self.assigned.items()
-            },
-            "waits": [each.to_json() for each in self.waits],
-            "slowest": slowest.member if slowest is not None else None,
-            "awaited": [each.to_json() for each in self.awaited],
-            "stopped": [each.to_json() for each in self.stopped],
-            "consumed_on": self.consumed_on,
-            "duplicates": [each.to_json() for each in self.again],
-            "commit_failures": [each.to_json() for each in self.commit_failures],
-            "storm": self.storm or None,
-        }
-
 
 @dataclass(slots=True)
 class Span:
@@ -185,7 +481,7 @@ class Span:
     phase: Phase
     generation: int
     number: int
-    assigned: frozenset[Place] | None = None
+    assigned: frozenset[TopicPartition] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -275,6 +571,19 @@ class GroupTimeline:
     complete: bool = True
     first: int = 0
     last: int = 0
+    _caused: tuple[int, dict[str, list[int]]] = field(
+        default_factory=lambda: (0, {}), init=False, repr=False, compare=False
+    )
+
+    def caused_by(self, members: Iterable[str]) -> list[int]:
+        """Return the places of the rebalances in which one of these members is a cause, in the order of time."""
+        if self._caused[0] != len(self.rebalances):
+            found: dict[str, list[int]] = {}
+            for place, rebalance in enumerate(self.rebalances):
+                for cause in rebalance.causes:
+                    found.setdefault(cause.member, []).append(place)
+            self._caused = len(self.rebalances), found
+        return sorted({place for member in members for place in self._caused[1].get(member, ())})
 
     def by_id(self) -> dict[str, GroupMember]:
         """Return the members by their IDs, those of before included."""

@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from captures.analysis.client_identity import client_name
 from captures.analysis.groups.calls import (
-    HEARTBEAT,
     HEARTBEATS,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    OFFSET_COMMIT,
-    SYNC_GROUP,
-    TXN_OFFSET_COMMIT,
+    OF_MEMBERS,
     Beat,
     Call,
     Commit,
@@ -28,14 +26,15 @@ from captures.analysis.groups.calls import (
     Sync,
     WorkerOrders,
 )
-from captures.analysis.groups.model import Kind, Place
-from captures.analysis.introductions import client_name
-from captures.exchanges import Exchange
+from captures.analysis.groups.model import Kind
+from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.meaning import Names
-from captures.meaning.exchange import Body, inner, items, number, rows, text
-from dissectors import embedded
+from captures.meaning.assignments import embedded_value, given, partitions_of, synced, tasks_of
+from captures.meaning.exchange import Body, items, number, rows, text
+from dissectors.api_keys import ApiKey
+from dissectors.session_context import SessionContext
+from dissectors.units import MS
 
-_MS = 1_000_000
 _CONNECT = "connect"
 """Protocol type of the workers of Kafka Connect."""
 
@@ -54,12 +53,11 @@ def read_call(
         return None
     request = exchange.request.value
     response = (exchange.response.value if exchange.response else None) or {}
-    latency = exchange.latency
     common: dict[str, Any] = {
         "number": exchange.number,
         "time": exchange.time,
-        "end": None if latency is None else exchange.time + max(latency, 0),
-        "pending": pending and latency is None,
+        "end": exchange.answered_at,
+        "pending": pending and exchange.answered_at is None,
         "connection": exchange.connection,
         "client": client_name(exchange),
         "host": exchange.client.rpartition(":")[0],
@@ -106,9 +104,9 @@ def _join(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
         members={text(row, "member_id"): row.get("group_instance_id") for row in told},
         subscriptions=subscriptions,
         skip=bool(response.get("skip_assignment")),
-        session_timeout=session * _MS if session > 0 else None,
+        session_timeout=session * MS if session > 0 else None,
         # before KIP-62 the session timeout was the time to join, too
-        rebalance_timeout=(rebalance if rebalance > 0 else session) * _MS
+        rebalance_timeout=(rebalance if rebalance > 0 else session) * MS
         if max(rebalance, session) > 0
         else None,
         config_offset=_config_offset(metadata, protocol_type, text(first, "name")),
@@ -120,11 +118,11 @@ def _sync(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
     protocol_type = text(request, "protocol_type") or text(response, "protocol_type") or reading.protocol_type
     error = number(response, "error_code", 0)
     protocol = text(response, "protocol_name") or text(request, "protocol_name")
-    given = rows(request, "assignments")
+    leader_gives = rows(request, "assignments")
     known = {
         text(row, "member_id"): places
-        for row in given
-        if (places := _assignment(row.get("assignment"), protocol_type, protocol)) is not None
+        for row in leader_gives
+        if (places := synced(row.get("assignment"), protocol_type, protocol)) is not None
     }
     return Sync(
         **common,
@@ -134,11 +132,11 @@ def _sync(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
         error=error,
         protocol_type=protocol_type,
         protocol=protocol,
-        assigned=_assignment(response.get("assignment"), protocol_type, protocol)
+        assigned=synced(response.get("assignment"), protocol_type, protocol)
         if response and not error
         else None,
         given=known,
-        leads=bool(given),
+        leads=bool(leader_gives),
         orders=_orders(response.get("assignment"), protocol_type, protocol) if not error else None,
     )
 
@@ -159,7 +157,7 @@ def _beat(common: dict[str, Any], _: Exchange, request: Body, response: Body, __
 
 
 def _commit(common: dict[str, Any], exchange: Exchange, request: Body, response: Body, _: _Reading) -> Call:
-    transactional = exchange.api_key == TXN_OFFSET_COMMIT
+    transactional = exchange.api_key == ApiKey.TXN_OFFSET_COMMIT
     generation = "generation_id" if transactional else "generation_id_or_member_epoch"
     codes = [
         number(row, "error_code", 0)
@@ -197,15 +195,13 @@ def _modern(
     epoch = response.get("member_epoch")
     topology = request.get("topology")
     if kind is Kind.STREAMS:
-        owned, assigned = _tasks(request, "active_tasks"), _tasks(response, "active_tasks")
+        owned, assigned = tasks_of(request, "active_tasks"), tasks_of(response, "active_tasks")
         topics, pattern = _sources(topology)
-        others = [_tasks(response, name) for name in ("standby_tasks", "warmup_tasks")]
+        others = [tasks_of(response, name) for name in ("standby_tasks", "warmup_tasks")]
         standby = None if None in others else frozenset().union(*(each or () for each in others))
     else:
-        owned, standby = _partitions(request.get("topic_partitions"), reading.names), None
-        told = inner(response, "assignment")
-        held = told.get("topic_partitions", told.get("assigned_topic_partitions"))
-        assigned = _partitions(held, reading.names)
+        owned, standby = partitions_of(request.get("topic_partitions"), reading.names), None
+        assigned = given(response, reading.names)
         named = request.get("subscribed_topic_names")
         topics = tuple(items(request, "subscribed_topic_names")) if named is not None else None
         pattern = request.get("subscribed_topic_regex")
@@ -225,8 +221,8 @@ def _modern(
         pattern=pattern,
         assignor=text(request, "server_assignor"),
         rack=text(request, "rack_id"),
-        interval=interval * _MS if interval > 0 else None,
-        rebalance_timeout=timeout * _MS if timeout > 0 else None,
+        interval=interval * MS if interval > 0 else None,
+        rebalance_timeout=timeout * MS if timeout > 0 else None,
         message=text(response, "error_message"),
         status=tuple(
             (number(row, "status_code"), text(row, "status_detail")) for row in rows(response, "status")
@@ -245,83 +241,61 @@ def _sources(topology: Any) -> tuple[tuple[str, ...] | None, str | None]:
     return tuple(sorted(topics)), "|".join(sorted(patterns)) or None
 
 
-def _tasks(body: Body, field_name: str) -> frozenset[Place] | None:
-    if not isinstance(body.get(field_name), list):
-        return None
-    return frozenset(
-        Place(text(row, "subtopology_id"), task)
-        for row in rows(body, field_name)
-        for task in items(row, "partitions")
-    )
-
-
-def _partitions(topics: Any, names: Names) -> frozenset[Place] | None:
-    if not isinstance(topics, list | tuple):
-        return None
-    found: set[Place] = set()
-    for topic in topics:
-        if not isinstance(topic, Mapping):
-            continue
-        named = topic.get("topic") or topic.get("topic_id")
-        if isinstance(named, str):
-            named = names(named) or named if topic.get("topic") is None else named
-            found.update(Place(named, index) for index in items(topic, "partitions"))
-    return frozenset(found)
-
-
-def _embedded(content: str, data: Any, protocol_type: str, protocol: str) -> Mapping[str, Any] | None:
-    if not isinstance(data, bytes) or not data:
-        return None
-    hints = embedded.Hints(protocol_type=protocol_type or None, protocol_name=protocol or None)
-    value = embedded.decode(content, data, hints).value
-    return value if isinstance(value, Mapping) else None
-
-
 def _subscription(data: Any, protocol_type: str, protocol: str) -> Subscription | None:
-    value = _embedded("group_metadata", data, protocol_type, protocol)
+    value = embedded_value("group_metadata", data, protocol_type, protocol)
     if value is None or not isinstance(value.get("topics"), list | tuple):
         return None
     return Subscription(
         topics=tuple(sorted(topic for topic in value["topics"] if isinstance(topic, str))),
-        owned=_partitions(value.get("owned_partitions"), lambda _: None),
+        owned=partitions_of(value.get("owned_partitions"), lambda _: None),
         generation=number(value, "generation_id"),
         rack=text(value, "rack_id"),
     )
 
 
-def _assignment(data: Any, protocol_type: str, protocol: str) -> frozenset[Place] | None:
-    if data == b"":
-        return None if protocol_type == _CONNECT else frozenset()
-    value = _embedded("group_assignment", data, protocol_type, protocol)
-    return None if value is None else _partitions(value.get("assigned_partitions"), lambda _: None)
-
-
 def _config_offset(data: Any, protocol_type: str, protocol: str) -> int | None:
     if protocol_type != _CONNECT:
         return None
-    found = (_embedded("group_metadata", data, protocol_type, protocol) or {}).get("config_offset")
+    found = (embedded_value("group_metadata", data, protocol_type, protocol) or {}).get("config_offset")
     return found if isinstance(found, int) else None
 
 
 def _orders(data: Any, protocol_type: str, protocol: str) -> WorkerOrders | None:
     value = (
-        _embedded("group_assignment", data, protocol_type, protocol) if protocol_type == _CONNECT else None
+        embedded_value("group_assignment", data, protocol_type, protocol)
+        if protocol_type == _CONNECT
+        else None
     )
     if value is None:
         return None
     return WorkerOrders(
         revokes=bool(value.get("revoked")),
-        delay=max(number(value, "delay", 0), 0) * _MS,
+        delay=max(number(value, "delay", 0), 0) * MS,
         behind=bool(value.get("error")),
     )
 
 
 _READERS = {
-    OFFSET_COMMIT: _commit,
-    TXN_OFFSET_COMMIT: _commit,
-    JOIN_GROUP: _join,
-    HEARTBEAT: _beat,
-    LEAVE_GROUP: _leave,
-    SYNC_GROUP: _sync,
+    ApiKey.OFFSET_COMMIT: _commit,
+    ApiKey.TXN_OFFSET_COMMIT: _commit,
+    ApiKey.JOIN_GROUP: _join,
+    ApiKey.HEARTBEAT: _beat,
+    ApiKey.LEAVE_GROUP: _leave,
+    ApiKey.SYNC_GROUP: _sync,
     **dict.fromkeys(HEARTBEATS, _modern),
 }
+
+
+def pending_calls(capture: Capture, knowledge: SessionContext) -> list[Exchange]:
+    """Return the calls of members that may still be answered; they have no numbers yet, which is 0.
+
+    :param knowledge: of the reader that decodes the capture
+    """
+    rows = capture.unfinished_rows()
+    rows = rows[np.isin(capture.table.column("api_key")[rows], sorted(OF_MEMBERS))]
+    reader = ExchangeReader(capture, annotate=False, summary=False, live=True, knowledge=knowledge)
+    reader.extend(rows)
+    made = list(reader)
+    for exchange in made:
+        exchange.number = 0
+    return made

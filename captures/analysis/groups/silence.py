@@ -1,28 +1,44 @@
-"""Why a member fell silent until its session ended: its process died, was paused, or could not be reached.
+"""What the capture shows of a member's process while it was silent, for :mod:`.session_ends` to decide on.
 
 When a process dies, its kernel closes or resets its connections at once. When it is paused, its kernel goes on
-acknowledging what comes, and nothing is sent. When the host or the network is gone, what was sent to it is sent again
-and again, and nothing comes back. Acknowledgments are in packets without payload, of which nothing is kept while a
-capture is read: where closed connections do not explain a silence, the headers of the packets of the member's
-connections are read once more. A capture that cannot be read twice tells by what is known of its connections at its
-end, and one that a proxy made by what the kernel told the proxy.
+acknowledging what comes, and sends nothing. When the host or the network is gone, the other side sends the same again
+and again, and nothing comes back. Acknowledgments are in packets without payload, which a reading does not keep: where
+connections do not explain a silence, the headers of the packets of the member's connections are read once more.
+For a capture that cannot be read twice, the state of its connections at its end decides, and for one that a proxy made,
+what the kernel told the proxy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from captures.analysis.groups.model import TimeoutCause
+from captures.analysis.groups.calls import OF_MEMBERS
+from captures.analysis.groups.farewells import Farewells, NamedCoordinators
+from captures.analysis.groups.labels import Labels
+from captures.analysis.groups.model import (
+    Cause,
+    Certainty,
+    GroupMember,
+    GroupTimeline,
+    Kind,
+    Rebalance,
+    SessionEnd,
+    TimeoutCause,
+    Trigger,
+)
+from captures.analysis.groups.session_ends import Closing, SilenceFacts, by_connections, decide
+from captures.analysis.groups.words import elsewhere_in_words, timeout_in_words
+from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture
 from captures.packets import ACK, FIN, RST, SYN, CaptureError
 from captures.packets.between import Ends, Headers, headers_between
-from captures.packets.table import Bools, Int64s
+from dissectors.api_keys import ApiKey
+from dissectors.units import SECOND
 
-_SECOND = 1_000_000_000
-_MARGIN = _SECOND
+_MARGIN = SECOND
 """ns around a silence in which packets are looked at: what is sent again was sent a first time before."""
 _DELAYED_ACK = 200_000_000
 """ns; until then an acknowledgment may be of what came while the process was alive (RFC 1122 4.2.3.2 allows 500 ms,
@@ -34,6 +50,12 @@ _SEQUENCE = 1 << 32
 _HALF = 1 << 31
 
 
+_OF_CONSUMERS = (
+    frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.OFFSET_FETCH, ApiKey.FIND_COORDINATOR}) | OF_MEMBERS
+)
+"""APIs that producers and admin clients with the same client ID do not send."""
+
+
 @dataclass(frozen=True, slots=True)
 class Silence:
     """The silence of a member that was expelled.
@@ -43,6 +65,9 @@ class Silence:
     :ivar connections: ids of the connections it was heard on as a member
     :ivar since: ns since the epoch, of its last sign of life
     :ivar until: when its session ended
+    :ivar group: ID of its group
+    :ivar alone: whether no other member had the same client ID and host then, so that what they sent was its process
+    :ivar quiet: why it sends no LeaveGroup when it is closed, such as ``a static member``; empty if it should send one
     """
 
     client: str
@@ -50,49 +75,55 @@ class Silence:
     connections: tuple[int, ...]
     since: int
     until: int
+    group: str = ""
+    alone: bool = False
+    quiet: str = ""
 
 
 @dataclass(slots=True)
 class _Case:
     """A silence that is looked into.
 
+    :ivar seen: what connections and requests show of it
     :ivar open: connections of the member's process that were open and on which it fell silent
     :ivar last: when the process sent its last request
-    :ivar resumed: whether it sent another request on one of them after its session had ended
     """
 
     silence: Silence
+    seen: SilenceFacts
     open: list[int] = field(default_factory=list)
     last: int = 0
-    resumed: bool = False
 
 
 class Silences:
-    """Tells why members were silent; what it found out once it remembers.
+    """Tells how sessions ended; what it found out once it remembers.
 
     :param capture: whose connections and packets are looked at; without it, nothing can be told
     """
 
     def __init__(self, capture: Capture | None) -> None:
         self._capture = capture
-        self._known: dict[Silence, TimeoutCause] = {}
+        self.farewells = Farewells()
+        self.named = NamedCoordinators()
+        self._known: dict[Silence, SessionEnd] = {}
 
-    def causes(self, silences: Sequence[Silence]) -> list[TimeoutCause]:
-        """Return the cause of each; asked for all at once, the capture is gone through again once at most."""
+    def ends(self, silences: Sequence[Silence]) -> list[SessionEnd]:
+        """Return how each session ended; asked for all at once, the capture is gone through again once at most."""
         if self._capture is None:
-            return [TimeoutCause.UNKNOWN for _ in silences]
+            return [SessionEnd(TimeoutCause.UNKNOWN, Certainty.POSSIBLE) for _ in silences]
         fresh = [silence for silence in dict.fromkeys(silences) if silence not in self._known]
-        found: dict[Silence, TimeoutCause] = {}
+        found: dict[Silence, SessionEnd] = {}
         if fresh:
-            connections = _Connections(self._capture)
-            found = {each: TimeoutCause.PROCESS_DIED for each in fresh if connections.died(each)}
-            found |= _looked_into(
-                self._capture, [connections.case(each) for each in fresh if each not in found]
-            )
+            connections = _Connections(self._capture, self.farewells, self.named)
+            cases = [connections.case(each) for each in fresh]
+            found = {case.silence: end for case in cases if (end := by_connections(case.seen)) is not None}
+            found |= _looked_into(self._capture, [case for case in cases if case.silence not in found])
             # what is not known while the capture grows may be later: the process may go on where it stopped
             growing = _growing(self._capture)
             self._known |= {
-                each: why for each, why in found.items() if not growing or why is not TimeoutCause.UNKNOWN
+                each: end
+                for each, end in found.items()
+                if not growing or end.cause is not TimeoutCause.UNKNOWN
             }
         return [self._known.get(silence) or found[silence] for silence in silences]
 
@@ -101,61 +132,127 @@ class Silences:
 class _Connections:
     """The connections of a capture: when they were closed, and by whom, and what was sent on them."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: Capture, farewells: Farewells, named: NamedCoordinators) -> None:
         self._capture = capture
+        self._farewells = farewells
+        self._named = named
         streams = capture.connections.streams
         times = np.stack((streams.fin_time, streams.reset_time))
         never = np.iinfo(np.int64).max
         self._closed: Int64s = np.min(np.where(times >= 0, times, never), axis=0)
         """By stream, when its sender sent a FIN or RST; a time that never comes if it did not."""
         self._never = never
-        self._sent: dict[str, tuple[Int64s, Int64s]] = {}
+        self._sent: dict[str, _Requests] = {}
 
-    def died(self, silence: Silence) -> bool:
-        """Whether the client closed or reset what it was last heard on, before its session ended."""
-        ends = []
+    def case(self, silence: Silence) -> _Case:
+        """Gather what connections and requests show of a silence."""
+        closings, still_open = self._closings(silence)
+        case = _Case(silence, SilenceFacts(), last=silence.since)
+        went_on, resumed = self._quiet_connections(case)
+        elsewhere = self._named.elsewhere(
+            silence.group, silence.since - _MARGIN, silence.until, self._capture
+        )
+        others, answered_on = self._others(silence, closings)
+        case.seen = SilenceFacts(
+            coordinator="" if elsewhere is None else elsewhere.address.shown,
+            named=0 if elsewhere is None else elsewhere.number,
+            closings=tuple(closings),
+            still_open=still_open,
+            others_closed=others,
+            broker_went_on=answered_on,
+            farewell=self._farewell(silence),
+            quiet=silence.quiet,
+            went_on=went_on,
+            resumed=resumed,
+        )
+        return case
+
+    def _closings(self, silence: Silence) -> tuple[list[Closing], int]:
+        """Return how the connections of a member ended in its silence, and how many were open still."""
+        found, still_open = [], 0
         for connection in silence.connections:
             if int(self._capture.connections.first_time[connection]) > silence.since:
                 continue
             client = self._capture.client_stream(connection)
             mine, theirs = int(self._closed[client]), int(self._closed[client ^ 1])
-            if min(mine, theirs) == self._never:
-                return False  # open still
-            if mine <= theirs:
-                ends.append(mine)
-        return any(silence.since - _MARGIN <= end <= silence.until for end in ends)
+            end = min(mine, theirs)
+            if end > silence.until:
+                still_open += 1
+            elif end >= silence.since - _MARGIN:
+                first = client if mine <= theirs else client ^ 1
+                reset = int(self._capture.connections.streams.reset_time[first]) == end
+                found.append(Closing(end - silence.since, mine <= theirs, reset))
+        return sorted(found), still_open
 
-    def case(self, silence: Silence) -> _Case:
-        """Find the connections of the member's process on which nothing was sent any more."""
-        case = _Case(silence, last=silence.since)
+    def _others(self, silence: Silence, closings: list[Closing]) -> tuple[int, bool]:
+        """Return how many other connections a broker ended with the member's, and whether it answered on others."""
+        if not closings or closings[0].by_client:
+            return 0, False
+        time, capture = silence.since + closings[0].after, self._capture
+        brokers = {capture.endpoints(connection)[1] for connection in silence.connections}
+        ended, answered_on = 0, False
+        table = capture.table
+        begun = capture.connections.first_time < time
+        for connection in np.flatnonzero(begun).tolist():
+            if connection in silence.connections or capture.endpoints(connection)[1] not in brokers:
+                continue
+            client = capture.client_stream(connection)
+            mine, theirs = int(self._closed[client]), int(self._closed[client ^ 1])
+            ended += theirs <= mine and abs(theirs - time) <= _MARGIN
+            rows = (table.column("connection") == connection) & (table.column("response_size") > 0)
+            came = table.column("response_last")[rows]
+            answered_on |= bool(np.any((came > time + _MARGIN) & (came <= silence.until)))
+        return ended, answered_on
+
+    def _farewell(self, silence: Silence) -> int | None:
+        """Return the Fetch with which the process closed its session."""
+        requests = self._requests(silence.client)
+        for connection in np.unique(requests.connections).tolist():
+            told = self._farewells.of(connection)
+            if told is None or not silence.since - _MARGIN <= told.time <= silence.until:
+                continue
+            begun = int(self._capture.connections.first_time[connection]) <= silence.since
+            if begun and self._is_of(connection, silence):
+                return told.number
+        return None
+
+    def _quiet_connections(self, case: _Case) -> tuple[int | None, bool]:
+        """Find the connections of the member's process on which nothing was sent any more.
+
+        Return a request by which the process shows that it lived on, and whether it went on later where it had stopped.
+        """
+        silence = case.silence
         half = (silence.since + silence.until) // 2
-        of, sent = self._requests(silence.client)
+        requests = self._requests(silence.client)
         begun = self._capture.connections.first_time <= silence.since
         closed = np.minimum(self._closed[0::2], self._closed[1::2]) < silence.since
         candidates = np.flatnonzero(begun & ~closed)
-        for connection in np.intersect1d(candidates, of).tolist():
+        went_on: int | None = None
+        resumed = False
+        for connection in np.intersect1d(candidates, requests.connections).tolist():
             if not self._is_of(connection, silence):
                 continue
-            mine = sent[of == connection]
-            before = mine[mine <= silence.until]
-            # one that went on is another process with the same client ID
-            if not len(before) or int(before.max()) > half:
+            mine = requests.on(connection)
+            before = mine.within(silence.until)
+            if not len(before.sent):
+                continue
+            if int(before.sent.max()) > half:
+                # one that went on is another process with the same client ID, if there may be one
+                if silence.alone or connection in silence.connections:
+                    went_on = before.last_of_consumer(half) or went_on
                 continue
             case.open.append(connection)
-            case.last = max(case.last, int(before.max()))
-            case.resumed |= len(before) < len(mine)
-        return case
+            case.last = max(case.last, int(before.sent.max()))
+            resumed |= len(before.sent) < len(mine.sent)
+        return went_on, resumed
 
     def _is_of(self, connection: int, silence: Silence) -> bool:
         if connection in silence.connections:
             return True
         return self._capture.endpoints(connection)[0].rpartition(":")[0] == silence.host
 
-    def _requests(self, client: str) -> tuple[Int64s, Int64s]:
-        """Return the requests with a client ID: their connections, and when they were sent.
-
-        What has an address in its place came without a client ID.
-        """
+    def _requests(self, client: str) -> _Requests:
+        """Return the requests with a client ID. What has an address in its place came without a client ID."""
         found = self._sent.get(client)
         if found is None:
             table = self._capture.table
@@ -165,9 +262,39 @@ class _Connections:
             rows = np.flatnonzero(
                 np.isin(table.column("client_id"), numbers) & (table.column("request_size") > 0)
             )
-            connections = table.column("connection")[rows].astype(np.int64)
-            found = self._sent[client] = connections, table.column("request_last")[rows]
+            found = self._sent[client] = _Requests(
+                table.column("connection")[rows].astype(np.int64),
+                table.column("request_last")[rows],
+                table.column("api_key")[rows].astype(np.int64),
+                rows,
+            )
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Requests:
+    """Requests of a client, one row each: the connection, when it was sent, its API key, its row in the table."""
+
+    connections: Int64s
+    sent: Int64s
+    keys: Int64s
+    rows: Int64s
+
+    def on(self, connection: int) -> _Requests:
+        """Return those on a connection."""
+        return self._where(self.connections == connection)
+
+    def within(self, until: int) -> _Requests:
+        """Return those up to a moment."""
+        return self._where(self.sent <= until)
+
+    def last_of_consumer(self, after: int) -> int | None:
+        """Return the number of the last one after a moment that only consumers send; None if there is none."""
+        found = self.rows[(self.sent > after) & np.isin(self.keys, sorted(_OF_CONSUMERS))]
+        return int(found[-1]) + 1 if len(found) else None
+
+    def _where(self, chosen: Bools) -> _Requests:
+        return _Requests(self.connections[chosen], self.sent[chosen], self.keys[chosen], self.rows[chosen])
 
 
 # ---------------------------------------------------------------- what packets tell
@@ -175,23 +302,19 @@ def _growing(capture: Capture) -> bool:
     return capture.source.live and not capture.source.complete
 
 
-def _looked_into(capture: Capture, cases: list[_Case]) -> dict[Silence, TimeoutCause]:
-    """Return the causes of cases, for which packets are read once more if there is a connection to look at."""
+def _looked_into(capture: Capture, cases: list[_Case]) -> dict[Silence, SessionEnd]:
+    """Return how sessions ended, for which packets are read once more if there is a connection to look at."""
     packets = _packets(capture, cases)
     out = {}
     for case in cases:
-        found = [_evidence(capture, case, connection, packets) for connection in case.open]
-        out[case.silence] = _judged(case, found)
+        found = {_evidence(capture, case, connection, packets) for connection in case.open}
+        case.seen = replace(
+            case.seen,
+            in_vain=TimeoutCause.UNREACHABLE in found,
+            acknowledged=TimeoutCause.PROCESS_PAUSED in found,
+        )
+        out[case.silence] = decide(case.seen)
     return out
-
-
-def _judged(case: _Case, found: Iterable[TimeoutCause]) -> TimeoutCause:
-    every = set(found)
-    for cause in (TimeoutCause.UNREACHABLE, TimeoutCause.PROCESS_PAUSED):
-        if cause in every:
-            return cause
-    # it went on where it had stopped, and nothing had been lost on the way
-    return TimeoutCause.PROCESS_PAUSED if case.resumed else TimeoutCause.UNKNOWN
 
 
 def _packets(capture: Capture, cases: list[_Case]) -> dict[Ends, Headers] | None:
@@ -259,7 +382,7 @@ def _ahead(sequence: Int64s, origin: int) -> Int64s:
 
 def _at_the_end(capture: Capture, case: _Case, connection: int) -> TimeoutCause:
     """Return what is known of a connection without its packets, if it was silent to the end."""
-    if case.resumed:
+    if case.seen.resumed:
         return TimeoutCause.UNKNOWN
     streams = capture.connections.streams
     client = capture.client_stream(connection)
@@ -298,3 +421,140 @@ def _of_samples(capture: Capture, case: _Case, connection: int) -> TimeoutCause 
     if not last.unacked and _answered_late(capture, case, connection):
         return TimeoutCause.PROCESS_PAUSED
     return TimeoutCause.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class _Timeout:
+    """A session that ended.
+
+    :ivar place: of the cause among those of the rebalance
+    :ivar member: None if the timeline does not have it
+    :ivar label: what it is called
+    """
+
+    timeline: GroupTimeline
+    rebalance: Rebalance
+    place: int
+    cause: Cause
+    member: GroupMember | None
+    label: str
+
+    @property
+    def silence(self) -> int:
+        return self.cause.silence or 0
+
+    @property
+    def quiet(self) -> str:
+        """Why the member sends no LeaveGroup when it is closed; empty if it should send one."""
+        if self.cause.instance is not None:
+            return "a static member"
+        streams = self.timeline.kind is Kind.CLASSIC and self.timeline.protocol == "stream"
+        return "Kafka Streams" if streams else ""
+
+    @property
+    def back(self) -> int | None:
+        """When its process came back as a member after its session had ended; None if that was not seen.
+
+        A static member is known by its instance ID, another one by its client ID and host.
+        """
+        member = self.member
+        if member is None:
+            return None
+        if member.instance is not None:
+            return min((each.begin for each in member.spans if each.begin > self.cause.time), default=None)
+        return min(
+            (
+                other.first
+                for other in self.timeline.members
+                if (other.client, other.host) == (member.client, member.host)
+                and other.first > self.cause.time
+            ),
+            default=None,
+        )
+
+
+def explain_timeouts(timelines: Sequence[GroupTimeline], silences: Silences) -> None:
+    """Fill ``session_end`` of every session timeout, and say it in the sentence of the cause.
+
+    A member whose coordinator is not in the capture was not seen to be silent: what became of it is unknown.
+    """
+    found = [timeout for timeline in timelines for timeout in _timeouts(timeline)]
+    for timeout, end in zip(found, silences.ends([_silence(each) for each in found]), strict=True):
+        if end.cause is TimeoutCause.PROCESS_PAUSED and _came_back(timeout):
+            end = SessionEnd(TimeoutCause.UNKNOWN, Certainty.POSSIBLE)
+        _tell(timeout, end)
+
+
+def _tell(timeout: _Timeout, end: SessionEnd) -> None:
+    cause, rebalance = timeout.cause, timeout.rebalance
+    session = timeout.member.session_timeout if timeout.member is not None else None
+    if end.cause is TimeoutCause.ELSEWHERE:
+        rebalance.causes[timeout.place] = replace(
+            cause,
+            trigger=Trigger.UNKNOWN,
+            certainty=Certainty.POSSIBLE,
+            session_end=end,
+            sentence=elsewhere_in_words(timeout.label, timeout.silence, end),
+        )
+        rebalance.alternatives = list(dict.fromkeys([*rebalance.alternatives, *_NOT_SEEN]))
+        return
+    bare = timeout_in_words(timeout.label, timeout.silence, session)
+    away = None if timeout.back is None else timeout.back - (cause.time - timeout.silence)
+    full = timeout_in_words(timeout.label, timeout.silence, session, end, away, timeout.quiet)
+    # what else is known of it stands behind, and stays
+    sentence = cause.sentence.replace(bare, full, 1)
+    rebalance.causes[timeout.place] = replace(cause, session_end=end, sentence=sentence)
+
+
+_NOT_SEEN = ("it left", "its session ended", "it did not join in time", "it came back to this coordinator")
+"""What may have become of a member whose coordinator is not in the capture."""
+
+
+def _timeouts(timeline: GroupTimeline) -> Iterator[_Timeout]:
+    found = [
+        (rebalance, place, cause)
+        for rebalance in timeline.rebalances
+        for place, cause in enumerate(rebalance.causes)
+        if cause.trigger is Trigger.SESSION_TIMEOUT and cause.silence is not None
+    ]
+    if found:
+        members, labels = timeline.by_id(), Labels(timeline)
+        for rebalance, place, cause in found:
+            label = labels.of(cause.member, cause.client)
+            yield _Timeout(timeline, rebalance, place, cause, members.get(cause.member), label)
+
+
+def _came_back(timeout: _Timeout) -> bool:
+    """Whether the client joined as another member before its session ended: then it was not paused all the time."""
+    cause, member = timeout.cause, timeout.member
+    return member is not None and any(
+        (other.client, other.host) == (member.client, member.host)
+        and cause.time - timeout.silence < other.first < cause.time
+        for other in timeout.timeline.members
+        if other is not member
+    )
+
+
+def _silence(timeout: _Timeout) -> Silence:
+    cause, member = timeout.cause, timeout.member
+    since = cause.time - timeout.silence
+    return Silence(
+        client=cause.client,
+        host=member.host if member is not None else "",
+        connections=tuple(member.connections) if member is not None else (),
+        since=since,
+        until=cause.time,
+        group=timeout.timeline.group,
+        alone=member is not None and not _namesakes(timeout, member, since),
+        quiet=timeout.quiet,
+    )
+
+
+def _namesakes(timeout: _Timeout, member: GroupMember, since: int) -> bool:
+    """Whether another member with the same client ID and host was there when one fell silent."""
+    return any(
+        other is not member
+        and (other.client, other.host) == (member.client, member.host)
+        and other.first <= since <= (other.last if other.left is None else other.left)
+        for other in timeout.timeline.members
+    )

@@ -1,15 +1,14 @@
 """Storms: many rebalances with one cause, so that they are one thing to look into.
 
 Rebalances are of one cause if the same trigger opened them, and the same member: one instance ID, or one client ID on
-one host, since who joins anew has another member ID. What members do that are too slow or too sick (:data:`OF_ANYBODY`)
-is one cause whoever it is: it has one reason as a rule, such as a slow database.
+one host, since who joins anew has another member ID. A trigger that is ``SHARED`` is one cause whoever it is about.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance, Trigger
+from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance, Trait, Trigger
 
 MOST_APART = 600_000_000_000
 """ns from one to the next at most: a container that restarts again and again waits for up to 5 minutes in between, and
@@ -18,18 +17,6 @@ LEAST = 4
 """How many make a storm."""
 LEAST_REJOINED = 10
 """How many do if the leader joins again: Connect does so several times when it starts."""
-OF_ANYBODY = frozenset(
-    {
-        Trigger.SESSION_TIMEOUT,
-        Trigger.MAX_POLL_EXCEEDED,
-        Trigger.REBALANCE_TIMEOUT,
-        Trigger.PARTITIONS_CHANGED,
-        Trigger.LEADER_REJOINED,
-        Trigger.INSTANCE_FENCED,
-    }
-)
-_NO_CAUSE = frozenset({Trigger.UNKNOWN, Trigger.COOPERATIVE_FOLLOW_UP})
-"""A second round follows its first one."""
 
 _Key = tuple[Trigger, str, str]
 
@@ -70,9 +57,9 @@ def _least(chain: list[Rebalance], least: int) -> int:
 
 def _key(members: Mapping[str, GroupMember], rebalance: Rebalance) -> _Key | None:
     cause = rebalance.cause
-    if cause.trigger in _NO_CAUSE:
+    if Trait.NO_CAUSE in cause.trigger.traits:
         return None
-    if cause.trigger in OF_ANYBODY:
+    if Trait.SHARED in cause.trigger.traits:
         return cause.trigger, "", ""
     if cause.instance:
         return cause.trigger, cause.instance, ""

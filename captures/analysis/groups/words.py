@@ -1,47 +1,110 @@
-"""Causes and rebalances in plain words, for groups of all kinds."""
+"""Causes, costs and rebalances in plain words, for groups of all kinds."""
 
 from __future__ import annotations
 
-from captures.analysis.groups.classic.lives import Departure
-from captures.analysis.groups.costs import cost_in_words
+from collections.abc import Sequence
+
+from captures.analysis.groups import labels
 from captures.analysis.groups.labels import Labels, partitions
 from captures.analysis.groups.model import (
+    Again,
     Cause,
     Certainty,
     GroupTimeline,
     Kind,
-    Place,
     Rebalance,
+    SessionEnd,
+    Stop,
     TimeoutCause,
+    TopicPartition,
+    Trait,
     Trigger,
 )
 from captures.meaning import words
+from captures.time_format import span
+from dissectors.units import SECOND
 
-_SECOND = 1_000_000_000
-_NOTABLE = _SECOND
+_ALIKE, _SHOWN = 0.8, 2
+"""In words, stops that are this part of the longest are as long as it; so many lengths are told."""
+
+
+def cost_in_words(rebalance: Rebalance) -> str:
+    """Return what a rebalance cost, in parts of a sentence; empty if nothing was seen that it cost.
+
+    Such as ``no member consumed orders 3-5 for 5.3 s (3 other partitions were consumed on); 12 records of orders-4 are
+    fetched again; 2 commits failed (REBALANCE_IN_PROGRESS)``.
+    """
+    parts = [_stops_in_words(rebalance), _again_in_words(rebalance), _failures_in_words(rebalance)]
+    return "; ".join(part for part in parts if part)
+
+
+def _stops_in_words(rebalance: Rebalance) -> str:
+    ended = [stop for stop in rebalance.stopped if stop.ended]
+    lasting = [stop for stop in rebalance.stopped if not stop.ended]
+    parts = []
+    if ended:
+        parts.append("no member consumed " + _listed(ended))
+    if lasting:
+        parts.append(f"no member has consumed {_listed(lasting)} so far")
+    said = " and ".join(parts)
+    on = rebalance.consumed_on
+    if said and on:
+        said += f" ({words.counted(on, 'other partition')} {'was' if on == 1 else 'were'} consumed on)"
+    return said
+
+
+def _listed(stops: list[Stop]) -> str:
+    """``orders 3-5 for 5.3 s, orders-1 for 250.0 ms``: those that took about as long together, the longest first."""
+    together: list[list[Stop]] = []
+    for stop in sorted(stops, key=lambda stop: -stop.duration):
+        if not together or stop.duration < together[-1][0].duration * _ALIKE:
+            together.append([])
+        together[-1].append(stop)
+    shown, rest = together[:_SHOWN], [stop for alike in together[_SHOWN:] for stop in alike]
+    parts = [f"{_places(alike)} for {span(alike[0].duration)}" for alike in shown]
+    if rest:
+        parts.append(f"{words.counted(len(rest), 'more partition')} for up to {span(rest[0].duration)}")
+    return ", ".join(parts)
+
+
+def _again_in_words(rebalance: Rebalance) -> str:
+    if not rebalance.again:
+        return ""
+    count = sum(again.count for again in rebalance.again)
+    verb = "is" if count == 1 else "are"
+    return f"{words.counted(count, 'record')} of {_places(rebalance.again)} {verb} fetched again"
+
+
+def _failures_in_words(rebalance: Rebalance) -> str:
+    if not rebalance.commit_failures:
+        return ""
+    names = dict.fromkeys(failure.name for failure in rebalance.commit_failures)
+    return f"{words.counted(len(rebalance.commit_failures), 'commit')} failed ({', '.join(names)})"
+
+
+def _places(found: Sequence[Stop] | Sequence[Again]) -> str:
+    return labels.partitions(each.place for each in found)
+
+
+_NOTABLE = SECOND
 """ns that a member holds the others up before it is worth a word."""
 _REASON_LENGTH = 160
-_SILENT = frozenset({Trigger.SESSION_TIMEOUT, Trigger.REBALANCE_TIMEOUT})
 _OWN_WORDS = ("nobody ", "it has ", "the ", "what began ", "all had ")
 """Beginnings of texts that are no names."""
 _CAUSES_SHOWN = _TAKERS_SHOWN = _AWAITED_SHOWN = 3
 
 _OF_SILENCE = {
+    TimeoutCause.BROKER_GONE: "the broker had closed its connection first: the broker was down, not the member",
+    TimeoutCause.PROCESS_LIVED: "its process went on with other requests, though not as this member",
     TimeoutCause.PROCESS_DIED: "its connections were closed then: the process died",
     TimeoutCause.PROCESS_PAUSED: "its host went on acknowledging what came: the process was paused",
     TimeoutCause.UNREACHABLE: "what was sent to it was not acknowledged any more: its host or the network was gone",
 }
-
-
-def seconds(duration: int) -> str:
-    """Return a duration: ``12 ms``, ``5.3 s``, ``4 min 10 s``."""
-    if duration < _SECOND:
-        return f"{round(duration / 1_000_000)} ms"
-    if duration < 120 * _SECOND:
-        text = f"{duration / _SECOND:.1f}"
-        return f"{text.removesuffix('.0')} s"
-    minutes, rest = divmod(round(duration / _SECOND), 60)
-    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+_POSSIBLY = {
+    TimeoutCause.PROCESS_DIED: "its connections were closed then: perhaps the process died",
+    TimeoutCause.PROCESS_PAUSED: "it went on later where it had stopped: perhaps the process was paused",
+}
+"""The same where it is only possible."""
 
 
 def quoted_reason(reason: str) -> str:
@@ -50,9 +113,9 @@ def quoted_reason(reason: str) -> str:
     return f' (it says: "{text}")' if text else ""
 
 
-def left_in_words(who: str, departure: Departure, trigger: Trigger, certainty: Certainty) -> str:
-    """Return how a member left."""
-    said = quoted_reason(departure.reason)
+def left_in_words(who: str, reason: str, trigger: Trigger, certainty: Certainty) -> str:
+    """Return how a member left, for a reason in its own words or none."""
+    said = quoted_reason(reason)
     if trigger is Trigger.REMOVED_BY_ADMIN:
         return f"{who} was removed by an admin client{said}"
     if trigger is not Trigger.MAX_POLL_EXCEEDED:
@@ -65,17 +128,44 @@ def left_in_words(who: str, departure: Departure, trigger: Trigger, certainty: C
     )
 
 
-def timeout_in_words(who: str, silence: int, session: int | None, cause: TimeoutCause | None = None) -> str:
+def timeout_in_words(
+    who: str,
+    silence: int,
+    session: int | None,
+    end: SessionEnd | None = None,
+    away: int | None = None,
+    quiet: str = "",
+) -> str:
     """Return how the session of a member ended.
 
     :param silence: ns without a sign of life
     :param session: the session timeout in ns; None if it is not known
-    :param cause: why it was silent; None if that was not looked for
+    :param end: why it was silent; None if that was not looked for
+    :param away: ns from its last sign of life until it came back; None if it was not seen to
+    :param quiet: why it sends no LeaveGroup when it is closed, such as ``a static member``
     """
-    limit = f" (session timeout {seconds(session)})" if session else ""
-    why = _OF_SILENCE.get(cause) if cause is not None else None
-    return f"{who} was removed after {seconds(silence)} without a heartbeat{limit}" + (
-        f"; {why}" if why else ""
+    limit = f" (session timeout {span(session)})" if session else ""
+    why = "" if end is None else _why(end, session, away, quiet)
+    return f"{who} was removed after {span(silence)} without a heartbeat{limit}" + (f"; {why}" if why else "")
+
+
+def _why(end: SessionEnd, session: int | None, away: int | None, quiet: str) -> str:
+    if end.cause is TimeoutCause.CLOSED_IN_ORDER:
+        told = "it was shut down in order, and sent no LeaveGroup"
+        told += f", as {quiet} does not" if quiet else ""
+        if away is None:
+            return told
+        longer = f", longer than its session of {span(session)}" if session and away > session else ""
+        return f"{told}; it came back after {span(away)}{longer}"
+    possible = end.certainty is Certainty.POSSIBLE
+    return (_POSSIBLY if possible else _OF_SILENCE).get(end.cause) or _OF_SILENCE.get(end.cause, "")
+
+
+def elsewhere_in_words(who: str, silence: int, end: SessionEnd) -> str:
+    """Return what is known of a member that went to a coordinator which is not in the capture."""
+    return (
+        f"{who} was not heard of any more for {span(silence)}; what became of it was not captured, as it had another "
+        f"coordinator ({'; '.join(end.evidence)})"
     )
 
 
@@ -119,7 +209,7 @@ def _done(rebalance: Rebalance) -> str:
     """Return when a group of a newer kind was done, where nobody waits for all others; empty if that was soon."""
     if rebalance.duration is None or rebalance.duration < _NOTABLE:
         return ""
-    return f"all had their partitions after {seconds(rebalance.duration)}"
+    return f"all had their partitions after {span(rebalance.duration)}"
 
 
 def _held_up(rebalance: Rebalance, labels: Labels) -> str:
@@ -127,25 +217,27 @@ def _held_up(rebalance: Rebalance, labels: Labels) -> str:
     silent = [
         cause
         for cause in rebalance.causes[1:]
-        if cause.trigger in _SILENT and cause.time - rebalance.time >= _NOTABLE
+        if Trait.SILENT in cause.trigger.traits and cause.time - rebalance.time >= _NOTABLE
     ]
     waited = _for_more(rebalance)
     if waited >= _NOTABLE:
-        return f"the coordinator waited {seconds(waited)} for more members (group.initial.rebalance.delay.ms)"
+        return f"the coordinator waited {span(waited)} for more members (group.initial.rebalance.delay.ms)"
     if silent:
         last = max(silent, key=lambda cause: cause.time)
         who = labels.of(last.member, last.client)
-        return f"the others waited {seconds(last.time - rebalance.time)} for {who}, until it was given up"
+        return f"the others waited {span(last.time - rebalance.time)} for {who}, until it was given up"
     slowest = rebalance.slowest
     late = slowest.late if slowest is not None else None
     if slowest is None or late is None or late < _NOTABLE or len(rebalance.waits) < 2:
         return ""
     who = labels.of(slowest.member, slowest.client)
-    told = f"{who} kept the others waiting for {seconds(late)}"
+    told = f"{who} kept the others waiting for {span(late)}"
     known = slowest.told
     if known is None or slowest.asked is None or slowest.asked - known < _NOTABLE:
         return told
-    return f"{told}: it was told after {seconds(known)}, and did not join for another {seconds(slowest.asked - known)}"
+    return (
+        f"{told}: it was told after {span(known)}, and did not join for another {span(slowest.asked - known)}"
+    )
 
 
 def _for_more(rebalance: Rebalance) -> int:
@@ -157,7 +249,7 @@ def _for_more(rebalance: Rebalance) -> int:
 
 def _taken(rebalance: Rebalance, labels: Labels) -> str:
     """Return who got which partitions; empty if none changed hands."""
-    taken: dict[str, set[Place]] = {}
+    taken: dict[str, set[TopicPartition]] = {}
     for move in rebalance.moved:
         if move.after:
             taken.setdefault(move.after, set()).add(move.place)

@@ -9,6 +9,6 @@ offset of a batch whose answer is missing, by its checksum.
 """
 
 from captures.analysis.journey.journeys import READ, JourneyResult, Journeys, needs
-from captures.analysis.journey.sought import Sought, place_of
+from captures.analysis.journey.record_query import RecordQuery, place_of
 
-__all__ = ["READ", "JourneyResult", "Journeys", "Sought", "needs", "place_of"]
+__all__ = ["READ", "JourneyResult", "Journeys", "RecordQuery", "needs", "place_of"]

@@ -16,15 +16,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from captures.analysis.journey.ledger import Ledger, PartitionLog
 from captures.analysis.journey.logs import Rows
+from captures.arrays import Bools, Int64s
+from dissectors.error_codes import ErrorCode
 
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-_DUPLICATE = 46
 _NEVER = np.int64(np.iinfo(np.int64).max)
 _NO_ANSWER_WANTED = 0
 
@@ -48,7 +45,9 @@ class Attempts:
     def answered(self) -> Bools:
         """By row, whether the broker confirmed that it has the batch."""
         error = self.rows["error"]
-        found: Bools = (self.rows["answered"] >= 0) & ((error == 0) | (error == _DUPLICATE))
+        found: Bools = (self.rows["answered"] >= 0) & (
+            (error == 0) | (error == ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+        )
         return found
 
     def of(self, row: int) -> list[int]:

@@ -9,9 +9,8 @@ from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
+from captures.arrays import Int64s
 
 
 class Overlap(NamedTuple):

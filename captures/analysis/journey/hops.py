@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 
 from captures.analysis.journey.model import Attempt, Commit, Delivery, GroupStops, Journey, Moment, Settled
 from captures.meaning import words
-from dissectors.error_codes import error_name
+from dissectors.error_codes import ErrorCode, error_name
 
 MOST_DELIVERIES = 5
 """Deliveries to a group that are told one by one; if there are more, the last is told, too."""
 
 _ACKS = {0: "acks=0", 1: "acks=1", -1: "acks=all"}
-_DUPLICATE = 46
 _DONE = {
     Settled.COMMITTED: "committed",
     Settled.IN_TRANSACTION: "committed",
@@ -101,7 +100,7 @@ def _answer(journey: Journey, attempt: Attempt, *, again: bool) -> Hop | None:
             text = f"no answer tells: a batch of the same checksum was fetched at offset {attempt.found_at} (inferred)"
             return Hop("written", None, None, text, None, odd=attempt.acks != 0)
         return Hop("no answer", None, None, "in this capture", number, odd=True) if attempt.acks else None
-    if attempt.error == _DUPLICATE:
+    if attempt.error == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
         return Hop("duplicate", attempt.answered, None, "the broker had the batch already", number, odd=True)
     if attempt.error:
         return Hop("refused", attempt.answered, None, error_name(attempt.error), number, odd=True)

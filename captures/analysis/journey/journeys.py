@@ -6,30 +6,29 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from captures.analysis.introductions import client_name
-from captures.analysis.journey.committing import Committing
-from captures.analysis.journey.fetching import Deliveries
-from captures.analysis.journey.found import Finds
+from captures.analysis.client_identity import client_name
+from captures.analysis.journey.commits import CommitTracker
+from captures.analysis.journey.fetches import Deliveries
+from captures.analysis.journey.found_records import Finds
 from captures.analysis.journey.ledger import Ledger, PartitionLog, Sender
 from captures.analysis.journey.model import Journey
-from captures.analysis.journey.producing import Producing, Sent
-from captures.analysis.journey.sought import Sought
+from captures.analysis.journey.produces import ProduceTracker, SentProduce
+from captures.analysis.journey.record_query import RecordQuery
 from captures.analysis.journey.stories import Stories
 from captures.analysis.journey.totals import TopicWaits
 from captures.analysis.journey.transactions import Transactions
 from captures.analysis.journey.waits import Waits
+from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader, ExchangeTable
 from captures.exchanges.projected import ProjectedExchanges, ProjectedReader
 from captures.meaning import Names
 from captures.meaning.exchange import Body
-from captures.meaning.places import Place
-
-Int64s = NDArray[np.int64]
+from captures.meaning.places import TopicPartition
+from dissectors.api_keys import MEMBER_APIS, ApiKey
 
 MOST_ROWS = 4096
 """Produce exchanges that are read together."""
@@ -37,7 +36,6 @@ _NOTHING: Body = {}
 FOLLOWING = "following records"
 """What is being done, for faults."""
 
-PRODUCE, FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE = 0, 1, 78, 79
 
 _SHARES = frozenset(
     {
@@ -50,8 +48,8 @@ _SHARES = frozenset(
         "response.error_code",
     }
 )
-_NEEDS = {
-    PRODUCE: frozenset(
+_NEEDS: dict[int, frozenset[str]] = {
+    ApiKey.PRODUCE: frozenset(
         {
             "request.transactional_id",
             "request.acks",
@@ -63,7 +61,7 @@ _NEEDS = {
             "response.responses.partition_responses.base_offset",
         }
     ),
-    FETCH: frozenset(
+    ApiKey.FETCH: frozenset(
         {
             "request.replica_id",
             "request.replica_state",
@@ -84,24 +82,36 @@ _NEEDS = {
             "response.responses.partitions.records",
         }
     ),
-    SHARE_FETCH: _SHARES,
-    SHARE_ACKNOWLEDGE: _SHARES,
+    ApiKey.SHARE_FETCH: _SHARES,
+    ApiKey.SHARE_ACKNOWLEDGE: _SHARES,
 }
 _OTHERS = frozenset(
     {
         *("groups", "topics", "members", "transactions", "producers"),
         *("request.topics", "response.topics", "response.error_code", "response.assignment"),
+        *("response.active_tasks", "request.topology.subtopologies", "request.member_epoch"),
         *("request.committed", "request.markers"),
     }
 )
 
-READ = (PRODUCE, FETCH, 8, 9, 11, 12, 13, 14, 22, 26, 27, 28, 68, 76, SHARE_FETCH, SHARE_ACKNOWLEDGE, 88)
+READ = MEMBER_APIS | {
+    ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN, ApiKey.WRITE_TXN_MARKERS,
+}  # fmt: skip
 """APIs that tell something of a record's way: the others need not be read."""
 
 
 def needs(key: int) -> frozenset[str]:
     """Return what is needed of the bodies of an API (:class:`~captures.exchanges.projected.ProjectedExchanges`)."""
     return _NEEDS.get(key, _OTHERS)
+
+
+class FirstAndLast(NamedTuple):
+    """The first and the last offset of a partition."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +124,18 @@ class JourneyResult:
     :ivar offsets: topic and partition -> first and last offset that the capture tells of
     """
 
-    sought: Sought
+    JSON = "sought partitions journeys more waits"
+
+    sought: RecordQuery
     journeys: list[Journey]
     more: int
     waits: TopicWaits | None
-    offsets: dict[Place, tuple[int, int]]
+    offsets: dict[TopicPartition, tuple[int, int]]
+
+    @property
+    def partitions(self) -> list[FirstAndLast]:
+        """The offsets by partition."""
+        return [FirstAndLast(*place, *offsets) for place, offsets in self.offsets.items()]
 
     @property
     def groups(self) -> list[str]:
@@ -138,26 +155,6 @@ class JourneyResult:
             waits = replace(waits, groups=[each for each in waits.groups if each.group in groups])
         return replace(self, journeys=journeys, waits=waits)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/journey.md``), for a JSON encoder that knows bytes."""
-        sought = self.sought
-        return {
-            "sought": {
-                "topic": sought.topic,
-                "partition": sought.partition,
-                "offset": sought.offset,
-                "key": sought.key,
-                "contains": sought.contains,
-            },
-            "partitions": [
-                {"topic": topic, "partition": partition, "first_offset": first, "last_offset": last}
-                for (topic, partition), (first, last) in self.offsets.items()
-            ],
-            "journeys": [each.to_json() for each in self.journeys],
-            "more": self.more,
-            "waits": None if self.waits is None else self.waits.to_json(),
-        }
-
 
 class Journeys:
     """Follows records; exchanges in the order of their numbers, each once.
@@ -167,15 +164,15 @@ class Journeys:
         from its first byte, as far as the latency of the exchange tells that
     """
 
-    def __init__(self, sought: Sought, names: Names, table: ExchangeTable | None = None) -> None:
+    def __init__(self, sought: RecordQuery, names: Names, table: ExchangeTable | None = None) -> None:
         self._sought = sought
         self._names = names
         self._table = table
         self._ledger = Ledger()
         self._finds = Finds(sought)
-        self._producing = Producing(sought, names, self._ledger, self._finds)
+        self._producing = ProduceTracker(sought, names, self._ledger, self._finds)
         self._deliveries = Deliveries(sought, names, self._ledger, self._finds)
-        self._committing = Committing(sought, names, self._ledger)
+        self._committing = CommitTracker(sought, names, self._ledger)
         self._transactions = Transactions()
 
     @property
@@ -189,20 +186,20 @@ class Journeys:
         if key is None:
             return
         answered = self._answered(exchange)
-        if key == PRODUCE:
+        if key == ApiKey.PRODUCE:
             request = (exchange.request.value if exchange.request else None) or {}
             response = (exchange.response.value if exchange.response else None) or {}
             sender = self._ledger.sender(
                 exchange.connection,
                 lambda: Sender(client_name(exchange), exchange.client, exchange.broker, exchange.connection),
             )
-            sent = Sent(exchange.time, answered, exchange.number, sender)
+            sent = SentProduce(exchange.time, answered, exchange.number, sender)
             self._producing.add(sent, request, response)
-        elif key == FETCH:
+        elif key == ApiKey.FETCH:
             self._deliveries.add(exchange, answered)
         else:
             self._deliveries.hear(exchange)
-            if key == SHARE_FETCH:
+            if key == ApiKey.SHARE_FETCH:
                 self._deliveries.add(exchange, answered)
             self._committing.add(exchange, answered)
             self._transactions.add(exchange, answered)
@@ -215,11 +212,11 @@ class Journeys:
         """
         rows = reader.rows
         keys = reader.capture.table.column("api_key")[rows]
-        produced = np.flatnonzero(keys == PRODUCE)
+        produced = np.flatnonzero(keys == ApiKey.PRODUCE)
         for done in range(0, len(produced), MOST_ROWS):
             self._read_produced(reader, rows, produced[done : done + MOST_ROWS])
             yield done
-        others = np.flatnonzero(np.isin(keys, READ) & (keys != PRODUCE))
+        others = np.flatnonzero(np.isin(keys, [*READ]) & (keys != ApiKey.PRODUCE))
         add = reader.capture.faults.guarded(self.add, FOLLOWING)
         for done, (_, exchange) in enumerate(ProjectedExchanges(reader, needs).read(others)):
             add(exchange)
@@ -240,7 +237,7 @@ class Journeys:
                 response = part.response.value if part.response is not None else None
                 try:
                     self._producing.add(
-                        Sent(sent, answered, number, sender), request.value, response or _NOTHING
+                        SentProduce(sent, answered, number, sender), request.value, response or _NOTHING
                     )
                 except Exception as error:
                     capture.faults.note(error, FOLLOWING, number)
@@ -252,7 +249,7 @@ class Journeys:
             last = int(self._table.column("response_last")[exchange.row])
             if last >= 0:
                 return last
-        return exchange.time + max(exchange.latency or 0, 0)
+        return exchange.end
 
     def result(self, most: int | None = None) -> JourneyResult:
         """Return what is known by now.
@@ -274,24 +271,27 @@ class Journeys:
             waits = summed.result()
         return JourneyResult(self._sought, journeys, more, waits, _offsets(partitions))
 
-    def _told(self, partitions: dict[Place, PartitionLog], most: int | None) -> tuple[list[Journey], int]:
+    def _told(
+        self, partitions: dict[TopicPartition, PartitionLog], most: int | None
+    ) -> tuple[list[Journey], int]:
         stories = Stories(self._ledger, partitions, self._transactions, self._deliveries)
         found = [each for each in self._finds.found if each.place in partitions]
         if not found and self._sought.offset is not None:
             return stories.at(self._sought), 0
         return stories.of(found, most)
 
-    def _partitions(self) -> dict[Place, PartitionLog]:
+    def _partitions(self) -> dict[TopicPartition, PartitionLog]:
         """Return the partitions that are sought, by name where that was told in the meantime."""
         logs = self._ledger.partitions
         for place in list(logs):
-            name, partition = self._names(place[0]), place[1]
-            if name is not None and name != place[0]:
-                into = logs.get((name, partition))
-                self._finds.move(place, (name, partition), 0 if into is None else len(into.sends))
+            name = self._names(place.topic)
+            if name is not None and name != place.topic:
+                named = place._replace(topic=name)
+                into = logs.get(named)
+                self._finds.move(place, named, 0 if into is None else len(into.sends))
                 log = logs.pop(place)
                 if into is None:
-                    logs[name, partition] = log
+                    logs[named] = log
                 else:
                     into.include(log)
         return {place: log for place, log in logs.items() if self._sought.place(*place)}
@@ -303,8 +303,8 @@ def _sender(capture: Capture, connection: int, client: int) -> Sender:
     return Sender(name, address, broker, connection)
 
 
-def _offsets(partitions: dict[Place, PartitionLog]) -> dict[Place, tuple[int, int]]:
-    found: dict[Place, tuple[int, int]] = {}
+def _offsets(partitions: dict[TopicPartition, PartitionLog]) -> dict[TopicPartition, tuple[int, int]]:
+    found: dict[TopicPartition, tuple[int, int]] = {}
     for place, log in sorted(partitions.items()):
         sends, deliveries = log.sends.rows(), log.deliveries.rows()
         sends = sends[sends["base"] >= 0]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from captures.analysis.journey.covers import Ranges
 from captures.analysis.journey.logs import Layout, Log
-from captures.meaning.places import Place
+from captures.meaning.places import TopicPartition
 
 SENDS = Layout(
     base="i8",
@@ -149,7 +149,7 @@ class Reader:
         return self.address.rpartition(":")[0]
 
 
-class Interned:
+class TextNumbers:
     """Numbers for texts that come again and again."""
 
     __slots__ = ("_numbers", "texts")
@@ -176,10 +176,10 @@ class Ledger:
     """The rows of all partitions, and whom they name."""
 
     def __init__(self) -> None:
-        self.partitions: dict[Place, PartitionLog] = {}
+        self.partitions: dict[TopicPartition, PartitionLog] = {}
         self.senders: list[Sender] = []
         self.readers: list[Reader] = []
-        self.texts = Interned()
+        self.texts = TextNumbers()
         self._senders: dict[int, int] = {}
 
     def sender(self, connection: int, client: Callable[[], Sender]) -> int:
@@ -193,7 +193,7 @@ class Ledger:
             self.senders.append(client())
         return found
 
-    def of(self, place: Place) -> PartitionLog:
+    def of(self, place: TopicPartition) -> PartitionLog:
         """Return the rows of a partition, to be added to."""
         found = self.partitions.get(place)
         if found is None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import NamedTuple
 
-from captures.analysis.journey.found import BatchSeen
-from captures.exchanges import rfc3339
-from dissectors.error_codes import error_name
+from captures.analysis.journey.found_records import BatchSeen
+from captures.json_objects import OrNull, Time, Word
+from dissectors.error_codes import ErrorCode, error_name
 from dissectors.records import Record
 
 
@@ -35,12 +35,10 @@ class Settled(IntEnum):
 class Moment:
     """Something at a time, shown by an exchange."""
 
-    time: int
-    number: int
+    JSON = "time exchange=number"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/journey.md``)."""
-        return {"time": rfc3339(self.time), "exchange": self.number}
+    time: Time
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,10 @@ class Attempt:
     :ivar found_at: the same, where no answer told it: a Fetch brought a batch of the same checksum from there
     """
 
-    sent: int
-    answered: int | None
+    JSON = "exchange=number sent answered client address broker acks error=error_name base_offset found_at"
+
+    sent: Time
+    answered: Time | None
     number: int
     client: str
     address: str
@@ -64,20 +64,10 @@ class Attempt:
     base_offset: int | None
     found_at: int | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/journey.md``)."""
-        return {
-            "exchange": self.number,
-            "sent": rfc3339(self.sent),
-            "answered": None if self.answered is None else rfc3339(self.answered),
-            "client": self.client,
-            "address": self.address,
-            "broker": self.broker,
-            "acks": self.acks,
-            "error": error_name(self.error) if self.error else None,
-            "base_offset": self.base_offset,
-            "found_at": self.found_at,
-        }
+    @property
+    def error_name(self) -> str | None:
+        """Name of the error; None if there was none."""
+        return error_name(self.error) if self.error else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +82,19 @@ class Transaction:
     :ivar marker_offset: None if no Fetch brought it
     """
 
+    JSON = (
+        "producer_id transactional_id committed ended end_answered marker_written=written "
+        "marker_fetched=marker marker_offset"
+    )
+
     producer_id: int
     transactional_id: str | None
     committed: bool | None
     ended: Moment | None
-    end_answered: int | None
+    end_answered: Time | None
     written: Moment | None
     marker: Moment | None
     marker_offset: int | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/journey.md``)."""
-        return {
-            "producer_id": self.producer_id,
-            "transactional_id": self.transactional_id,
-            "committed": self.committed,
-            "ended": json_of(self.ended),
-            "end_answered": None if self.end_answered is None else rfc3339(self.end_answered),
-            "marker_written": json_of(self.written),
-            "marker_fetched": json_of(self.marker),
-            "marker_offset": self.marker_offset,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,29 +107,22 @@ class Delivery:
     :ivar committed_only: whether this consumer reads committed transactions only
     """
 
-    time: int
-    asked: int
+    JSON = "time asked exchange=number client address broker member delivery_count=times isolation_level"
+
+    time: Time
+    asked: Time
     number: int
     client: str
     address: str
     broker: str
-    member: str
-    times: int
+    member: OrNull[str]
+    times: OrNull[int]
     committed_only: bool
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/journey.md``)."""
-        return {
-            "time": rfc3339(self.time),
-            "asked": rfc3339(self.asked),
-            "exchange": self.number,
-            "client": self.client,
-            "address": self.address,
-            "broker": self.broker,
-            "member": self.member or None,
-            "delivery_count": self.times or None,
-            "isolation_level": "read_committed" if self.committed_only else "read_uncommitted",
-        }
+    @property
+    def isolation_level(self) -> str:
+        """What it is called in clients."""
+        return "read_committed" if self.committed_only else "read_uncommitted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,23 +133,14 @@ class Commit:
     :ivar sent: when; ``time`` is when it was confirmed, for a transaction by the answer to EndTxn
     """
 
-    kind: Settled
-    offset: int | None
-    sent: int
-    time: int
-    number: int
-    member: str
+    JSON = "kind offset sent time exchange=number member"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/journey.md``)."""
-        return {
-            "kind": self.kind.name.lower(),
-            "offset": self.offset,
-            "sent": rfc3339(self.sent),
-            "time": rfc3339(self.time),
-            "exchange": self.number,
-            "member": self.member or None,
-        }
+    kind: Word[Settled]
+    offset: int | None
+    sent: Time
+    time: Time
+    number: int
+    member: OrNull[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +153,8 @@ class GroupStops:
     :ivar committed_before: a commit above it from before its first delivery; None if there was none
     """
 
+    JSON = "group client=lone_client share_group=shares deliveries commit committed_before"
+
     group: str | None
     client: str
     shares: bool
@@ -194,16 +162,34 @@ class GroupStops:
     commit: Commit | None
     committed_before: Commit | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/journey.md``)."""
-        return {
-            "group": self.group,
-            "client": self.client if self.group is None else None,
-            "share_group": self.shares,
-            "deliveries": [each.to_json() for each in self.deliveries],
-            "commit": json_of(self.commit),
-            "committed_before": json_of(self.committed_before),
-        }
+    @property
+    def lone_client(self) -> str | None:
+        """The client, if it is in no group."""
+        return self.client if self.group is None else None
+
+
+class RecordHeader(NamedTuple):
+    """A header of a record."""
+
+    key: str
+    value: bytes | None
+
+
+class RecordContent(NamedTuple):
+    """What is in a record; its timestamp in ms."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: list[RecordHeader]
+
+
+class ReplicaMoment(NamedTuple):
+    """When a replica had fetched a record, and the number of the exchange."""
+
+    node: int
+    time: Time
+    exchange: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +198,6 @@ class Journey:
 
     :ivar offset: None if the capture does not tell at which it was written
     :ivar base: offset of the first record that was sent with it; None if it is not known
-    :ivar index: its place in the batch, from 0
     :ivar attempts: the requests that held it, in the order of time; empty if none was captured
     :ivar copies: other offsets at which the same batch was written
     :ivar readable: the first Fetch response whose high watermark is above it
@@ -220,13 +205,17 @@ class Journey:
     :ivar replicas: node ID -> the first Fetch response that brought it
     """
 
+    JSON = (
+        "topic partition offset record=content batch attempts acknowledged=acknowledged.answered acknowledge_ns copies "
+        "readable stable transaction replicas=replica_moments groups"
+    )
+
     topic: str
     partition: int
     offset: int | None
     record: Record | None
     batch: BatchSeen | None
     base: int | None
-    index: int
     attempts: list[Attempt]
     copies: list[int]
     readable: Moment | None
@@ -246,58 +235,27 @@ class Journey:
         here = [
             each
             for each in self.attempts
-            if each.error == _DUPLICATE
+            if each.error == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
             or (not each.error and (self.base is None or each.base_offset in (self.base, None)))
         ]
         answered = [each for each in here if each.answered is not None]
         return min(answered, key=lambda each: each.answered or 0, default=None)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/journey.md``), for a JSON encoder that knows bytes."""
-        batch, record, done = self.batch, self.record, self.acknowledged
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "offset": self.offset,
-            "record": None
-            if record is None
-            else {
-                "key": record.key,
-                "value": record.value,
-                "timestamp": record.timestamp,
-                "headers": [{"key": key, "value": value} for key, value in record.headers],
-            },
-            "batch": None
-            if batch is None
-            else {
-                "index": self.index,
-                "records": batch.records,
-                "size": batch.size,
-                "magic": batch.magic,
-                "codec": batch.codec,
-                "producer_id": batch.producer_id,
-                "producer_epoch": batch.producer_epoch,
-                "base_sequence": batch.base_sequence,
-                "transactional": batch.transactional,
-            },
-            "attempts": [each.to_json() for each in self.attempts],
-            "acknowledged": None if done is None or done.answered is None else rfc3339(done.answered),
-            "acknowledge_ns": None
-            if done is None or done.answered is None
-            else done.answered - self.attempts[0].sent,
-            "copies": self.copies,
-            "readable": json_of(self.readable),
-            "stable": json_of(self.stable),
-            "transaction": json_of(self.transaction),
-            "replicas": [{"node": node} | each.to_json() for node, each in self.replicas.items()],
-            "groups": [each.to_json() for each in self.groups],
-        }
+    @property
+    def acknowledge_ns(self) -> int | None:
+        """From when it was sent first until then, in ns; None if that was not seen."""
+        answered = None if self.acknowledged is None else self.acknowledged.answered
+        return None if answered is None else answered - self.attempts[0].sent
 
+    @property
+    def content(self) -> RecordContent | None:
+        """What is in the record."""
+        if self.record is None:
+            return None
+        headers = [RecordHeader(*header) for header in self.record.headers]
+        return RecordContent(self.record.key, self.record.value, self.record.timestamp, headers)
 
-_DUPLICATE = 46
-"""DUPLICATE_SEQUENCE_NUMBER: the broker has the batch already."""
-
-
-def json_of(found: Any) -> dict[str, Any] | None:
-    """Return the documented shape of something that may be None."""
-    return None if found is None else found.to_json()
+    @property
+    def replica_moments(self) -> list[ReplicaMoment]:
+        """When each replica had it."""
+        return [ReplicaMoment(node, each.time, each.number) for node, each in self.replicas.items()]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from captures.analysis.journey.attempts import Attempts
-from captures.analysis.journey.fetching import Deliveries
-from captures.analysis.journey.found import Found
+from captures.analysis.journey.fetches import Deliveries
+from captures.analysis.journey.found_records import FoundRecord
 from captures.analysis.journey.ledger import Ledger, PartitionLog
 from captures.analysis.journey.logs import Log, Rows
 from captures.analysis.journey.model import (
@@ -21,10 +21,10 @@ from captures.analysis.journey.model import (
     Settled,
     Transaction,
 )
-from captures.analysis.journey.sought import Sought
+from captures.analysis.journey.record_query import RecordQuery
 from captures.analysis.journey.transactions import Transactions
 from captures.analysis.journey.waits import consumers, deliveries_of
-from captures.meaning.places import Place
+from captures.meaning.places import TopicPartition
 
 _TRANSACTIONAL = 0x10
 _NEVER = 1 << 63
@@ -39,7 +39,7 @@ class Stories:
     def __init__(
         self,
         ledger: Ledger,
-        partitions: dict[Place, PartitionLog],
+        partitions: dict[TopicPartition, PartitionLog],
         transactions: Transactions,
         deliveries: Deliveries,
     ) -> None:
@@ -48,69 +48,68 @@ class Stories:
         self._transactions = transactions
         self._deliveries = deliveries
         self._consumers = consumers(ledger)
-        self._attempts: dict[Place, Attempts] = {}
+        self._attempts: dict[TopicPartition, Attempts] = {}
 
-    def of(self, found: Iterable[Found], most: int | None = None) -> tuple[list[Journey], int]:
+    def of(self, found: Iterable[FoundRecord], most: int | None = None) -> tuple[list[Journey], int]:
         """Return the records that were found, each once, by partition and offset, and how many there are beyond.
 
         :param most: how many are told
         """
-        once: dict[tuple[Place, int, int, int], Found] = {}
+        once: dict[tuple[TopicPartition, int, int, int], FoundRecord] = {}
         for each in found:
             offset = self._offset(each)
             if offset >= 0:
                 key = each.place, offset, -1, -1
             else:
-                key = each.place, -1, int(self._of(each.place).batch[each.send]), each.index
+                key = each.place, -1, int(self._of(each.place).batch[each.send]), each.batch.index
             known = once.get(key)
             if known is None or known.send < 0 <= each.send:
                 once[key] = each
         told = sorted(once)[:most]
         return [self._story(key[0], key[1], once[key]) for key in told], len(once) - len(told)
 
-    def at(self, sought: Sought) -> list[Journey]:
+    def at(self, sought: RecordQuery) -> list[Journey]:
         """Return the record at an offset whose content is not in the capture, if anything else of it is."""
         assert sought.topic is not None
         assert sought.partition is not None
         assert sought.offset is not None
-        place = sought.topic, sought.partition
+        place = TopicPartition(sought.topic, sought.partition)
         if place not in self._partitions:
             return []
         told = self._story(place, sought.offset, None)
         return [told] if told.attempts or told.groups or told.replicas else []
 
-    def _of(self, place: Place) -> Attempts:
+    def _of(self, place: TopicPartition) -> Attempts:
         found = self._attempts.get(place)
         if found is None:
             found = self._attempts[place] = Attempts(self._partitions[place], self._ledger)
         return found
 
-    def _offset(self, found: Found) -> int:
+    def _offset(self, found: FoundRecord) -> int:
         if found.offset >= 0 or found.send < 0:
             return found.offset
         base = int(self._of(found.place).base[found.send])
-        return base + found.index if base >= 0 else self._later(found)
+        return base + found.batch.index if base >= 0 else self._later(found)
 
-    def _later(self, found: Found) -> int:
+    def _later(self, found: FoundRecord) -> int:
         """Return the offset that a later attempt at the same batch tells; -1 if there is none."""
         attempts = self._of(found.place)
         bases = [base for row in attempts.of(found.send) if (base := int(attempts.base[row])) >= 0]
-        return bases[0] + found.index if bases else -1
+        return bases[0] + found.batch.index if bases else -1
 
-    def _story(self, place: Place, offset: int, found: Found | None) -> Journey:
+    def _story(self, place: TopicPartition, offset: int, found: FoundRecord | None) -> Journey:
         log, attempts = self._partitions[place], self._of(place)
         row = attempts.holding(offset) if offset >= 0 else -1
         if row < 0 and found is not None:
             row = found.send
         tried = attempts.of(row) if row >= 0 else []
         return Journey(
-            topic=place[0],
-            partition=place[1],
+            topic=place.topic,
+            partition=place.partition,
             offset=offset if offset >= 0 else None,
             record=None if found is None else found.record,
             batch=None if found is None else found.batch,
             base=_or_none(int(attempts.base[row])) if row >= 0 else None,
-            index=-1 if found is None else found.index,
             attempts=[self._attempt(attempts, each) for each in tried],
             copies=_copies(attempts, tried, offset),
             readable=_first_above(log.readable, offset),
@@ -138,7 +137,12 @@ class Stories:
         )
 
     def _transaction(
-        self, place: Place, offset: int, found: Found | None, attempts: Attempts, tried: list[int]
+        self,
+        place: TopicPartition,
+        offset: int,
+        found: FoundRecord | None,
+        attempts: Attempts,
+        tried: list[int],
     ) -> Transaction | None:
         if tried:
             row = attempts.rows[tried[0]]
@@ -185,7 +189,7 @@ class Stories:
                 found.setdefault(node, Moment(int(row["time"]), int(row["number"])))
         return found
 
-    def _groups(self, log: PartitionLog, place: Place, offset: int) -> Iterator[GroupStops]:
+    def _groups(self, log: PartitionLog, place: TopicPartition, offset: int) -> Iterator[GroupStops]:
         met: set[str] = set()
         for (group, client), rows in deliveries_of(log, self._consumers):
             mine = _holding(rows, offset)
@@ -198,7 +202,7 @@ class Stories:
             if told.commit is not None:
                 yield told
 
-    def _delivery(self, row: Rows, place: Place) -> Delivery:
+    def _delivery(self, row: Rows, place: TopicPartition) -> Delivery:
         reader = self._ledger.readers[int(row["reader"])]
         member = self._ledger.texts.text(int(row["member"]))
         return Delivery(

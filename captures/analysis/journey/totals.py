@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from captures.analysis.journey.model import json_of
 from captures.analysis.percentiles import Percentiles
 
 
@@ -19,6 +17,8 @@ class Range:
     :ivar again_number: of the exchange that brought them again first; of skipped ones, the first behind them
     """
 
+    JSON = "topic partition first last records times exchanges"
+
     topic: str
     partition: int
     first: int
@@ -28,17 +28,10 @@ class Range:
     first_number: int
     again_number: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/journey.md``)."""
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "first": self.first,
-            "last": self.last,
-            "records": self.records,
-            "times": self.times,
-            "exchanges": [self.first_number, self.again_number],
-        }
+    @property
+    def exchanges(self) -> list[int]:
+        """Numbers of both exchanges."""
+        return [self.first_number, self.again_number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +49,11 @@ class GroupWaits:
     :ivar skipped: not delivered, though later ones were
     """
 
+    JSON = (
+        "group client=lone_client share_group=shares records acknowledged_to_delivered=delivered "
+        "delivered_to_committed=settled sent_to_delivered=total delivered_again=again skipped"
+    )
+
     group: str | None
     client: str
     shares: bool
@@ -66,19 +64,10 @@ class GroupWaits:
     again: list[Range]
     skipped: list[Range]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/journey.md``)."""
-        return {
-            "group": self.group,
-            "client": self.client if self.group is None else None,
-            "share_group": self.shares,
-            "records": self.records,
-            "acknowledged_to_delivered": json_of(self.delivered),
-            "delivered_to_committed": json_of(self.settled),
-            "sent_to_delivered": json_of(self.total),
-            "delivered_again": [each.to_json() for each in self.again],
-            "skipped": [each.to_json() for each in self.skipped],
-        }
+    @property
+    def lone_client(self) -> str | None:
+        """The client, if it is in no group."""
+        return self.client if self.group is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +82,8 @@ class TopicWaits:
     :ivar waits: sent -> acknowledged
     """
 
+    JSON = "partitions sent acknowledged refused resent sent_to_acknowledged=waits groups"
+
     partitions: int
     sent: int
     acknowledged: int
@@ -100,15 +91,3 @@ class TopicWaits:
     resent: int
     waits: Percentiles | None
     groups: list[GroupWaits]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented shape (``docs/journey.md``)."""
-        return {
-            "partitions": self.partitions,
-            "sent": self.sent,
-            "acknowledged": self.acknowledged,
-            "refused": self.refused,
-            "resent": self.resent,
-            "sent_to_acknowledged": json_of(self.waits),
-            "groups": [each.to_json() for each in self.groups],
-        }

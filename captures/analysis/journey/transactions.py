@@ -7,8 +7,7 @@ import numpy as np
 from captures.analysis.journey.logs import Layout, Log, Rows
 from captures.exchanges import Exchange
 from captures.meaning.exchange import items, number, rows, text
-
-INIT_PRODUCER_ID, END_TXN, WRITE_TXN_MARKERS = 22, 26, 27
+from dissectors.api_keys import ApiKey
 
 _ENDED = Layout(time="i8", answered="i8", number="i8", epoch="i2", committed="i1", error="i2")
 _WRITTEN = Layout(time="i8", answered="i8", number="i8", epoch="i2", committed="i1")
@@ -30,7 +29,7 @@ class Transactions:
         """
         request = (exchange.request.value if exchange.request else None) or {}
         response = (exchange.response.value if exchange.response else None) or {}
-        if exchange.api_key == END_TXN:
+        if exchange.api_key == ApiKey.END_TXN:
             producer = number(request, "producer_id")
             self._name(producer, text(request, "transactional_id"))
             log = self._ended.setdefault(producer, Log(_ENDED))
@@ -42,9 +41,9 @@ class Transactions:
                 bool(request.get("committed")),
                 number(response, "error_code", 0),
             )
-        elif exchange.api_key == INIT_PRODUCER_ID:
+        elif exchange.api_key == ApiKey.INIT_PRODUCER_ID:
             self._name(number(response, "producer_id"), text(request, "transactional_id"))
-        elif exchange.api_key == WRITE_TXN_MARKERS:
+        elif exchange.api_key == ApiKey.WRITE_TXN_MARKERS:
             for marker in rows(request, "markers"):
                 committed = bool(marker.get("transaction_result"))
                 told = exchange.time, answered, exchange.number, number(marker, "producer_epoch"), committed

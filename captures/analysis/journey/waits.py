@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from captures.analysis.journey.attempts import Attempts
 from captures.analysis.journey.covers import Cover, Overlap, first_cover, rows_at
@@ -19,9 +18,8 @@ from captures.analysis.journey.logs import Log, Rows
 from captures.analysis.journey.model import Settled
 from captures.analysis.journey.totals import GroupWaits, Range, TopicWaits
 from captures.analysis.percentiles import Percentiles, weighted
-from captures.meaning.places import Place
-
-Int64s = NDArray[np.int64]
+from captures.arrays import Int64s
+from captures.meaning.places import TopicPartition
 
 Consumer = tuple[str, str]
 """Group, and the client ID where no group is known."""
@@ -99,7 +97,7 @@ class Waits:
         self._acknowledged = _Samples()
         self._partitions = self._sent = self._done = self._refused = self._resent = 0
 
-    def add(self, place: Place, log: PartitionLog) -> None:
+    def add(self, place: TopicPartition, log: PartitionLog) -> None:
         """Add one partition."""
         self._partitions += 1
         attempts = Attempts(log, self._ledger)
@@ -172,7 +170,7 @@ class Waits:
         self._acknowledged.add((first - sent)[acked], count[acked])
 
 
-class _Known:
+class _KnownOffsets:
     """Offsets that are known to be records of the log."""
 
     def __init__(self, cover: Cover) -> None:
@@ -190,12 +188,12 @@ class _Known:
         return total
 
 
-def _known(sends: Cover, log: PartitionLog) -> _Known:
+def _known(sends: Cover, log: PartitionLog) -> _KnownOffsets:
     """Return what was sent, or delivered to anybody."""
     rows = log.deliveries.rows()
     firsts, lasts = np.array(sends.firsts, np.int64), np.array(sends.lasts, np.int64)
     first, last = np.concatenate([firsts, rows["first"]]), np.concatenate([lasts, rows["last"]])
-    return _Known(_union(first, last))
+    return _KnownOffsets(_union(first, last))
 
 
 def _union(first: Int64s, last: Int64s) -> Cover:
@@ -235,7 +233,7 @@ def _edges(*covers: Cover) -> Int64s:
     return edges
 
 
-def _again(place: Place, overlaps: list[Overlap], rows: Rows) -> Iterator[Range]:
+def _again(place: TopicPartition, overlaps: list[Overlap], rows: Rows) -> Iterator[Range]:
     """Yield what was delivered more than once; neighbours that came again together are one range."""
     numbers, told = rows["number"], rows["times"]
     ranges = sorted(overlaps)
@@ -254,7 +252,9 @@ def _again(place: Place, overlaps: list[Overlap], rows: Rows) -> Iterator[Range]
         yield Range(*place, first, last, last - first + 1, times, int(numbers[before]), int(numbers[again]))
 
 
-def _skipped(place: Place, cover: Cover, rows: Rows, known: _Known, markers: Int64s) -> Iterator[Range]:
+def _skipped(
+    place: TopicPartition, cover: Cover, rows: Rows, known: _KnownOffsets, markers: Int64s
+) -> Iterator[Range]:
     """Yield what lies between deliveries and is known to be records."""
     for at in range(1, len(cover.firsts)):
         first, last = cover.lasts[at - 1] + 1, cover.firsts[at] - 1

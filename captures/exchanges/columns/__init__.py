@@ -19,20 +19,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from captures.arrays import Int64s
 from captures.exchanges.capture import Capture
-from captures.exchanges.columns.arrays import Growing, Int64s, Ragged
-from captures.exchanges.columns.makers import (
+from captures.exchanges.columns.arrays import GrowingArray, RaggedArray
+from captures.exchanges.columns.builders import (
     NO_VALUE,
+    Builder,
     Column,
-    ColumnMaker,
+    ColumnBuilder,
+    Decoding,
     Errors,
-    Maker,
-    Named,
+    Flows,
     Records,
     Replica,
     Software,
+    TextBuilder,
     Throttle,
     TopicNames,
     Topics,
@@ -40,19 +42,19 @@ from captures.exchanges.columns.makers import (
     groups,
     members,
 )
-from captures.exchanges.projected import BLOCK_ROWS, ProjectedReader, paths_of
+from captures.exchanges.projected import BLOCK_ROWS, PROBLEMS, ProjectedReader, paths_of
 from captures.meaning.exchange import Names
 from dissectors.apis import api
-from dissectors.knowledge import Knowledge
+from dissectors.session_context import SessionContext
 
-__all__ = ["COLUMNS", "NO_VALUE", "Column", "ColumnKind", "ExchangeColumns", "Ragged", "reference"]
+__all__ = ["COLUMNS", "NO_VALUE", "Column", "ColumnKind", "ExchangeColumns", "RaggedArray", "reference"]
 
 
 class ColumnKind(NamedTuple):
     """What a column holds.
 
     :ivar dtype: of its numbers
-    :ivar ragged: whether a row has several, as a :class:`Ragged`
+    :ivar ragged: whether a row has several, as a :class:`RaggedArray`
     :ivar coded: whether they are codes of texts (:meth:`ExchangeColumns.texts`); -1 is none
     :ivar doc: meaning and unit
     """
@@ -65,13 +67,15 @@ class ColumnKind(NamedTuple):
 
 COLUMNS: Mapping[str, ColumnKind] = {
     "time": ColumnKind("int64", "ns since the epoch, when the request began, or the response where it has no request"),
-    "latency": ColumnKind("int64", "ns from the last byte of the request to the first of the response"),
+    "latency": ColumnKind("int64", "ns from the last byte of the request to the first of the broker's response, without"
+                          " the time that the request stayed in kproxy"),
     "client": ColumnKind("int32", "address of the client as host:port", coded=True),
     "broker": ColumnKind("int32", "address of the broker as host:port", coded=True),
     "client_id": ColumnKind("int32", "client ID", coded=True),
     "software_name": ColumnKind("int32", "software of the client, told by ApiVersions from v3 on", coded=True),
     "software_version": ColumnKind("int32", "its version", coded=True),
     "wait": ColumnKind("int64", "ns of the latency that are waiting by design; 0 if there is none"),
+    "wait_reason": ColumnKind("int32", "why it waited", coded=True),
     "excess": ColumnKind("int64", "ns of the latency that are not"),
     "error_codes": ColumnKind("int16", "errors anywhere in the response, without the expected ones", ragged=True),
     "expected_error_codes": ColumnKind("int16", "errors that belong to a normal conversation", ragged=True),
@@ -87,6 +91,18 @@ COLUMNS: Mapping[str, ColumnKind] = {
                           " in compressed messages of magic 0 and 1, which do not tell"),
     "batches": ColumnKind("int64", "complete record batches, messages of magic 0 and 1 counting as batches"),
     "record_bytes": ColumnKind("int64", "bytes of these batches as they are on the wire"),
+    "flow_topics": ColumnKind("int32", "Produce, Fetch, ShareFetch: topic of each partition fetched or with records",
+                              ragged=True, coded=True),
+    "flow_partitions": ColumnKind("int64", "number of the partition", ragged=True),
+    "flow_bytes": ColumnKind("int64", "bytes of its records field, 0 if there is none", ragged=True),
+    "flow_batches": ColumnKind("int64", "complete batches in it", ragged=True),
+    "flow_records": ColumnKind("int64", "records that they announce, without control records", ragged=True),
+    "flow_uncounted": ColumnKind("int64", "compressed messages of magic 0 and 1, which do not tell", ragged=True),
+    "flow_markers": ColumnKind("int64", "control records", ragged=True),
+    "undecoded": ColumnKind("int8", "1 if not all of the request could be decoded, 2 for the response, 3 for both"),
+    "guessed": ColumnKind("int8", "1 if a message was read in another version than announced"),
+    "intervened": ColumnKind("int8", "1 if kproxy did more than to rewrite addresses, 2 if errors are of its making"),
+    "response_told": ColumnKind("int8", "1 if the response has fields that could be read"),
 }  # fmt: skip
 """The columns besides those of the table (:data:`captures.exchanges.table.COLUMNS`), which can be had by name too.
 
@@ -111,16 +127,16 @@ class ExchangeColumns:
     """Columns of some exchanges of a capture.
 
     :param rows: their rows in the exchange table, complete ones; all there are now if None
-    :param names: tells names of topic IDs besides those that the exchanges themselves tell
+    :param names: gives the names of topic IDs besides those that the exchanges themselves tell
     """
 
     def __init__(self, capture: Capture, rows: Int64s | None = None, *, names: Names | None = None) -> None:
         self._capture = capture
-        self._rows = Growing(np.int64)
+        self._rows = GrowingArray(np.int64)
         self._rows.append(np.arange(len(capture.table)) if rows is None else rows)
-        self._knowledge = Knowledge()
+        self._knowledge = SessionContext()
         self._more_names = names
-        self._makers: dict[str, Maker] = {}
+        self._makers: dict[str, Builder] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -168,20 +184,20 @@ class ExchangeColumns:
             found: Column = self._capture.table.column(name)[self.rows]
             return found
         maker = self._maker(need)
-        assert isinstance(maker, ColumnMaker), "the columns of others are derived"
+        assert isinstance(maker, ColumnBuilder), "the columns of others are derived"
         self._fill([maker])
         return maker.column(name)
 
-    def flat(self, name: str) -> NDArray[np.int64]:
+    def flat(self, name: str) -> Int64s:
         """Return a column that has one value a row."""
         column = self[name]
-        assert not isinstance(column, Ragged), f"{name} has several values a row"
+        assert not isinstance(column, RaggedArray), f"{name} has several values a row"
         return column
 
-    def ragged(self, name: str) -> Ragged:
+    def ragged(self, name: str) -> RaggedArray:
         """Return a column that has several values a row."""
         column = self[name]
-        assert isinstance(column, Ragged), f"{name} has one value a row"
+        assert isinstance(column, RaggedArray), f"{name} has one value a row"
         return column
 
     def texts(self, name: str) -> Sequence[str | None]:
@@ -199,19 +215,27 @@ class ExchangeColumns:
                 maker = self._maker("topics")
                 assert isinstance(maker, Topics)
                 return maker.texts
+            case "flow_topics":
+                flows = self._maker("flows")
+                assert isinstance(flows, Flows)
+                return flows.texts
+            case "wait_reason":
+                waits = self._maker("waits")
+                assert isinstance(waits, Waits)
+                return waits.reasons.texts
             case coded:
                 named = self._maker(_NEEDS[coded])
-                assert isinstance(named, Named), f"{name} has no texts"
+                assert isinstance(named, TextBuilder), f"{name} has no texts"
                 return named.dictionary.texts
 
     # ------------------------------------------------------------ filling
-    def _maker(self, need: str) -> Maker:
+    def _maker(self, need: str) -> Builder:
         maker = self._makers.get(need)
         if maker is None:
             maker = self._makers[need] = self._new_maker(need)
         return maker
 
-    def _new_maker(self, need: str) -> Maker:
+    def _new_maker(self, need: str) -> Builder:
         match need:
             case "topics":
                 self._maker("topic names")
@@ -220,7 +244,10 @@ class ExchangeColumns:
                 return TopicNames(self._knowledge)
             case "software":
                 table = self._capture.table
-                return Software(lambda row: int(table.column("connection")[row]))
+                return Software(lambda row: table.column("connection")[row])
+            case "flows":
+                self._maker("topic names")
+                return Flows(self._topic_name)
             case _:
                 return _MAKERS[need]()
 
@@ -228,45 +255,43 @@ class ExchangeColumns:
         found = self._knowledge.topic_name(topic_id)
         return self._more_names(topic_id) if found is None and self._more_names is not None else found
 
-    def _fill(self, makers: list[Maker]) -> None:
+    def _fill(self, makers: list[Builder]) -> None:
         deque(self._filling(makers), maxlen=0)
 
-    def _filling(self, makers: list[Maker]) -> Iterator[None]:
-        if any(maker.need == "topics" for maker in makers):
+    def _filling(self, makers: list[Builder]) -> Iterator[None]:
+        if any(maker.need in ("topics", "flows") for maker in makers):
             makers = [*makers, self._maker("topic names")]
         behind = {maker.need: maker for maker in makers if maker.filled < len(self)}
         for start in {maker.filled for maker in behind.values()}:
             yield from self._pass([maker for maker in behind.values() if maker.filled == start], start)
 
-    def _pass(self, makers: list[Maker], start: int) -> Iterator[None]:
+    def _pass(self, makers: list[Builder], start: int) -> Iterator[None]:
         """Fill some columns from a row on, all in one pass; yields between blocks of rows."""
-        wanted = _Wanted(makers)
+        wanted = _ColumnDemand(makers)
         reader = ProjectedReader(self._capture, wanted.needs)
         for begin in range(start, len(self), BLOCK_ROWS):
             rows = self.rows[begin : begin + BLOCK_ROWS]
             versions = self._capture.table.column("version")[rows].tolist()
-            latencies = self._latency(rows).tolist()
+            latencies = self._latency(rows)
             for maker in makers:
                 maker.begin(len(rows))
-            for index, parts in enumerate(reader.read(rows)):
-                adders = wanted.adders(parts.key, versions[index])
-                if adders:
-                    latency = None if latencies[index] == NO_VALUE else latencies[index]
-                    for add in adders:
-                        try:
-                            add(index, parts, latency)
-                        except Exception as error:
-                            self._capture.note_fault(error, "filling columns", parts.row)
+            for index, parts in reader.groups(rows):
+                first = index if isinstance(index, int) else int(index[0])
+                latency = int(latencies[first]) if isinstance(index, int) else latencies[index]
+                for add in wanted.adders(parts.key, versions[first]):
+                    try:
+                        add(index, parts, latency)
+                    except Exception as error:
+                        row = parts.row if isinstance(parts.row, int) else int(parts.row[0])
+                        self._capture.note_fault(error, "filling columns", row)
             for maker in makers:
                 maker.end()
             yield
 
     # ------------------------------------------------------------ made of other columns
     def _latency(self, rows: Int64s) -> Int64s:
-        table = self._capture.table
-        both = (table.column("request_size")[rows] > 0) & (table.column("response_size")[rows] > 0)
-        passed = table.column("response_first")[rows] - table.column("request_last")[rows]
-        return np.where(both, passed, NO_VALUE)
+        latency, there = self._capture.table.latency(rows)
+        return np.where(there, latency, NO_VALUE)
 
     def _time(self) -> Int64s:
         asked = self.flat("request_size") > 0
@@ -275,6 +300,13 @@ class ExchangeColumns:
     def _excess(self) -> Int64s:
         latency = self.flat("latency")
         return np.where(latency == NO_VALUE, NO_VALUE, latency - self.flat("wait"))
+
+    def _intervened(self) -> Column:
+        found = np.zeros(len(self), np.int8)
+        done = self._capture.table.intervened()
+        for at in np.flatnonzero(np.isin(self.rows, list(done))).tolist():
+            found[at] = 2 if done[int(self.rows[at])].made_errors else 1
+        return found
 
     def _ends(self, side: int) -> list[str | None]:
         met = np.unique(self.flat("connection")).tolist()
@@ -290,10 +322,10 @@ class ExchangeColumns:
         return maker
 
 
-class _Wanted:
-    """Which makers are told of which exchanges."""
+class _ColumnDemand:
+    """Which makers get which exchanges."""
 
-    def __init__(self, makers: list[Maker]) -> None:
+    def __init__(self, makers: list[Builder]) -> None:
         self._makers = makers
         self._adders: dict[tuple[int, int], list[Callable[..., None]]] = {}
 
@@ -311,16 +343,16 @@ class _Wanted:
         return found
 
 
-def _told(maker: Maker, key: int) -> bool:
+def _told(maker: Builder, key: int) -> bool:
     apis = maker.apis()
     return apis is None or key in apis
 
 
 def _has(need: str, key: int, version: int) -> bool:
-    """Tell whether messages of an API have fields that are needed."""
+    """Return whether messages of an API have fields that are needed."""
     known = api(key)
-    if known is None:
-        return False
+    if known is None or need == PROBLEMS:
+        return need == PROBLEMS
     needs = frozenset({need})
     return bool(
         paths_of(needs, key, known.request.nearest(version), "request")
@@ -328,9 +360,10 @@ def _has(need: str, key: int, version: int) -> bool:
     )
 
 
-_MAKERS: Mapping[str, Callable[[], Maker]] = {
+_MAKERS: Mapping[str, Callable[[], Builder]] = {
     "errors": Errors,
     "waits": Waits,
+    PROBLEMS: Decoding,
     "throttle": Throttle,
     "groups": groups,
     "members": members,
@@ -342,6 +375,11 @@ _NEEDS: Mapping[str, str] = {
     "error_codes": "errors",
     "expected_error_codes": "errors",
     "wait": "waits",
+    "wait_reason": "waits",
+    **{f"flow_{name}": "flows" for name in Flows.COLUMNS},
+    "undecoded": PROBLEMS,
+    "guessed": PROBLEMS,
+    "response_told": PROBLEMS,
     "excess": "waits",
     "throttle_time_ms": "throttle",
     "topics": "topics",
@@ -362,6 +400,7 @@ _DERIVED: Mapping[str, Callable[[ExchangeColumns], Column]] = {
     "time": ExchangeColumns._time,
     "latency": lambda columns: columns._latency(columns.rows),
     "excess": ExchangeColumns._excess,
+    "intervened": ExchangeColumns._intervened,
     "client": lambda columns: columns.flat("connection"),
     "broker": lambda columns: columns.flat("connection"),
     "software_name": lambda columns: columns._software().of(columns.flat("connection"))[0],

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from captures.arrays import Bools, Int32s, Int64s
 
 
-class Growing:
+class GrowingArray:
     """A numpy array to which more is appended; room grows by half, so that appending costs no copy each time."""
 
     def __init__(self, dtype: Any) -> None:
@@ -45,12 +43,12 @@ class Growing:
         self._size = len(self._room)
 
 
-class Ragged:
+class RaggedArray:
     """Several values a row: those of row ``i`` are ``values[offsets[i] : offsets[i + 1]]``.
 
     The layout of Arrow's LargeList: ``pyarrow.LargeListArray.from_arrays(offsets, values)`` takes it without a copy.
 
-    :ivar values: of all rows, one after the other
+    :ivar values: of all rows, one after another
     :ivar offsets: int64, one more than there are rows; the first is 0
     """
 
@@ -89,40 +87,40 @@ class Ragged:
         found[self.rows[chosen]] = True
         return found
 
-    def take(self, rows: Int64s) -> Ragged:
+    def take(self, rows: Int64s) -> RaggedArray:
         """Return some rows, as a copy."""
         counts = self.counts[rows]
         offsets = np.concatenate(([0], np.cumsum(counts)))
         within = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], counts)
-        return Ragged(self.values[np.repeat(self.offsets[:-1][rows], counts) + within], offsets)
+        return RaggedArray(self.values[np.repeat(self.offsets[:-1][rows], counts) + within], offsets)
 
 
 class GrowingRagged:
     """A ragged array to which rows are appended."""
 
     def __init__(self, dtype: Any) -> None:
-        self._values = Growing(dtype)
-        self._offsets = Growing(np.int64)
+        self._values = GrowingArray(dtype)
+        self._offsets = GrowingArray(np.int64)
         self._offsets.append([0])
-        self._made: Ragged | None = None  # also keeps what a ragged array works out about itself
+        self._made: RaggedArray | None = None  # also keeps what a ragged array works out about itself
 
-    def append(self, values: Sequence[int], counts: Sequence[int]) -> None:
+    def append(self, values: Sequence[int] | NDArray[Any], counts: Sequence[int] | Int64s) -> None:
         """Add some rows: all their values, and how many each has."""
         self._values.append(values)
         self._offsets.append(int(self._offsets.array[-1]) + np.cumsum(counts))
         self._made = None
 
     @property
-    def ragged(self) -> Ragged:
+    def ragged(self) -> RaggedArray:
         """What is there, without a copy."""
         if self._made is None:
-            self._made = Ragged(self._values.array, self._offsets.array)
+            self._made = RaggedArray(self._values.array, self._offsets.array)
         return self._made
 
     def keep(self, chosen: Bools) -> None:
         """Drop all rows but some."""
         kept = self.ragged.take(np.flatnonzero(chosen))
-        self._values, self._offsets = Growing(kept.values.dtype), Growing(np.int64)
+        self._values, self._offsets = GrowingArray(kept.values.dtype), GrowingArray(np.int64)
         self._values.append(kept.values)
         self._offsets.append(kept.offsets)
         self._made = None
@@ -144,7 +142,7 @@ class Dictionary(dict[str, int]):
         return code
 
 
-def without_repeats(ragged: Ragged, *keys: NDArray[Any]) -> Bools:
+def without_repeats(ragged: RaggedArray, *keys: NDArray[Any]) -> Bools:
     """Return a mask over the values of a ragged array: the first of each that is the same within its row.
 
     :param keys: what has to be the same, one element a value

@@ -1,6 +1,6 @@
 """The axis of a picture: where a moment is, with quiet time folded, and the whole broken into rows.
 
-Time in which something goes on has one scale throughout, so that lengths can be compared. Quiet time that is long
+Time in which something continues has one scale throughout, so that lengths can be compared. Quiet time that is long
 beside it is folded to a gap of a fixed width, which is marked as such.
 """
 
@@ -10,7 +10,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-SECOND = 1_000_000_000
+from dissectors.units import SECOND
+
 WIDTH = 960.0
 """Of a row, in the units of the picture."""
 FOLDED = 44.0
@@ -85,7 +86,7 @@ class AxisRow:
         return self.pieces[max(place, 0)].at(time)
 
     def holds(self, time: int) -> bool:
-        """Tell whether a moment is on it."""
+        """Return whether a moment is on it."""
         return self.begin <= time <= self.end
 
     def ticks(self) -> list[int]:
@@ -116,7 +117,7 @@ def _round(piece: Piece, step: int) -> range:
 def axis(begin: int, end: int, busy: Iterable[tuple[int, int]], usual: int) -> list[AxisRow]:
     """Lay time out in rows.
 
-    :param busy: stretches in which something goes on, in any order
+    :param busy: stretches in which something continues, in any order
     :param usual: ns, how long such a stretch usually is
     """
     end = max(end, begin + 1)
@@ -127,7 +128,7 @@ def axis(begin: int, end: int, busy: Iterable[tuple[int, int]], usual: int) -> l
     scale = _LEAST_SHOWN / usual
     stretches = _stretches(begin, end, _with_room(busy, usual, begin, end), _LEAST_FOLDED / scale)
     needed = sum(FOLDED if folded else (last - first) * scale for first, last, folded in stretches)
-    if needed < WIDTH:  # there is room to spare: all of it is for what goes on
+    if needed < WIDTH:  # there is room to spare: all of it is for what continues
         gaps = sum(FOLDED for *_, folded in stretches if folded)
         scale *= (WIDTH - gaps) / max(needed - gaps, 1.0)
     elif needed > WIDTH * MOST_ROWS:

@@ -1,6 +1,6 @@
 """Which member is in which lane of a picture.
 
-A process that joins anew is another member. Members of one name that were there one after another share a lane, so
+A process that joins again is another member. Members of one name that were there one after another share a lane, so
 that a client that crashes again and again is one line, and not a hundred.
 """
 
@@ -29,7 +29,7 @@ class Lane:
         return _end(self.members[-1])
 
     def within(self, begin: int, end: int) -> bool:
-        """Tell whether one of them was there at some time between two moments."""
+        """Return whether one of them was there at some time between two moments."""
         return any(member.first <= end and _end(member) >= begin for member in self.members)
 
     def spans(self, begin: int, end: int) -> list[tuple[GroupMember, Span]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from captures.analysis.groups.model import GroupTimeline, Kind, Phase, Span
-from captures.export.group_html.markup import Markup, tag, together
 from captures.meaning import words
 
 _CLASSES = {
@@ -41,16 +42,25 @@ def lone_topic(timeline: GroupTimeline) -> str:
     return "" if timeline.kind is Kind.STREAMS else alone
 
 
-def legend(timeline: GroupTimeline) -> Markup:
-    """Return what the colours of a picture mean, of those that it has."""
-    used = {class_of(each) for member in timeline.members for each in member.spans}
-    items = [
-        together(tag("span", class_=f"swatch {name}"), " ", text) for name, text in _LEGEND if name in used
-    ]
-    items.append(together(tag("span", class_="swatch band"), " a rebalance; its number leads to its story"))
-    items.append(together(tag("span", "◆", class_="cause"), " what triggered one"))
-    if any(told.commit_failures for told in timeline.rebalances):
-        items.append(together(tag("span", "×", class_="fail"), " a commit failed"))
-    if alone := lone_topic(timeline):
-        items.append(together("numbers in boxes: partitions of ", words.line(alone)))
-    return tag("p", *[tag("span", item, class_="key") for item in items], class_="legend")
+@dataclass(frozen=True, slots=True)
+class Legend:
+    """What the colours of a picture mean, of those that it has.
+
+    :ivar colours: class of each, and what it means
+    :ivar failures: whether commits failed
+    :ivar topic: of the partitions whose numbers stand in boxes; empty if they are of several
+    """
+
+    colours: list[tuple[str, str]]
+    failures: bool
+    topic: str
+
+    @classmethod
+    def of(cls, timeline: GroupTimeline) -> Legend:
+        """Return the legend of the picture of a group."""
+        used = {class_of(each) for member in timeline.members for each in member.spans}
+        return cls(
+            [(name, text) for name, text in _LEGEND if name in used],
+            any(told.commit_failures for told in timeline.rebalances),
+            words.line(lone_topic(timeline)),
+        )

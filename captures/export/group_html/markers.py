@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from captures.analysis.groups.model import Rebalance
-from captures.export.group_html.markup import Markup, tag
+from captures.export.markup import Markup, tag
 from captures.meaning import words
 
 LEVEL = 18.0
@@ -20,7 +20,7 @@ _LEAST_WORDS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberedRebalance:
     """A rebalance with its number on the page, and the name of its story's place."""
 
     number: int
@@ -37,7 +37,7 @@ class Marker:
     :ivar room: units beside it up to the next one, or its stem
     """
 
-    each: Numbered
+    each: NumberedRebalance
     x: float
     level: int
     room: float = 0.0
@@ -69,7 +69,7 @@ class Marker:
         return tag("a", *parts, href=f"#{self.each.anchor}")
 
 
-def placed(found: Sequence[tuple[Numbered, float]], end: float) -> list[Marker]:
+def placed(found: Sequence[tuple[NumberedRebalance, float]], end: float) -> list[Marker]:
     """Return numbers on as many levels as they need, as far as there is room for them.
 
     Of those that are left out, the band is to be seen, and the story is on the page.

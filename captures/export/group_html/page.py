@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import tzinfo
 
 from captures.analysis.groups.facts import (
@@ -20,14 +21,14 @@ from captures.analysis.groups.facts import (
 )
 from captures.analysis.groups.labels import Labels, counter_of, step
 from captures.analysis.groups.model import Certainty, GroupTimeline, Rebalance
-from captures.export.group_html.legend import legend
-from captures.export.group_html.markers import Numbered
-from captures.export.group_html.markup import Markup, document, table, tag, together
+from captures.export.group_html.legend import Legend
+from captures.export.group_html.markers import NumberedRebalance
 from captures.export.group_html.picture import picture
-from captures.export.group_html.style import STYLE
+from captures.export.markup import PARTS
+from captures.export.markup import page as render
 from captures.meaning import words
-from captures.moments import Clock, clock, day, span, zone_name
 from captures.names import Names
+from captures.time_format import Clock, clock, day, span, zone_name
 
 Told = tuple[GroupTimeline, Sequence[Rebalance]]
 """A group, and those of its rebalances that are to be shown."""
@@ -50,79 +51,57 @@ def page(
     :param begin: ns since the epoch, when the pictures begin; None for all
     :param end: likewise
     """
-    title = f"Kafka groups in {source}"
-    sections = [
-        _Section(each, f"g{number}", names, zone).lines(begin, end) for number, each in enumerate(told, 1)
-    ]
-    body = together(
-        tag("h1", title),
-        *_contents(told, zone),
-        *[part for section in sections for part in section],
-    )
-    return document(title, body, STYLE)
+    groups = [_Group(each, f"g{number}", names, zone) for number, each in enumerate(told, 1)]
+    for group in groups:
+        group.draw(begin, end)
+    return render("groups.html", title=f"Kafka groups in {source}", groups=groups, when=_when(told, zone))
 
 
-def _contents(told: Sequence[Told], zone: tzinfo | None) -> Iterator[Markup]:
-    if not told:
-        yield tag("p", "No group was seen: nobody spoke with a coordinator as a member.")
-        return
-    first = min(timeline.first for timeline, _ in told)
-    last = max(timeline.last for timeline, _ in told)
-    when = f"{day(first, zone)} {clock(first, zone)} to "
-    when += f"{'' if day(first, zone) == day(last, zone) else day(last, zone) + ' '}{clock(last, zone)}"
-    yield tag(
-        "p",
-        f"{when} {zone_name(first, zone)}. Numbers with # are exchanges: ",
-        tag("code", "kproxy read --exchange N"),
-        " shows one.",
-        class_="dim",
-    )
-    if len(told) > 1:
-        items = [
-            tag(
-                "li",
-                tag("a", words.line(timeline.group), href=f"#g{number}"),
-                f" {words.counted(len(rebalances), 'rebalance')}",
-            )
-            for number, (timeline, rebalances) in enumerate(told, 1)
-        ]
-        yield tag("ul", *items)
+def _when(told: Sequence[Told], zone: tzinfo | None) -> str:
+    first = min((timeline.first for timeline, _ in told), default=0)
+    last = max((timeline.last for timeline, _ in told), default=0)
+    until = f"{'' if day(first, zone) == day(last, zone) else day(last, zone) + ' '}{clock(last, zone)}"
+    return f"{day(first, zone)} {clock(first, zone)} to {until} {zone_name(first, zone)}"
 
 
-class _Section:
-    """What the page says of one group.
+@dataclass(frozen=True, slots=True)
+class _Storm:
+    """Rebalances of one cause, put together."""
 
-    :param anchor: name of its place
+    title: str
+    when: str
+    facts: list[Fact]
+
+
+class _Group:
+    """What the page says of one group, for ``groups.html``.
+
+    :ivar anchor: name of its place
+    :ivar numbered: its rebalances
+    :ivar members: rows of a table
     """
 
     def __init__(self, told: Told, anchor: str, names: Names, zone: tzinfo | None) -> None:
         self._timeline, rebalances = told
-        self._anchor = anchor
+        self.anchor = anchor
+        self.name = words.line(self._timeline.group)
+        self.count = words.counted(len(rebalances), "rebalance")
         self._names = names
         self._clock = Clock.of(self._timeline.first, self._timeline.last, zone)
         self._labels = Labels(self._timeline)
-        self._numbered = [
-            Numbered(number, f"{anchor}r{number}", each) for number, each in enumerate(rebalances, 1)
+        self.numbered = [
+            NumberedRebalance(number, f"{anchor}r{number}", each) for number, each in enumerate(rebalances, 1)
         ]
+        self.legend = Legend.of(self._timeline)
+        self.members = self._members()
+        self.counter = counter_of(self._timeline.kind)
 
-    def lines(self, begin: int | None, end: int | None) -> Iterator[Markup]:
-        """Yield the parts of it."""
-        timeline = self._timeline
-        yield tag("h2", words.line(timeline.group), id=self._anchor)
-        yield _list(self._about())
-        if timeline.members:
-            drawn = picture(timeline, self._numbered, self._labels, self._clock.zone, begin, end)
-            yield tag("figure", drawn, legend(timeline))
-        if self._numbered:
-            yield tag("h3", "What happened")
-            yield from self._stories()
-            yield self._overview()
-        else:
-            yield tag("p", "No rebalance was seen.")
-        yield from self._failures()
-        yield from self._members()
+    def draw(self, begin: int | None, end: int | None) -> None:
+        """Make its picture."""
+        self.picture = picture(self._timeline, self.numbered, self._labels, self._clock.zone, begin, end)
 
-    def _about(self) -> Iterator[Fact]:
+    def about(self) -> Iterator[Fact]:
+        """Yield what is known of it."""
         timeline = self._timeline
         yield Fact("group", in_brief(timeline))
         moves = [
@@ -136,59 +115,50 @@ class _Section:
             yield Fact("seen", seen, Tone.ODD)
 
     # ------------------------------------------------------------ stories
-    def _stories(self) -> Iterator[Markup]:
-        numbered = {id(each.told): each for each in self._numbered}
-        for block in storms([each.told for each in self._numbered]):
-            stories = [self._story(numbered[id(told)]) for told in block]
-            if len(block) == 1:
-                yield stories[0]
-                continue
-            yield self._storm(block, stories)
+    def blocks(self) -> Iterator[list[NumberedRebalance]]:
+        """Yield its rebalances, those of a storm together."""
+        numbered = {id(each.told): each for each in self.numbered}
+        for block in storms([each.told for each in self.numbered]):
+            yield [numbered[id(told)] for told in block]
 
-    def _storm(self, block: Sequence[Rebalance], stories: Sequence[Markup]) -> Markup:
-        first, last = block[0], block[-1]
+    def storm(self, block: Sequence[NumberedRebalance]) -> _Storm:
+        """Return what is said of a storm."""
+        told = [each.told for each in block]
+        first, last = told[0], told[-1]
         when = f"{self._clock(first.time)} to {self._clock(last.end or last.time)} {step(first, last)}"
-        title = storm_title(block, self._labels)
-        each = tag("details", tag("summary", "each of them"), *stories)
-        return tag(
-            "section",
-            tag("h4", f"{title[0].upper()}{title[1:]} ", tag("span", when, class_="dim")),
-            tag("p", f"The first: {first.sentence}"),
-            _list(storm_facts(block)),
-            each,
-            class_=Tone.TROUBLE.value,
-        )
+        title = storm_title(told, self._labels)
+        return _Storm(f"{title[0].upper()}{title[1:]}", when, storm_facts(told))
 
-    def _story(self, each: Numbered) -> Markup:
-        told = each.told
+    def what(self, told: Rebalance) -> str:
+        """Return what triggered a rebalance."""
         name = who(told, self._labels)
         doubt = "" if told.certainty is Certainty.OBSERVED else f" ({told.certainty})"
-        what = f"{told.trigger}{' ' + name if name else ''}{doubt}"
-        facts_ = facts(told, self._timeline, self._labels, shown=None)
+        return f"{told.trigger}{' ' + name if name else ''}{doubt}"
+
+    def how(self, told: Rebalance) -> str:
+        """Return when a rebalance was, and how it went."""
         emptied = " (now empty)" if told.emptied else ""
         how = words.listed([f"{step(told)}{emptied}", took(told, self._timeline), manner(told)])
-        return tag(
-            "article",
-            tag(
-                "h4", f"{each.number}. {what} ", tag("span", f"{self._clock(told.time)} {how}", class_="dim")
-            ),
-            tag("p", told.sentence),
-            _list(facts_),
-            id=each.anchor,
-            class_=tone(told).value,
-        )
+        return f"{self._clock(told.time)} {how}"
 
-    def _overview(self) -> Markup:
-        head = ["#", "time", counter_of(self._timeline.kind), "took", "trigger", "who", "certainty"]
-        head += ["moved", "stopped", "longest", "twice", "commits failed"]
-        rows = [self._overview_row(each) for each in self._numbered]
-        return together(tag("h3", "In one table"), table(head, rows, right={0, 3, 7, 8, 9, 10, 11}))
+    def tone(self, told: Rebalance) -> str:
+        """Return how the story of a rebalance is shown."""
+        return tone(told).value
 
-    def _overview_row(self, each: Numbered) -> list[str | Markup]:
+    def facts(self, told: Rebalance) -> list[Fact]:
+        """Return what is known of a rebalance."""
+        return list(facts(told, self._timeline, self._labels, shown=None))
+
+    # ------------------------------------------------------------ tables
+    def overview(self) -> list[list[str]]:
+        """Return a row for each rebalance."""
+        return [self._overview_row(each) for each in self.numbered]
+
+    def _overview_row(self, each: NumberedRebalance) -> list[str]:
         told = each.told
         longest = max((stop.duration for stop in told.stopped), default=None)
         return [
-            tag("a", str(each.number), href=f"#{each.anchor}"),
+            PARTS.link(each.anchor, each.number),
             self._clock(told.time),
             step(told).partition(" ")[2],
             "not ended" if told.running else "?" if told.duration is None else span(told.duration),
@@ -202,28 +172,25 @@ class _Section:
             _count(len(told.commit_failures)),
         ]
 
-    # ------------------------------------------------------------ tables
-    def _failures(self) -> Iterator[Markup]:
-        rows: list[list[str | Markup]] = [
+    def failures(self) -> list[list[str]]:
+        """Return a row for each commit that failed."""
+        return [
             [
                 self._clock(failure.time),
                 self._labels.of(failure.member),
                 failure.name,
                 f"#{failure.number}",
-                tag("a", str(each.number), href=f"#{each.anchor}"),
+                PARTS.link(each.anchor, each.number),
             ]
-            for each in self._numbered
+            for each in self.numbered
             for failure in each.told.commit_failures
         ]
-        if rows:
-            yield tag("h3", "Commits that failed")
-            yield table(["time", "member", "error", "exchange", "rebalance"], rows)
 
-    def _members(self) -> Iterator[Markup]:
-        rows: list[list[str | Markup]] = [
+    def _members(self) -> list[list[str]]:
+        return [
             [
                 self._labels.of(member.member),
-                tag("span", member.member, class_="id"),
+                PARTS.styled("id", member.member),
                 member.client,
                 member.instance or "",
                 self._names.shown_host(member.host),
@@ -236,29 +203,6 @@ class _Section:
             ]
             for member in self._timeline.members
         ]
-        if rows:
-            head = [
-                "member",
-                "member ID",
-                "client ID",
-                "instance ID",
-                "host",
-                "rack",
-                "subscription",
-                "session",
-            ]
-            yield tag("h3", "Members")
-            yield table([*head, "from", "to", ""], rows)
-
-
-def _list(found: Iterable[Fact]) -> Markup:
-    parts = [
-        part
-        for fact in found
-        if fact.text
-        for part in (tag("dt", fact.title), tag("dd", fact.text, class_=fact.tone.value))
-    ]
-    return tag("dl", *parts) if parts else Markup("")
 
 
 def _count(count: int) -> str:

@@ -15,10 +15,10 @@ from captures.analysis.groups.model import GroupMember, GroupTimeline, Phase, Re
 from captures.export.group_html.axis import WIDTH, AxisRow, Piece, axis
 from captures.export.group_html.lanes import Lane, lanes
 from captures.export.group_html.legend import class_of, lone_topic
-from captures.export.group_html.markers import LETTER, LEVEL, Marker, Numbered, placed
-from captures.export.group_html.markup import Markup, on_lines, tag, together
+from captures.export.group_html.markers import LETTER, LEVEL, Marker, NumberedRebalance, placed
+from captures.export.markup import Markup, on_lines, tag, together
 from captures.meaning import words
-from captures.moments import Clock, span
+from captures.time_format import Clock, span
 
 _LEFT = 165.0
 _RIGHT = 14.0
@@ -38,7 +38,7 @@ _QUIET = frozenset({Phase.STABLE})
 
 def picture(
     timeline: GroupTimeline,
-    rebalances: Sequence[Numbered],
+    rebalances: Sequence[NumberedRebalance],
     labels: Labels,
     zone: tzinfo | None,
     begin: int | None = None,
@@ -67,7 +67,11 @@ class _Picture:
     """Draws the rows of one group."""
 
     def __init__(
-        self, timeline: GroupTimeline, rebalances: Sequence[Numbered], labels: Labels, zone: tzinfo | None
+        self,
+        timeline: GroupTimeline,
+        rebalances: Sequence[NumberedRebalance],
+        labels: Labels,
+        zone: tzinfo | None,
     ) -> None:
         self._timeline = timeline
         self._rebalances = rebalances
@@ -122,7 +126,9 @@ class _Picture:
     def _shows(self, told: Rebalance, row: AxisRow) -> bool:
         return told.time <= row.end and self._end(told) >= row.begin
 
-    def _bands(self, here: Sequence[Numbered], row: AxisRow, top: float, bottom: float) -> Iterator[Markup]:
+    def _bands(
+        self, here: Sequence[NumberedRebalance], row: AxisRow, top: float, bottom: float
+    ) -> Iterator[Markup]:
         for each in here:
             left, right = self._x(row, each.told.time), self._x(row, self._end(each.told))
             yield tag(
@@ -134,7 +140,7 @@ class _Picture:
                 class_="band running" if each.told.running else "band",
             )
 
-    def _markers(self, here: Sequence[Numbered], row: AxisRow) -> list[Marker]:
+    def _markers(self, here: Sequence[NumberedRebalance], row: AxisRow) -> list[Marker]:
         """Return the numbers above the lanes."""
         found = [(each, self._x(row, each.told.time)) for each in here if row.holds(each.told.time)]
         return placed(found, _LEFT + WIDTH + _RIGHT)

@@ -136,7 +136,7 @@ class Tables:
 
 
 def _differ(folder: Path) -> bool:
-    """Tell whether the files of a table have different columns; those of one run have the same."""
+    """Return whether the files of a table have different columns; those of one run have the same."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.export.group_html.markup import Markup, table
+from captures.export.markup import PARTS, Markup
 from captures.export.report import statements
 from captures.export.report.database import Row
 from captures.export.report.plots import stacked, whole
-from captures.export.report.scales import amount, duration
-from captures.export.report.section import Context, Section, block, legend, not_shown, nothing
+from captures.export.report.scales import amount
+from captures.export.report.section import Context, Section, block
 from captures.export.report.traffic import keys_of, series_of
+from captures.meaning import words
+from captures.time_format import latency
 
 _TROUBLES = (
     ("retransmitted", "sent again", "B"),
@@ -27,6 +29,8 @@ _ENDS = {
     "open": "rest",
     "reset by client": "c3",
     "reset by broker": "c1",
+    "closed by kproxy": "c2",
+    "reset by kproxy": "c2",
 }
 _SAID = (
     "Sent again, not captured, cut by the snapshot length, and sent again with other content (conflicting) are bytes; "
@@ -38,12 +42,12 @@ def _openings(context: Context) -> Sequence[Markup]:
     statement = statements.openings(context.slices.width)
     rows = context.tables.rows(statement)
     if not rows:
-        return [nothing("No connection was seen.")]
+        return [PARTS.nothing("No connection was seen.")]
     series = series_of(rows, "ended", "connections", _ENDS)
     title = "Connections that began, by how they ended"
     drawn = stacked(context.axis, context.slices, series, whole, about=title)
     note = f"In {context.slices.words}. Those that were there before the capture count where their first packet is."
-    return [block(title, statement, drawn, legend(keys_of(series)), note=note)]
+    return [block(title, statement, drawn, PARTS.legend(keys_of(series)), note=note)]
 
 
 CONNECTIONS = Section("Connections", "connections", statements.openings(1).needs, _openings)
@@ -52,20 +56,20 @@ CONNECTIONS = Section("Connections", "connections", statements.openings(1).needs
 def _health(context: Context) -> Sequence[Markup]:
     rows = context.tables.rows(statements.DIRECTIONS)
     if not rows:
-        return [nothing("No connection was seen.")]
+        return [PARTS.nothing("No connection was seen.")]
     head = ["sent by", "connections", "packets", "payload", *_HEADS, "resets"]
     lines = [
         [
             f"{row['direction']}s",
             f"{row['connections']:,}",
             f"{int(row['packets']):,}",
-            amount(int(row["payload"]), "B"),
+            words.volume(int(row["payload"])),
             *_troubles(row),
             f"{row['resets']:,}" if row["resets"] else "",
         ]
         for row in rows
     ]
-    directions = table(head, lines, right=set(range(1, 12)))
+    directions = PARTS.table(head, lines, right=set(range(1, 12)))
     return [
         block("By direction", statements.DIRECTIONS, directions, note=_SAID),
         _troubled(context),
@@ -84,7 +88,9 @@ def _troubles(row: Row) -> list[str]:
 def _troubled(context: Context) -> Markup:
     rows = context.tables.rows(statements.TROUBLED)
     if not rows:
-        return block("In trouble", statements.TROUBLED, nothing("All connections are whole and in order."))
+        return block(
+            "In trouble", statements.TROUBLED, PARTS.nothing("All connections are whole and in order.")
+        )
     several = any(row["run"] for row in rows)
     head = ["connection", "from", "to", "payload", *_HEADS]
     lines = [
@@ -92,13 +98,13 @@ def _troubled(context: Context) -> Markup:
             f"run {row['run']}: {row['connection']}" if several else str(row["connection"]),
             f"{row['sender']} ({row['direction']})",
             row["receiver"],
-            amount(row["payload"], "B"),
+            words.volume(int(row["payload"])),
             *_troubles(row),
         ]
         for row in rows
     ]
-    shown = table(head, lines, right=set(range(3, 10)))
-    return block("In trouble, the most bytes first", statements.TROUBLED, shown, *not_shown(rows))
+    shown = PARTS.table(head, lines, right=set(range(3, 10)))
+    return block("In trouble, the most bytes first", statements.TROUBLED, shown, PARTS.not_shown(rows))
 
 
 def _round_trips(context: Context) -> Sequence[Markup]:
@@ -112,9 +118,9 @@ def _round_trips(context: Context) -> Sequence[Markup]:
         [
             row["broker"],
             f"{row['connections']:,}",
-            duration(row["p50_ns"]),
-            duration(row["p95_ns"]),
-            duration(row["most_ns"]),
+            latency(row["p50_ns"]),
+            latency(row["p95_ns"]),
+            latency(row["most_ns"]),
         ]
         for row in rows
     ]
@@ -125,8 +131,8 @@ def _round_trips(context: Context) -> Sequence[Markup]:
         block(
             "Round trips",
             statements.ROUND_TRIPS,
-            table(head, lines, right={1, 2, 3, 4}),
-            *not_shown(rows),
+            PARTS.table(head, lines, right={1, 2, 3, 4}),
+            PARTS.not_shown(rows),
             note=note,
         )
     ]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from captures.export.group_html.markup import Markup, tag, together
-from captures.export.report.scales import amount, duration
+from captures.export.markup import PARTS, Markup
+from captures.export.report.scales import amount
 from captures.meaning import words
 from captures.tables.folder import FolderError, Manifest, read_manifests
+from captures.time_format import latency
 
 _MOST_INPUTS = 12
 _MOST_RUNS = 12
@@ -20,35 +22,29 @@ def inputs(folder: Path) -> list[Markup]:
     try:
         runs = read_manifests(str(folder))
     except FolderError as error:
-        return [tag("p", f"What was read is not known: {error}", class_="odd")]
+        return [PARTS.paragraph("odd", f"What was read is not known: {error}")]
     if not runs:
         return []
-    shown = runs[-_MOST_RUNS:]
-    earlier = len(runs) - len(shown)
-    before = (
-        [tag("p", f"{words.counted(earlier, 'earlier run')} not shown.", class_="dim")] if earlier else []
-    )
-    return [tag("figure", tag("h3", "What was read"), *before, *[_run(run) for run in shown])]
+    earlier = len(runs) - _MOST_RUNS
+    before = words.counted(earlier, "earlier run") if earlier > 0 else ""
+    return [PARTS.inputs([_run(run) for run in runs[-_MOST_RUNS:]], before)]
 
 
-def _run(run: Manifest) -> Markup:
+def _run(run: Manifest) -> dict[str, Any]:
     told = [
         f"{words.counted(len(run.inputs), 'file')}, {amount(sum(each.size for each in run.inputs), 'B')}",
         words.counted(packets, "packet") if (packets := run.summary.get("packets")) else "",
-        f"in {duration(seconds * 1e9)}" if (seconds := run.summary.get("seconds")) else "",
+        f"in {latency(seconds * 1e9)}" if (seconds := run.summary.get("seconds")) else "",
         f"written {run.written} by kproxy {run.kproxy}",
     ]
-    files = [
-        tag("li", tag("code", each.path), f" {amount(each.size, 'B')}") for each in run.inputs[:_MOST_INPUTS]
-    ]
-    if len(run.inputs) > len(files):
-        files.append(tag("li", f"and {words.counted(len(run.inputs) - len(files), 'more file')}"))
-    return together(
-        tag("p", f"Run {run.run}: {words.listed(told)}"),
-        tag("ul", *files),
-        *[tag("p", each, class_="odd") for each in _faults(run)],
-        *[tag("p", each, class_="dim") for each in run.summary.get("notes", ())],
-    )
+    more = len(run.inputs) - _MOST_INPUTS
+    return {
+        "sentence": f"Run {run.run}: {words.listed(told)}",
+        "files": [(each.path, words.volume(each.size)) for each in run.inputs[:_MOST_INPUTS]],
+        "more": words.counted(more, "more file") if more > 0 else "",
+        "faults": list(_faults(run)),
+        "notes": run.summary.get("notes", ()),
+    }
 
 
 def _faults(run: Manifest) -> Iterator[str]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.export.group_html.markup import Markup, tag
+from captures.analysis.groups.facts import Fact, Tone
+from captures.export.markup import PARTS, Markup
 from captures.export.report import statements
 from captures.export.report.database import Row
 from captures.export.report.inputs import inputs
 from captures.export.report.scales import amount
-from captures.export.report.section import Context, Section, block, evidence, not_shown, nothing
+from captures.export.report.section import Context, Section, block, evidence
 from captures.meaning import words
-from captures.moments import clock, day, span, zone_name
+from captures.time_format import clock, day, span, zone_name
 
 _SEVERITIES = ("high", "medium", "low", "info")
 _SHOWN = 10
-"""Findings that are told at once; the others are folded away where they are more than a few."""
+"""Findings that are shown at once; if there are many more, the others are folded away."""
 _FEW = 3
 
 
@@ -33,31 +34,27 @@ def _summary(context: Context) -> Sequence[Markup]:
 
 def _figures(context: Context, row: Row) -> Markup:
     if not row["exchanges"]:
-        return nothing("The table of exchanges is empty.")
+        return PARTS.nothing("The table of exchanges is empty.")
     first, last = row["first_ns"], row["last_ns"]
     zone = context.axis.zone
     took = max(last - first, 1)
     rate = amount(row["exchanges"] / took * 1e9)
     when = f"{day(first, zone)} {clock(first, zone)} to {day(last, zone)} {clock(last, zone)}"
     ids, brokers = words.counted(row["client_ids"], "client ID"), words.counted(row["brokers"], "broker")
-    facts: list[tuple[str, str, str]] = [
-        ("time", f"{when} {zone_name(first, zone)}, {span(took)}", ""),
-        ("exchanges", f"{row['exchanges']:,}, {rate} a second, of {words.counted(row['apis'], 'API')}", ""),
-        ("frames", f"{amount(int(row['bytes']), 'B')} of requests and responses", ""),
-        ("records", "" if row["records"] is None else f"{int(row['records']):,}", ""),
-        ("between", f"{ids} and {brokers}, on {words.counted(row['connections'], 'connection')}", ""),
-        ("errors", _with_share(row["with_errors"], row["exchanges"], "exchanges with an error"), "trouble"),
-        ("missing", _missing(row), "odd"),
+    facts = [
+        Fact("time", f"{when} {zone_name(first, zone)}, {span(took)}"),
+        Fact("exchanges", f"{row['exchanges']:,}, {rate} a second, of {words.counted(row['apis'], 'API')}"),
+        Fact("frames", f"{amount(int(row['bytes']), 'B')} of requests and responses"),
+        Fact("records", "" if row["records"] is None else f"{int(row['records']):,}"),
+        Fact("between", f"{ids} and {brokers}, on {words.counted(row['connections'], 'connection')}"),
+        Fact(
+            "errors",
+            _with_share(row["with_errors"], row["exchanges"], "exchanges with an error"),
+            Tone.TROUBLE,
+        ),
+        Fact("missing", _missing(row), Tone.ODD),
     ]
-    return tag(
-        "dl",
-        *[
-            part
-            for title, text, tone in facts
-            if text
-            for part in (tag("dt", title), tag("dd", text, class_=tone or None))
-        ],
-    )
+    return PARTS.facts(facts)
 
 
 def _with_share(count: int, of_all: int, what: str) -> str:
@@ -85,28 +82,16 @@ SUMMARY = Section("Summary", "summary", {}, _summary)
 def _findings(context: Context) -> Sequence[Markup]:
     rows = context.tables.rows(statements.FINDINGS)
     if not rows:
-        return [block("What is wrong", statements.FINDINGS, nothing("Nothing was found wrong."))]
+        return [block("What is wrong", statements.FINDINGS, PARTS.nothing("Nothing was found wrong."))]
     several = any(row["run"] for row in rows)
     told = [_finding(context, row, several=several) for row in rows]
-    if len(told) > _SHOWN + _FEW:
-        summary = tag("summary", f"{len(told) - _SHOWN:,} more: ", *_counts(rows[_SHOWN:]), class_="counts")
-        told = [*told[:_SHOWN], tag("details", summary, *told[_SHOWN:])]
-    return [
-        block(
-            "What is wrong, the gravest first",
-            statements.FINDINGS,
-            tag("p", *_counts(rows), class_="counts"),
-            *told,
-            *not_shown(rows),
-        )
-    ]
+    few = _SHOWN if len(told) > _SHOWN + _FEW else len(told)
+    shown = PARTS.findings(told[:few], told[few:], _counts(rows), _counts(rows[few:]))
+    return [block("What is wrong, the gravest first", statements.FINDINGS, shown, PARTS.not_shown(rows))]
 
 
-def _counts(rows: Sequence[Row]) -> list[Markup]:
-    counts = {each: sum(row["severity"] == each for row in rows) for each in _SEVERITIES}
-    return [
-        tag("span", f"{count} {each}", class_=f"severity {each}") for each, count in counts.items() if count
-    ]
+def _counts(rows: Sequence[Row]) -> dict[str, int]:
+    return {each: sum(row["severity"] == each for row in rows) for each in _SEVERITIES}
 
 
 def _finding(context: Context, row: Row, *, several: bool) -> Markup:
@@ -118,23 +103,7 @@ def _finding(context: Context, row: Row, *, several: bool) -> Markup:
         ("advice", row["advice"]),
         ("evidence", evidence(row, several=several)),
     ]
-    filtered = [tag("dt", "filter"), tag("dd", tag("code", row["filter_text"]))] if row["filter_text"] else []
-    return tag(
-        "article",
-        tag(
-            "h4",
-            tag("span", row["severity"], class_=f"severity {row['severity']}"),
-            f" {row['subject']} ",
-            tag("span", f"{row['rule']}{doubt}", class_="dim"),
-        ),
-        tag("p", row["sentence"]),
-        tag(
-            "dl",
-            *[part for title, text in facts if text for part in (tag("dt", title), tag("dd", text))],
-            *filtered,
-        ),
-        class_=f"finding {row['severity']}",
-    )
+    return PARTS.finding(row, doubt, facts)
 
 
 FINDINGS = Section("Findings", "findings", statements.FINDINGS.needs, _findings)

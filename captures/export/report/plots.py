@@ -1,7 +1,7 @@
 """Pictures over time as SVG: stacked amounts, lines and heat maps on a logarithmic scale, lanes.
 
 All have one frame: time across, named ticks below, the scale at the left. Lengths are units of the SVG's own, which is
-as wide as the page lets it be. Colours are classes of the style sheet; what the mouse rests on is told in figures.
+as wide as the page lets it be. Colours are classes of the style sheet; hovering shows figures.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from math import log10
 
 from captures.export.group_html.axis import WIDTH
-from captures.export.group_html.markup import Markup, on_lines, tag, together
-from captures.export.report.scales import Slices, TimeAxis, amount, duration, logarithmic_ticks, rounded_up
+from captures.export.markup import Markup, on_lines, tag, together
+from captures.export.report.scales import Slices, TimeAxis, amount, logarithmic_ticks, rounded_up
+from captures.time_format import latency
 
 LEFT = 150.0
 """Where time begins: in all pictures alike, so that one can be held against the other."""
@@ -141,12 +142,12 @@ def lines(axis: TimeAxis, slices: Slices, series: Sequence[Series], *, about: st
             (each, each + slices.width),
             _HEIGHT,
             _told(
-                axis, each, [(one.name, duration(one.values[each])) for one in series if each in one.values]
+                axis, each, [(one.name, latency(one.values[each])) for one in series if each in one.values]
             ),
         )
         for each in begins
     ]
-    ticks = [(y(each), duration(each)) for each in logarithmic_ticks(low, high)]
+    ticks = [(y(each), latency(each)) for each in logarithmic_ticks(low, high)]
     return _framed(axis, _HEIGHT, ticks, [*shapes, *hover], about)
 
 
@@ -181,7 +182,7 @@ def heat(
         )
         for each in sorted(columns)
     ]
-    ticks = [(y(each), duration(each)) for each in logarithmic_ticks(low, high)]
+    ticks = [(y(each), latency(each)) for each in logarithmic_ticks(low, high)]
     return _framed(axis, _HEAT_HEIGHT, ticks, [*shapes, *hover], about)
 
 

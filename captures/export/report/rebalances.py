@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.export.group_html.markup import Markup, on_lines, table, tag
+from captures.export.markup import PARTS, Markup, on_lines
 from captures.export.report import statements
 from captures.export.report.database import Row
 from captures.export.report.plots import LABEL, Bar, Lane, lanes
-from captures.export.report.scales import duration
-from captures.export.report.section import (
-    Context,
-    Section,
-    block,
-    evidence,
-    legend,
-    not_shown,
-    nothing,
-    share,
-)
+from captures.export.report.section import Context, Section, block, evidence
 from captures.meaning import words
+from captures.time_format import latency
 
 _CHANGED = (
     "subscription_changed partitions_changed leader_rejoined cooperative_follow_up coordinator_moved "
@@ -39,7 +30,9 @@ _UNKNOWN = "rest"
 def _rebalances(context: Context) -> Sequence[Markup]:
     groups = context.tables.rows(statements.REBALANCE_GROUPS)
     if not groups:
-        return [block("Rebalances over time", statements.REBALANCE_GROUPS, nothing("No group rebalanced."))]
+        return [
+            block("Rebalances over time", statements.REBALANCE_GROUPS, PARTS.nothing("No group rebalanced."))
+        ]
     return [_timeline(context, groups), _by_group(groups), _stories(context)]
 
 
@@ -64,7 +57,7 @@ def _timeline(context: Context, groups: Sequence[Row]) -> Markup:
     note = " ".join(
         ["One lane for each group, one bar for each rebalance; its colour is what triggered it.", *notes]
     )
-    return block("Rebalances over time", statements.REBALANCE_BARS, drawn, legend(keys), note=note)
+    return block("Rebalances over time", statements.REBALANCE_BARS, drawn, PARTS.legend(keys), note=note)
 
 
 def _bar(context: Context, row: Row) -> Bar:
@@ -83,7 +76,7 @@ def _bar(context: Context, row: Row) -> Bar:
 def _took(row: Row) -> str:
     if row["running"]:
         return "not ended"
-    return "duration not known" if row["duration_ns"] is None else f"took {duration(row['duration_ns'])}"
+    return "duration not known" if row["duration_ns"] is None else f"took {latency(row['duration_ns'])}"
 
 
 def _by_group(groups: Sequence[Row]) -> Markup:
@@ -97,15 +90,17 @@ def _by_group(groups: Sequence[Row]) -> Markup:
             f"{row['rebalances']:,}",
             _count(row["timeouts"]),
             _count(row["running"]),
-            "" if row["total_ns"] is None else duration(int(row["total_ns"])),
-            share(int(row["total_ns"] or 0), most),
-            "" if row["most_ns"] is None else duration(row["most_ns"]),
+            "" if row["total_ns"] is None else latency(int(row["total_ns"])),
+            PARTS.share(int(row["total_ns"] or 0), most),
+            "" if row["most_ns"] is None else latency(row["most_ns"]),
             _count(int(row["stopped"])),
             _count(int(row["commit_failures"])),
         ]
         for row in groups
     ]
-    return block("By group", statements.REBALANCE_GROUPS, table(head, lines, right={2, 3, 4, 5, 7, 8, 9}))
+    return block(
+        "By group", statements.REBALANCE_GROUPS, PARTS.table(head, lines, right={2, 3, 4, 5, 7, 8, 9})
+    )
 
 
 def _stories(context: Context) -> Markup:
@@ -114,21 +109,21 @@ def _stories(context: Context) -> Markup:
     head = ["time", "group", "took", "trigger", "what happened", "evidence"]
     lines = [
         [
-            tag("span", context.clock(row["time_ns"]), class_="nowrap"),
+            PARTS.styled("nowrap", context.clock(row["time_ns"])),
             words.line(row["group_id"]),
             "not ended"
             if row["running"]
             else ""
             if row["duration_ns"] is None
-            else duration(row["duration_ns"]),
+            else latency(row["duration_ns"]),
             row["trigger"],
             row["sentence"],
             evidence(row, several=several),
         ]
         for row in rows
     ]
-    rest = not_shown(rows, "shorter ones are not shown; 'kproxy groups' tells all of them.")
-    return block("The longest", statements.REBALANCE_STORIES, table(head, lines, right={2}), *rest)
+    rest = PARTS.not_shown(rows, "shorter ones are not shown; 'kproxy groups' tells all of them.")
+    return block("The longest", statements.REBALANCE_STORIES, PARTS.table(head, lines, right={2}), *rest)
 
 
 def _count(count: int) -> str:

@@ -9,20 +9,21 @@ from itertools import pairwise
 from math import ceil, floor, log10
 
 from captures.export.group_html.axis import WIDTH, AxisRow, Piece
-from captures.moments import NANOSECONDS, Clock, clock, day, span
+from captures.time_format import Clock, clock, day, span
+from dissectors.units import SECOND
 
 MOST_SLICES = 180
 """Slices of time that a picture has at most."""
 
-_MILLISECOND = NANOSECONDS // 1000
-_DAY = 24 * 3600 * NANOSECONDS
+_MILLISECOND = SECOND // 1000
+_DAY = 24 * 3600 * SECOND
 _ROUND = tuple(
     step * unit
     for unit, steps in (
         (_MILLISECOND, (1, 2, 5, 10, 20, 50, 100, 200, 500)),
-        (NANOSECONDS, (1, 2, 5, 10, 15, 30)),
-        (60 * NANOSECONDS, (1, 2, 5, 10, 15, 30)),
-        (3600 * NANOSECONDS, (1, 2, 3, 6, 12)),
+        (SECOND, (1, 2, 5, 10, 15, 30)),
+        (60 * SECOND, (1, 2, 5, 10, 15, 30)),
+        (3600 * SECOND, (1, 2, 3, 6, 12)),
         (_DAY, (1, 2, 7, 14)),
         (28 * _DAY, (1, 2, 4, 13, 26, 52, 104, 520)),
     )
@@ -74,10 +75,7 @@ class Slices:
     @property
     def words(self) -> str:
         """Return the width for people: ``5 s``."""
-        for unit, name in ((_DAY, "d"), (3600 * NANOSECONDS, "h"), (60 * NANOSECONDS, "min")):
-            if self.width % unit == 0:
-                return f"{self.width // unit} {name}"
-        return duration(self.width)
+        return span(self.width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ class TimeAxis:
 
     :ivar begin: ns since the epoch, at the left
     :ivar end: at the right
-    :ivar zone: in which moments are told; None is the local one
+    :ivar zone: in which times are shown; None is the local one
     """
 
     begin: int
@@ -121,17 +119,17 @@ class TimeAxis:
         return Clock.of(self.begin, self.end, self.zone)(time)
 
     def _shift(self) -> int:
-        offset = datetime.fromtimestamp(self.begin // NANOSECONDS, UTC).astimezone(self.zone).utcoffset()
-        return 0 if offset is None else int(offset.total_seconds()) * NANOSECONDS
+        offset = datetime.fromtimestamp(self.begin // SECOND, UTC).astimezone(self.zone).utcoffset()
+        return 0 if offset is None else int(offset.total_seconds()) * SECOND
 
 
 def _shortest(text: str, steps: set[int]) -> str:
     """Return a time of day (``09:51:00.250``) without the digits that all of some moments have as zeros."""
     for digits, unit in (
-        (5, 60 * NANOSECONDS),
-        (8, NANOSECONDS),
-        (10, NANOSECONDS // 10),
-        (11, NANOSECONDS // 100),
+        (5, 60 * SECOND),
+        (8, SECOND),
+        (10, SECOND // 10),
+        (11, SECOND // 100),
     ):
         if not any(step % unit for step in steps):
             return text[:digits]
@@ -166,16 +164,6 @@ def amount(value: float, unit: str = "") -> str:
     digits = f"{value:.3g}" if abs(value) >= 0.01 or not value else f"{value:.1g}"
     space = " " if unit and not unit.startswith("/") else ""
     return f"{digits}{space}{_PREFIXES[power]}{unit}"
-
-
-def duration(nanoseconds: float) -> str:
-    """Return a stretch of time with three digits: ``84 µs``, ``1.25 ms``, ``3.4 s``, ``2 min 5 s``."""
-    for least, name in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
-        if nanoseconds >= least * 0.9995:
-            if nanoseconds >= 100e9:
-                return span(round(nanoseconds))
-            return f"{nanoseconds / least:.3g} {name}"
-    return f"{nanoseconds:.3g} ns"
 
 
 def logarithmic_ticks(low: float, high: float) -> Iterator[float]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from captures.export.group_html.markup import Markup, table, tag
+from captures.export.markup import PARTS, Markup
 from captures.export.report import statements
 from captures.export.report.database import Row, Statement
-from captures.export.report.scales import amount
-from captures.export.report.section import Context, Section, block, joined, nothing, share
+from captures.export.report.section import Context, Section, block
 from captures.meaning import words
 
 _SAID = 60
@@ -24,7 +23,7 @@ def _talkers(context: Context) -> Sequence[Markup]:
     ):
         if not context.tables.missing(statement.needs):
             parts.append(_talk(context, title, statement, head, cells))
-    return [tag("div", *parts[:2], class_="pair"), *parts[2:]]
+    return [PARTS.pair(parts[:2]), *parts[2:]]
 
 
 def _talk(
@@ -41,9 +40,9 @@ def _talk(
             *cells(row),
             f"{row['exchanges']:,}",
             f"{row['with_errors']:,}" if row["with_errors"] else "",
-            amount(int(row["request_bytes"]), "B"),
-            amount(int(row["response_bytes"]), "B"),
-            share(int(row["total_bytes"]), most),
+            words.volume(int(row["request_bytes"])),
+            words.volume(int(row["response_bytes"])),
+            PARTS.share(int(row["total_bytes"]), most),
         ]
         for row in rows
     ]
@@ -54,13 +53,13 @@ def _talk(
         title,
         statement,
         rows,
-        table(whole, lines, right={2, 3, 4, 5} | ({1} if head[1] != "ends" else set())),
+        PARTS.table(whole, lines, right={2, 3, 4, 5} | ({1} if head[1] != "ends" else set())),
     )
 
 
 def _ranked(title: str, statement: Statement, rows: Sequence[Row], shown: Markup) -> Markup:
     if not rows:
-        return block(title, statement, nothing("There are none."))
+        return block(title, statement, PARTS.nothing("There are none."))
     more = rows[0]["of_all"] - len(rows)
     note = f"The {len(rows)} with the most bytes, of {rows[0]['of_all']:,}." if more > 0 else ""
     return block(title, statement, shown, note=note)
@@ -71,13 +70,13 @@ def _client(row: Row) -> list[str | Markup]:
 
 
 def _broker(row: Row) -> list[str | Markup]:
-    return [joined(_name(row["who"]), row["called"] or ""), f"{row['connections']:,}"]
+    return [PARTS.joined(_name(row["who"]), row["called"] or ""), f"{row['connections']:,}"]
 
 
 def _connection(row: Row) -> list[str | Markup]:
     number = f"run {row['run']}: {row['connection']}" if row["last_run"] else str(row["connection"])
-    ends = tag("span", f"{row['client']} → {row['broker']}", class_="nowrap")
-    return [number, joined(ends, tag("span", _name(row["client_id"] or ""), class_="dim"))]
+    ends = PARTS.styled("nowrap", f"{row['client']} → {row['broker']}")
+    return [number, PARTS.joined(ends, PARTS.styled("dim", _name(row["client_id"] or "")))]
 
 
 CLIENTS = Section("Top talkers", "talkers", {"exchanges": statements.CLIENTS.needs["exchanges"]}, _talkers)
@@ -89,7 +88,7 @@ def _topics(context: Context) -> Sequence[Markup]:
         _flow(context, "Topics", statements.TOPICS, "partitions", lambda row: f"{row['partitions']:,}"),
         _flow(context, "Partitions", statements.PARTITIONS, "partition", lambda row: str(row["part"])),
     ]
-    return [tag("div", *parts, class_="pair")]
+    return [PARTS.pair(parts)]
 
 
 def _flow(
@@ -107,11 +106,11 @@ def _flow(
             _bytes(row["fetched"]),
             _count(row["records_fetched"]),
             _bytes(row["replicated"]),
-            share(int(row["total_bytes"]), most, "c2"),
+            PARTS.share(int(row["total_bytes"]), most, "c2"),
         ]
         for row in rows
     ]
-    return _ranked(title, statement, rows, table(head, lines, right={1, 2, 3, 4, 5, 6}))
+    return _ranked(title, statement, rows, PARTS.table(head, lines, right={1, 2, 3, 4, 5, 6}))
 
 
 def _name(text: str) -> str:
@@ -119,7 +118,7 @@ def _name(text: str) -> str:
 
 
 def _bytes(count: int | None) -> str:
-    return amount(int(count), "B") if count else ""
+    return words.volume(int(count)) if count else ""
 
 
 def _count(count: int | None) -> str:

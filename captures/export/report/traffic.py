@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from captures.export.group_html.markup import Markup, table
+from captures.export.markup import PARTS, Markup
 from captures.export.report import statements
 from captures.export.report.database import Row, Statement
 from captures.export.report.plots import HEATS, Series, heat, lines, shade_from, stacked, whole
-from captures.export.report.scales import amount, duration
-from captures.export.report.section import (
-    Context,
-    Section,
-    block,
-    coloured,
-    legend,
-    not_shown,
-    nothing,
-    share,
-)
-from captures.moments import NANOSECONDS
+from captures.export.report.scales import amount
+from captures.export.report.section import Context, Section, block, coloured
+from captures.time_format import latency
+from dissectors.units import SECOND
 
 _RATES = ((1, "second", "s"), (60, "minute", "min"), (3600, "hour", "h"), (86_400, "day", "d"))
 _MOST_STEPS = 40
@@ -58,7 +50,7 @@ def _traffic(context: Context) -> Sequence[Markup]:
     statement = statements.traffic(context.slices.width)
     rows = context.tables.rows(statement)
     if not rows:
-        return [nothing("There are no exchanges.")]
+        return [PARTS.nothing("There are no exchanges.")]
     colours = coloured(rows, "api_name", "exchanges")
     return [
         _stacked(context, "Exchanges", "", statement, rows, "exchanges", colours),
@@ -82,7 +74,7 @@ def _stacked(
 
     def rate(row: Row) -> float:
         low, high = context.slices.covered(row["slice_ns"])
-        return NANOSECONDS / (high - low)
+        return SECOND / (high - low)
 
     most = max(int(row[value]) * rate(row) for row in rows)
     seconds, time, short = next((each for each in _RATES if most * each[0] >= 1), _RATES[-1])
@@ -90,7 +82,7 @@ def _stacked(
     title = f"{what} a {time} by API"
     drawn = stacked(context.axis, context.slices, found, partial(amount, unit=f"{unit}/{short}"), about=title)
     return block(
-        title, statement, drawn, legend(keys_of(found)), note=f"In slices of {context.slices.words}."
+        title, statement, drawn, PARTS.legend(keys_of(found)), note=f"In slices of {context.slices.words}."
     )
 
 
@@ -102,7 +94,7 @@ def _latency(context: Context) -> Sequence[Markup]:
     statement = statements.latency(context.slices.width)
     rows = context.tables.rows(statement)
     if not rows:
-        return [nothing("No exchange was answered, apart from those that only waited by design.")]
+        return [PARTS.nothing("No exchange was answered, apart from those that only waited by design.")]
     series = [
         Series(title, colour, {row["slice_ns"]: float(row[name]) for row in rows})
         for title, colour, name in (
@@ -117,7 +109,7 @@ def _latency(context: Context) -> Sequence[Markup]:
     keys = [(each.colour, each.name) for each in series]
     note = f"{_LATENCY_NOTE} In slices of {context.slices.words}; logarithmic."
     return [
-        block(title, statement, drawn, legend(keys), note=note),
+        block(title, statement, drawn, PARTS.legend(keys), note=note),
         _heat_map(context, min(row["shortest_ns"] for row in rows), max(row["longest_ns"] for row in rows)),
         _by_api(context),
     ]
@@ -144,7 +136,7 @@ def _heat_map(context: Context, least: int, most: int) -> Markup:
         if at == HEATS - 1 or count < from_[at + 1]
     ]
     note = "Each cell is a slice of time and a range of latency; its shade is how many exchanges are in it, at least."
-    return block(title, statement, drawn, legend(keys), note=note)
+    return block(title, statement, drawn, PARTS.legend(keys), note=note)
 
 
 def _by_api(context: Context) -> Markup:
@@ -156,17 +148,20 @@ def _by_api(context: Context) -> Markup:
         [
             row["api"],
             f"{int(row['exchanges']):,}",
-            duration(row["p50_ns"]),
-            duration(row["p95_ns"]),
-            duration(row["p99_ns"]),
-            duration(row["longest_ns"]),
-            duration(int(row["spent_ns"])),
-            share(int(row["spent_ns"]), most),
+            latency(row["p50_ns"]),
+            latency(row["p95_ns"]),
+            latency(row["p99_ns"]),
+            latency(row["longest_ns"]),
+            latency(int(row["spent_ns"])),
+            PARTS.share(int(row["spent_ns"]), most),
         ]
         for row in rows
     ]
     return block(
-        "The same by API", statement, table(head, lines_, right={1, 2, 3, 4, 5, 6}), *not_shown(rows)
+        "The same by API",
+        statement,
+        PARTS.table(head, lines_, right={1, 2, 3, 4, 5, 6}),
+        PARTS.not_shown(rows),
     )
 
 
@@ -180,7 +175,9 @@ def _errors(context: Context) -> Sequence[Markup]:
     if not rows:
         return [
             block(
-                "Errors over time", statement, nothing("No error, apart from those of a normal conversation.")
+                "Errors over time",
+                statement,
+                PARTS.nothing("No error, apart from those of a normal conversation."),
             )
         ]
     colours = coloured(rows, "error_name", "exchanges")
@@ -191,7 +188,7 @@ def _errors(context: Context) -> Sequence[Markup]:
         "several errors counts for each."
     )
     return [
-        block("Errors over time", statement, drawn, legend(keys_of(series)), note=note),
+        block("Errors over time", statement, drawn, PARTS.legend(keys_of(series)), note=note),
         _error_table(context),
     ]
 
@@ -206,7 +203,7 @@ def _error_table(context: Context) -> Markup:
             row["error"],
             row["api"],
             f"{row['exchanges']:,}",
-            share(row["exchanges"], most, "c1"),
+            PARTS.share(row["exchanges"], most, "c1"),
             f"{row['clients']:,}",
             context.clock(row["first_ns"]),
             context.clock(row["last_ns"]),
@@ -214,8 +211,8 @@ def _error_table(context: Context) -> Markup:
         ]
         for row in rows
     ]
-    shown = table(head, lines_, right={2, 4})
-    return block("Errors by API", statements.ERROR_TABLE, shown, *not_shown(rows))
+    shown = PARTS.table(head, lines_, right={2, 4})
+    return block("Errors by API", statements.ERROR_TABLE, shown, PARTS.not_shown(rows))
 
 
 ERRORS = Section("Errors", "errors", statements.errors(1).needs, _errors)

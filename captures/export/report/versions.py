@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.export.group_html.markup import Markup, table, tag, together
+from captures.export.markup import PARTS, Markup, tag, together
 from captures.export.report import statements
 from captures.export.report.database import Row
 from captures.export.report.plots import FULL, HEATS, LABEL, LEFT, shade
-from captures.export.report.section import Context, Section, block, legend, not_shown, nothing
+from captures.export.report.section import Context, Section, block
 from captures.meaning import words
 
 _CELL = 30.0
@@ -22,7 +22,7 @@ _SAID = 60
 def _versions(context: Context) -> Sequence[Markup]:
     used = context.tables.rows(statements.VERSIONS)
     if not used:
-        return [block("Versions in use", statements.VERSIONS, nothing("No version in use was seen."))]
+        return [block("Versions in use", statements.VERSIONS, PARTS.nothing("No version in use was seen."))]
     return [_matrix(used), _libraries(context), *_warnings(context)]
 
 
@@ -65,7 +65,7 @@ def _matrix(rows: Sequence[Row]) -> Markup:
         undrawn.append(f"{words.counted(beyond, 'version')} outside of 0 to {_MOST_COLUMNS - 1}")
     if undrawn:
         note += f" Not drawn: {words.listed(undrawn)}."
-    return block("Versions in use", statements.VERSIONS, drawn, legend(keys), note=note)
+    return block("Versions in use", statements.VERSIONS, drawn, PARTS.legend(keys), note=note)
 
 
 def _lane(api: str, rows: Sequence[Row], top: float, most: int) -> list[Markup]:
@@ -117,7 +117,12 @@ def _libraries(context: Context) -> Markup:
         ]
         for row in rows
     ]
-    return block("Client libraries", statements.LIBRARIES, table(head, lines, right={2, 3}), *not_shown(rows))
+    return block(
+        "Client libraries",
+        statements.LIBRARIES,
+        PARTS.table(head, lines, right={2, 3}),
+        PARTS.not_shown(rows),
+    )
 
 
 def _warnings(context: Context) -> Sequence[Markup]:
@@ -134,7 +139,9 @@ def _warnings(context: Context) -> Sequence[Markup]:
         ]
         for row in rows
     ]
-    return [block("Warnings", statements.WARNINGS, table(head, lines, right={1, 2}), *not_shown(rows))]
+    return [
+        block("Warnings", statements.WARNINGS, PARTS.table(head, lines, right={1, 2}), PARTS.not_shown(rows))
+    ]
 
 
 VERSIONS = Section("Versions", "versions", statements.VERSIONS.needs, _versions)

@@ -12,6 +12,7 @@ something that a client would not read. No padding behind the end is used: clien
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 
 import zstandard
 
@@ -23,39 +24,22 @@ _EMPTY_STORED = b"\x00\x00\x00\xff\xff"
 _EMPTY_RAW = b"\x00\x00\x00"
 _ZSTD_LEVELS = (3, 19)
 
-#: magic -> codecs that may take the place of one that does not reach the size, best compressing first
-_INSTEAD = {
-    2: (Codec.ZSTD, Codec.GZIP, Codec.LZ4, Codec.SNAPPY),
-    1: (Codec.GZIP, Codec.LZ4, Codec.SNAPPY),
-    0: (Codec.GZIP, Codec.SNAPPY),
-}
-
 
 def compress_exactly(codec: Codec, plain: bytes, size: int, *, magic: int = 2) -> tuple[Codec, bytes] | None:
     """Compress to exactly ``size`` bytes, by another codec of the same magic if this one cannot.
 
     :returns: the codec that was used, and the bytes; None if no codec makes it that short
     """
-    for choice in (codec, *(other for other in _INSTEAD[magic] if other is not codec)):
-        packed = _compress(choice, plain, size, magic)
+    # an LZ4 frame of magic 0 has the checksum of old clients, which newer ones refuse: it replaces no other codec
+    others = (
+        other for other in _COMPRESSORS if other.oldest_magic <= magic and (magic or other is not Codec.LZ4)
+    )
+    for choice in dict.fromkeys((codec, *others)):
+        packed = _COMPRESSORS[choice](plain, size, magic) if choice in _COMPRESSORS else None
         if packed is not None:
             assert len(packed) == size
             return choice, packed
     return None
-
-
-def _compress(codec: Codec, plain: bytes, size: int, magic: int) -> bytes | None:
-    match codec:
-        case Codec.GZIP:
-            return _gzip(plain, size)
-        case Codec.SNAPPY:
-            return snappy_exact.compress(plain, size)
-        case Codec.LZ4:
-            return lz4_exact.compress(plain, size, magic=magic)
-        case Codec.ZSTD:
-            return _zstd(plain, size)
-        case _:
-            return None
 
 
 def _gzip(plain: bytes, size: int) -> bytes | None:
@@ -95,3 +79,12 @@ def _lengthened(frame: bytes, blocks: int, dictionary_bytes: int) -> bytes:
     header = frame[:4] + bytes((descriptor | dictionary_bytes,)) + frame[5:before_id]
     content = before_id + size_field
     return header + bytes(dictionary_bytes) + frame[before_id:content] + _EMPTY_RAW * blocks + frame[content:]
+
+
+_COMPRESSORS: dict[Codec, Callable[[bytes, int, int], bytes | None]] = {
+    Codec.ZSTD: lambda plain, size, _magic: _zstd(plain, size),
+    Codec.GZIP: lambda plain, size, _magic: _gzip(plain, size),
+    Codec.LZ4: lambda plain, size, magic: lz4_exact.compress(plain, size, magic=magic),
+    Codec.SNAPPY: lambda plain, size, _magic: snappy_exact.compress(plain, size),
+}
+"""Best compressing first. A codec that is not here is replaced by one that is."""

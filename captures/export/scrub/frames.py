@@ -123,7 +123,7 @@ class FrameScrubber:
             blanked = self._enveloped(value, walk)
         elif type_.is_secret or (type_.content == "config_value" and secret):
             self.counts["secrets"] += 1
-            blanked = bytes((FILLER,)) * len(value)
+            blanked = FILLER * len(value)
         else:
             return
         end = leaf.end - SIZE_BYTES
@@ -159,7 +159,7 @@ def _sound_end(node: Node) -> int:
 
 
 def _is_secret_config(node: Node, root: Node) -> bool:
-    """Tell whether a struct is about a configuration whose value is secret, here and in the structs inside."""
+    """Return whether a struct is about a configuration whose value is secret, here and in the structs inside."""
     entry = {str(child.name): child.value for child in node.children or () if child.children is None}
     if "value" not in entry:
         return False

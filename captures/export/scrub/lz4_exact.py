@@ -20,7 +20,7 @@ _BLOCK = 64 * 1024
 _STORED = 1 << 31
 _MIN_MATCH = 4
 _END_MARK = bytes(4)
-_PARTIAL = 64  # matches that are looked at for the last few bytes
+_PARTIAL = 64  # matches that are inspected for the last few bytes
 _MOST_OF_MATCH = 600
 
 

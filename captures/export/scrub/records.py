@@ -10,36 +10,28 @@ from collections import Counter
 from collections.abc import Callable
 
 import crc32c
-import numpy as np
 from isal import isal_zlib
-from numpy.typing import NDArray
 
 from captures.export.scrub.exact import compress_exactly
 from dissectors.budget import Budget, of_message
+from dissectors.codec import CODEC_MASK
 from dissectors.errors import DecodeError
 from dissectors.records import (
     Batch,
     Codec,
-    Columns,
-    columns,
     inflate,
     legacy,
     record_set,
 )
 from dissectors.records.batch import CRC_START, HEADER
 from dissectors.records.record import most_records
-from dissectors.records.spans import Cursor, walk_record
 from dissectors.records.varint import read_varint
 
-FILLER = ord("x")
-
-_MANY_RECORDS = 32  # from here on columns are faster than one record after the other
+FILLER = b"x"
 
 _CODEC_AT = {2: 22, 1: 17, 0: 17}  # low byte of the attributes
 _CRC_AT = {2: CRC_START - 4, 1: legacy.ENTRY_OVERHEAD, 0: legacy.ENTRY_OVERHEAD}
 _HEADER_SIZE = {2: HEADER.size, 1: legacy.HEAD.size + 8, 0: legacy.HEAD.size}
-
-Mask = NDArray[np.int64]
 
 #: CRC-32 or CRC-32C of some bytes
 Checksum = Callable[[bytes], int]
@@ -97,9 +89,6 @@ class RecordScrubber:
         count = batch.count or 0
         if count > most_records(budget)[0]:
             return None
-        if count >= _MANY_RECORDS:
-            found = columns(batch, budget)
-            return None if found.problems else blank_columns(found)
         plain, problem = batch.payload(budget)
         if problem is not None:
             return None
@@ -118,7 +107,7 @@ class RecordScrubber:
         if codec != batch.codec:
             self.counts["recoded"] += 1
             at = _CODEC_AT[batch.magic]
-            head[at] = head[at] & ~legacy.CODEC_MASK | codec
+            head[at] = head[at] & ~CODEC_MASK | codec
         return data
 
     # ------------------------------------------------------------ magic 0 and 1
@@ -162,61 +151,43 @@ class RecordScrubber:
 
 
 def blank_records(plain: bytes, count: int) -> bytes | None:
-    """Return records with keys, values and headers blanked; None unless they are exactly ``count``.
-
-    The quick way for few records, as :func:`blank_columns` is for many.
-    """
-    cursor = Cursor(plain, 0, len(plain))
+    """Return records with keys, values and headers blanked; None unless they are exactly ``count``."""
     out = bytearray(plain)
+    pos = 0
     try:
         for _ in range(count):
-            walk_record(cursor, "record")
+            length, pos = read_varint(plain, pos)
+            end = pos + length
+            _, pos = read_varint(plain, pos + 1, 64)  # a byte of attributes, then the timestamp
+            _, pos = read_varint(plain, pos)
+            pos = _blank_run(out, plain, _blank_run(out, plain, pos, end), end)
+            headers, pos = read_varint(plain, pos)
+            for _ in range(headers):
+                pos = _blank_run(out, plain, _blank_run(out, plain, pos, end, nullable=False), end)
+            if pos != end or headers < 0:
+                return None
     except DecodeError:
         return None
-    if cursor.pos != len(plain):
-        return None
-    for record in cursor.spans:
-        for span in record.children:
-            for field in span.children or (span,):
-                if field.name in ("key", "value"):
-                    out[field.start : field.end] = bytes((FILLER,)) * (field.end - field.start)
-    return bytes(out)
+    return bytes(out) if pos == len(plain) else None
 
 
-def blank_columns(found: Columns) -> bytes:
-    """Return the bytes that the columns count in, with keys, values and headers blanked."""
-    starts = [found.key_start, found.value_start]
-    lengths = [found.key_length, found.value_length]
-    headers = _header_runs(found)
-    starts.append(headers[:, 0])
-    lengths.append(headers[:, 1])
-    start, length = np.concatenate(starts), np.maximum(np.concatenate(lengths), 0)
-    # +1 where a run begins and -1 behind it: between them the sum is not 0
-    edges: Mask = np.bincount(start, minlength=len(found.data) + 1)
-    edges -= np.bincount(start + length, minlength=len(found.data) + 1)
-    out = np.frombuffer(found.data, np.uint8).copy()
-    out[np.cumsum(edges[: len(out)]) > 0] = FILLER
-    return out.tobytes()
+def _blank_run(out: bytearray, plain: bytes, pos: int, end: int, *, nullable: bool = True) -> int:
+    """Blank what has a varint length; return the position after it.
 
-
-def _header_runs(found: Columns) -> Mask:
-    """Return start and length of every header key and value."""
-    runs: list[tuple[int, int]] = []
-    some = found.headers_count > 0
-    for start, count in zip(
-        found.headers_start[some].tolist(), found.headers_count[some].tolist(), strict=True
-    ):
-        pos = start
-        for _ in range(2 * count):
-            size, pos = read_varint(found.data, pos)
-            runs.append((pos, size))
-            pos += max(size, 0)
-    return np.array(runs, np.int64).reshape(-1, 2)
+    :param end: of the record
+    :raises DecodeError: if the length is not possible
+    """
+    size, pos = read_varint(plain, pos)
+    if size > end - pos or size < (-1 if nullable else 0):
+        raise DecodeError(f"length {size} is not allowed", pos)
+    if size > 0:
+        out[pos : pos + size] = FILLER * size
+    return pos + max(size, 0)
 
 
 def _fill(out: bytearray, part: slice | None) -> None:
     if part is not None:
-        out[part] = bytes((FILLER,)) * (part.stop - part.start)
+        out[part] = FILLER * (part.stop - part.start)
 
 
 def _with_crc(out: bytearray, batch: Batch, crc: Checksum) -> bytes:

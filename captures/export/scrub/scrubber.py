@@ -11,15 +11,15 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from captures.arrays import Int64s
 from captures.exchanges import Capture, Flag
 from captures.export.checksum import tcp_checksum
-from captures.export.passes import UNKNOWN, Placed
+from captures.export.passes import UNKNOWN, PlacedPackets
 from captures.export.scrub.frames import FrameScrubber, enveloped
-from captures.export.selection import SIDES
-from captures.export.synthetic import Piece, Side
-from dissectors.embedded.envelope import ENVELOPE
+from captures.export.synthetic import Piece
+from dissectors.api_keys import ApiKey
+from dissectors.sides import SIDES, Side
 
 _CACHE_BYTES = 64 << 20
 _MAX_HEADER, _MIN_HEADER = 60, 20
@@ -48,7 +48,7 @@ class Scrubber:
         }
         self._cache: OrderedDict[tuple[int, int], bytes] = OrderedDict()
         self._cached = 0
-        self._order: NDArray[np.int64] | None = None
+        self._order: Int64s | None = None
         self._counted: set[tuple[int, int]] = set()
         self._outside = 0
         self._failures: list[str] = []
@@ -77,7 +77,7 @@ class Scrubber:
         return self._failed
 
     def _blank_whole(self, size: int, what: str, error: Exception) -> bytes:
-        """Return zeros in the place of what could not be scrubbed: no byte of it is known to be harmless."""
+        """Return zeros instead of what could not be scrubbed: no byte of it is known to be harmless."""
         self._failed += 1
         if len(self._failures) < _FAILURES_TOLD:
             self._failures.append(f"{what}: {type(error).__name__}: {error}")
@@ -163,7 +163,7 @@ class Scrubber:
         if row["api_key"] < 0:
             return scrub.head(payload, response=True)
         inner = None
-        if row["api_key"] == ENVELOPE:
+        if row["api_key"] == ApiKey.ENVELOPE:
             asked = self._capture.frame(
                 row["connection"], "request", row["request_position"], row["request_size"]
             )
@@ -171,7 +171,7 @@ class Scrubber:
         return scrub.response(payload, row["api_key"], row["version"], complete=complete, inner=inner)
 
     # ------------------------------------------------------------ packets
-    def rewrite(self, placed: Placed, at: int) -> bytes:
+    def rewrite(self, placed: PlacedPackets, at: int) -> bytes:
         """Return the frame of a packet with its payload blanked; fits :data:`captures.export.packets.Rewrite`.
 
         The TCP checksum is made right again if it was right. It was wrong where the network card computes it, and
@@ -184,7 +184,7 @@ class Scrubber:
             what = f"packet {int(placed.packets.number[at])}"
             return self._blank_whole(len(frame), what, error)
 
-    def _rewritten(self, placed: Placed, at: int, frame: bytearray) -> bytes:
+    def _rewritten(self, placed: PlacedPackets, at: int, frame: bytearray) -> bytes:
         block = placed.packets
         start = placed.payload_start(at)
         length, captured = int(block.length[at]), int(block.captured[at])
@@ -204,7 +204,7 @@ class Scrubber:
             _set_checksum(placed, at, frame, header, start + length)
         return bytes(frame)
 
-    def _carried(self, placed: Placed, at: int, size: int) -> bytes:
+    def _carried(self, placed: PlacedPackets, at: int, size: int) -> bytes:
         position = int(placed.position[at])
         if position == UNKNOWN or position + size <= 0:
             self._outside += size
@@ -233,7 +233,7 @@ def _frames_by_stream(capture: Capture) -> dict[int, list[_Frame]]:
     return found
 
 
-def _tcp_header(placed: Placed, at: int, frame: bytearray, start: int) -> int:
+def _tcp_header(placed: PlacedPackets, at: int, frame: bytearray, start: int) -> int:
     """Return where the TCP header is that ends at ``start``, -1 if there is none to be found.
 
     Its length stands in it, so every length is tried; ports and sequence number tell the right one.
@@ -252,15 +252,15 @@ def _tcp_header(placed: Placed, at: int, frame: bytearray, start: int) -> int:
     return -1
 
 
-def _checksum_fits(placed: Placed, at: int, frame: bytearray, header: int, end: int) -> bool:
+def _checksum_fits(placed: PlacedPackets, at: int, frame: bytearray, header: int, end: int) -> bool:
     return _checksum(placed, at, frame, header, end) == int.from_bytes(frame[header + 16 : header + 18])
 
 
-def _set_checksum(placed: Placed, at: int, frame: bytearray, header: int, end: int) -> None:
+def _set_checksum(placed: PlacedPackets, at: int, frame: bytearray, header: int, end: int) -> None:
     frame[header + 16 : header + 18] = _checksum(placed, at, frame, header, end).to_bytes(2)
 
 
-def _checksum(placed: Placed, at: int, frame: bytearray, header: int, end: int) -> int:
+def _checksum(placed: PlacedPackets, at: int, frame: bytearray, header: int, end: int) -> int:
     block = placed.packets
     segment = frame[header:end]
     segment[16:18] = b"\0\0"

@@ -19,19 +19,19 @@ or a certificate to read.
 from __future__ import annotations
 
 from captures.packets.tls.connection import Limits, TlsConnection
-from captures.packets.tls.events import Alert, Event, Missing, Plain, Stopped
+from captures.packets.tls.events import Alert, DecryptionStopped, Event, MissingData, Plain
 from captures.packets.tls.info import TlsInfo
 from captures.packets.tls.keylog import KeyLog
 from captures.packets.tls.records import is_client_hello, looks_like_tls
 
 __all__ = [
     "Alert",
+    "DecryptionStopped",
     "Event",
     "KeyLog",
     "Limits",
-    "Missing",
+    "MissingData",
     "Plain",
-    "Stopped",
     "TlsConnection",
     "TlsInfo",
     "is_client_hello",

@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from captures.packets.tls.events import Alert, Event, Plain, Stopped
+from captures.packets.tls.events import Alert, DecryptionStopped, Event, Plain
 from captures.packets.tls.half import Half
 from captures.packets.tls.handshake import (
     TLS13,
-    Malformed,
+    MalformedHandshake,
     MessageType,
     decompressed_certificate,
     parse_certificate,
@@ -65,7 +65,7 @@ class TlsConnection:
     """Decrypts one connection, and says what it can where it cannot.
 
     Whatever the bytes are, nothing is raised. Each call returns the events that are due, in the order of each side's
-    stream; after :class:`Stopped` a side has none but those.
+    stream; after :class:`DecryptionStopped` a side has none but those.
 
     :param keylog: the secrets; None to learn only what is in clear
     :ivar info: what is known of the connection so far
@@ -296,7 +296,7 @@ class TlsConnection:
         return True
 
     def _look_up_cipher(self, half: Half, record: Record) -> None:
-        """Get the keys of this side's epoch; go on to the next epoch if only its keys are there.
+        """Get the keys of this side's epoch; continue to the next epoch if only its keys are there.
 
         :raises NoKeys: if there are none
         """
@@ -342,7 +342,7 @@ class TlsConnection:
         for kind, body in half.messages.feed(payload):
             try:
                 self._message(half, kind, body)
-            except Malformed as error:
+            except MalformedHandshake as error:
                 self.info.note(f"malformed handshake message {kind} from the {half.side.value}: {error}")
 
     def _message(self, half: Half, kind: int, body: bytes) -> None:
@@ -449,7 +449,7 @@ class TlsConnection:
     # -- the end -----------------------------------------------------------------------------------------------
 
     def _give_up(self, reason: str = "") -> None:
-        """Stop the sides that wait for a secret, or else those that wait for the other, and go on without them."""
+        """Stop the sides that wait for a secret, or else those that wait for the other, and continue without them."""
         waiting = [half for half in self._halves.values() if half.queue]
         for half in [half for half in waiting if half.needs_secret] or waiting:
             self._stop(half, f"{half.wants}; {reason}" if reason else half.wants)
@@ -466,4 +466,4 @@ class TlsConnection:
         half.reader.discard()
         half.queue.clear()
         self.info.reason = self.info.reason or reason
-        self._events.append(Stopped(half.side, start, reason))
+        self._events.append(DecryptionStopped(half.side, start, reason))

@@ -27,7 +27,7 @@ class Plain:
 
 
 @dataclass(slots=True)
-class Missing:
+class MissingData:
     """Application data that is lost between what came before and what follows; how many bytes is not known.
 
     :ivar start: first byte of the stretch of the stream that could not be read
@@ -43,7 +43,7 @@ class Missing:
 
 
 @dataclass(slots=True)
-class Stopped:
+class DecryptionStopped:
     """Nothing of this side is decrypted from ``start`` on, and why."""
 
     side: Side
@@ -135,4 +135,4 @@ class Alert:
         return f"{level} alert {self.name} from the {self.side.value}" + (f": {meaning}" if meaning else "")
 
 
-Event = Plain | Missing | Alert | Stopped
+Event = Plain | MissingData | Alert | DecryptionStopped

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from captures.packets.tls.events import Missing
+from captures.packets.tls.events import MissingData
 from captures.packets.tls.handshake import MessageReader
 from captures.packets.tls.keys import Epoch, Keys
 from captures.packets.tls.records import Hole, Record, RecordReader, Undecryptable
@@ -109,7 +109,7 @@ class Half:
         else:
             self._hole.end = hole.end
 
-    def recover(self, until: int) -> Missing | None:
+    def recover(self, until: int) -> MissingData | None:
         """Note that what begins at `until` could be read; return the loss before it if it may have held data."""
         hole, self._hole = self._hole, None
         self.lost = 0
@@ -118,12 +118,12 @@ class Half:
         reached_data = self.epoch is Epoch.APPLICATION and self.sequence > 1 + self.preamble
         if self._hole_epoch in (Epoch.CLEAR, Epoch.HANDSHAKE) and not reached_data:
             return None
-        return Missing(self.side, hole.start, until, self.position, hole.reason)
+        return MissingData(self.side, hole.start, until, self.position, hole.reason)
 
-    def lost_until(self, end: int) -> Missing:
+    def lost_until(self, end: int) -> MissingData:
         """Return the loss that lasted to the end of the stream."""
         assert self._hole is not None
-        return Missing(self.side, self._hole.start, end, self.position, self._hole.reason)
+        return MissingData(self.side, self._hole.start, end, self.position, self._hole.reason)
 
     # -- opening -----------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 Layouts are those of RFC 8446, section 4, and RFC 5246, section 7.4; extensions those of RFC 6066 (server name),
 RFC 7301 (ALPN), RFC 7366 (encrypt-then-MAC) and RFC 5077 (session ticket). Nothing is verified: the peers did that.
-A message that does not fit its layout raises :class:`Malformed`; lists and names are cut to a bounded size.
+A message that does not fit its layout raises :class:`MalformedHandshake`; lists and names are cut to a bounded size.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Extension(IntEnum):
     SUPPORTED_VERSIONS = 43
 
 
-class Malformed(Exception):  # noqa: N818  # says what is wrong, reads well at the raise
+class MalformedHandshake(Exception):  # noqa: N818  # says what is wrong, reads well at the raise
     """A message that does not fit its layout."""
 
 
@@ -118,7 +118,7 @@ class _Cursor:
     def take(self, size: int) -> bytes:
         end = self._at + size
         if end > len(self._data):
-            raise Malformed(f"{end - len(self._data)} bytes are missing from byte {self._at} on")
+            raise MalformedHandshake(f"{end - len(self._data)} bytes are missing from byte {self._at} on")
         part = self._data[self._at : end]
         self._at = end
         return part
@@ -252,13 +252,13 @@ def decompressed_certificate(body: bytes) -> bytes:
     cursor = _Cursor(body)
     algorithm, size, data = cursor.number(2), cursor.number(3), cursor.vector(3)
     if size > MAX_MESSAGE:
-        raise Malformed(f"{size} bytes of certificates are announced")
+        raise MalformedHandshake(f"{size} bytes of certificates are announced")
     decompress = _DECOMPRESSIONS.get(algorithm)
     if decompress is None:
-        raise Malformed(f"unknown compression of certificates {algorithm}")
+        raise MalformedHandshake(f"unknown compression of certificates {algorithm}")
     plain = decompress(data, size)
     if plain is None or len(plain) != size:
-        raise Malformed("the certificates do not decompress to the size that is announced")
+        raise MalformedHandshake("the certificates do not decompress to the size that is announced")
     return plain
 
 
@@ -317,9 +317,9 @@ def parse_session_ticket(body: bytes) -> bytes:
 
 
 def plausible_start(payload: bytes | memoryview) -> bool:
-    """Tell whether a handshake record may begin with a message in clear.
+    """Return whether a handshake record may begin with a message in clear.
 
-    A message that goes on in further records fills this one, or much of it where less was negotiated.
+    A message that continues in further records fills this one, or much of it where less was negotiated.
     """
     if len(payload) < 4 or payload[0] not in _KNOWN_TYPES:
         return False
@@ -331,7 +331,7 @@ def plausible_start(payload: bytes | memoryview) -> bool:
 class MessageReader:
     """Cuts the content of one direction's handshake records into messages.
 
-    A message longer than `MAX_MESSAGE` is passed over: nothing that decryption needs is that long.
+    A message longer than `MAX_MESSAGE` is skipped: nothing that decryption needs is that long.
     """
 
     _data: bytearray = field(default_factory=bytearray)

@@ -6,7 +6,7 @@ OpenSSL's ``s_client`` users know, and key logs embedded in a pcapng (``packets.
 
 A key log may still be written while it is read: :meth:`KeyLog.refresh` takes in what was added, and a line without
 its end is left until it has one, or until the file rests. Of one that grows the newest million secrets are kept: they
-are needed when their connection begins. Lines that are not understood are counted and passed over.
+are needed when their connection begins. Lines that are not understood are counted and skipped.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class KeyLog:
     def refresh(self) -> bool:
         """Take in what was added to the file; return whether that held a secret.
 
-        A file that was replaced or cut is read anew; secrets read before stay. Nothing is raised: a reader that runs
-        goes on with the secrets it has, and says so (:attr:`trouble`).
+        A file that was replaced or cut is read again; secrets read before stay. Nothing is raised: a reader that runs
+        continues with the secrets it has, and says so (:attr:`trouble`).
         """
         if self.path is None:
             return False
@@ -167,7 +167,7 @@ class KeyLog:
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             for line in lines:
                 self._add_line(line)
-            # no key log line is so long; what follows up to its end is passed over as one
+            # no key log line is so long; what follows up to its end is skipped as one
             self._rest = self._rest[:_MAX_LINE]
         return self._offset == start
 

@@ -66,7 +66,7 @@ class Negotiation:
     """One handshake: the first, or in TLS 1.2 a renegotiation.
 
     :ivar retried: the server answered the first ClientHello with a HelloRetryRequest
-    :ivar resumed: a session begun before goes on; None while that is not known
+    :ivar resumed: a session begun before continues; None while that is not known
     :ivar early_accepted: the server takes early data; None while that is not known
     :ivar ticket: TLS 1.2 session ticket that the server issued
     :ivar tried: generation of the key log whose sessions were tried in vain

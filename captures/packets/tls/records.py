@@ -72,7 +72,7 @@ class Undecryptable(Exception):  # noqa: N818  # says what is wrong, reads well 
 
 
 def looks_like_tls(data: bytes | bytearray | memoryview) -> bool | None:
-    """Tell whether the first bytes of a direction begin a TLS connection; None if there are too few to tell.
+    """Return whether the first bytes of a direction begin a TLS connection; None if there are too few to tell.
 
     Either peer's first record is a handshake message or, from a server that refuses, an alert.
     """
@@ -89,7 +89,7 @@ def looks_like_tls(data: bytes | bytearray | memoryview) -> bool | None:
 
 
 def is_client_hello(data: bytes | bytearray | memoryview) -> bool:
-    """Tell whether these first bytes of a direction are those of the TLS client."""
+    """Return whether these first bytes of a direction are those of the TLS client."""
     return looks_like_tls(data) is True and data[0] == HANDSHAKE and data[5] == 1
 
 
@@ -215,7 +215,7 @@ class RecordReader:
     def _search(self, view: memoryview, at: int, *, closing: bool) -> tuple[int, bool]:
         """Look for a header that is followed by another, or stands where the gap ends.
 
-        :returns: where to go on, and whether a header is there; if not, more bytes are needed from there on
+        :returns: where to continue, and whether a header is there; if not, more bytes are needed from there on
         """
         size, base = len(view), self.position
         while True:

@@ -1,10 +1,10 @@
 """Cipher suites by number: names, and what a name says about keys and algorithms.
 
-Numbers and names are those of IANA's registry "TLS Cipher Suites". A name spells out everything that decryption
-needs, so nothing but names is listed: the bulk cipher, its key size and mode, and the hash, which for GCM, CCM and
-ChaCha20 is that of the key derivation and for CBC also that of the MAC (RFC 5246, RFC 5288, RFC 5289, RFC 6655,
-RFC 7905, RFC 8446). Suites that Kafka clients offer but nobody picks any more (RC4, 3DES, NULL) have a name here
-and no algorithm. Nothing here needs the cryptographic library.
+Numbers and names are those of IANA's registry "TLS Cipher Suites". A name spells out everything that decryption needs,
+so nothing but names is listed: the bulk cipher, its key size and mode, and the hash, which for GCM, CCM and ChaCha20 is
+that of the key derivation and for CBC also that of the MAC (RFC 5246, RFC 5288, RFC 5289, RFC 6655, RFC 7905, RFC
+8446). Suites that Kafka clients offer but servers no longer choose (RC4, 3DES, NULL) have a name here and no algorithm.
+Nothing here needs the cryptographic library.
 """
 
 from __future__ import annotations

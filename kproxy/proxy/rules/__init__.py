@@ -1,8 +1,8 @@
-"""Faults and holds by Kafka terms: what happens to frames that a filter matches.
+"""Faults and holds in Kafka terms: what happens to frames that match a filter.
 
-Importing this package costs nothing that the data plane does not have anyway. What understands filters
-(:mod:`kproxy.proxy.rules.parsing`, :mod:`kproxy.proxy.rules.matching`) is imported with the first rule, which takes
-some tenths of a second; :func:`prepare` does it beforehand.
+Importing this package costs nothing that the data plane does not have anyway. The code for filters
+(:mod:`kproxy.proxy.rules.parser`, :mod:`kproxy.proxy.rules.matcher`) is imported with the first rule, which takes some
+tenths of a second; :func:`prepare` does it beforehand.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from kproxy.proxy.rules.inspection import Inspection
 
 def prepare() -> None:
     """Import what the first rule needs: to be called in a thread, so that the forwarding loop does not wait for it."""
-    import_module("kproxy.proxy.rules.parsing")
+    import_module("kproxy.proxy.rules.parser")
     import_module("kproxy.proxy.rules.views")
-    import_module("kproxy.proxy.rules.patience")
-    import_module("kproxy.proxy.rules.editing")
+    import_module("kproxy.proxy.rules.edits")
 
 
 __all__ = ["AnswerError", "EditError", "ForceNeededError", "Holds", "Inspection", "Rules", "prepare"]

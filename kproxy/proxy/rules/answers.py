@@ -1,4 +1,4 @@
-"""Error responses: the answer that a broker would give to a request if it failed with a certain error.
+"""Error responses: the response of a broker to a request that fails with a certain error.
 
 Made from the request and the declarations alone (:mod:`kproxy.proxy.rules.places`), so for every API in every version.
 Where an answer has several levels, the code stands in all of them, with two exceptions that brokers make too:
@@ -18,29 +18,27 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from dissectors.api_keys import ApiKey
 from dissectors.apis import Api, api, api_name
-from dissectors.frames import UNSUPPORTED_VERSION, Body, decode_request, decode_response
-from dissectors.headers import (
-    API_VERSIONS,
-    ResponseHeader,
-    response_header_version,
-)
+from dissectors.error_codes import ErrorCode
+from dissectors.frames import Body, decode_request, decode_response
+from dissectors.headers import ResponseHeader, response_header_version
+from kproxy.proxy.framing import SIZE_BYTES
 from kproxy.proxy.rules.errors import AnswerError, NoPlaceError
 from kproxy.proxy.rules.places import Place, places, rows
 
-PRODUCE, FETCH, DESCRIBE_LOG_DIRS, SHARE_FETCH, SHARE_ACKNOWLEDGE = 0, 1, 35, 78, 79
 MESSAGE = "made by a fault rule of kproxy"
 """What error responses say where they have a text beside the code."""
 
 _SIZE = struct.Struct(">i")
-_SIZE_BYTES = 4
 
 _OF_THE_SESSION = frozenset({
-    70, 71, 106,  # FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR
-    122, 123, 133,  # SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED
-    24, 25, 30, 35, 42, 58,  # group ID, member, group authorization, version, request, authentication
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH, ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+    ErrorCode.INVALID_GROUP_ID, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST, ErrorCode.SASL_AUTHENTICATION_FAILED,
 })  # fmt: skip
-_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
+_SESSIONS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE})
 
 
 def framed(payload: bytes) -> bytes:
@@ -56,9 +54,9 @@ def error_response(frame: bytes, code: int) -> bytes | None:
     :raises AnswerError: if API or version are unknown here, the request cannot be read, or there is no place for it
     """
     known, version, header, request = _read_request(frame)
-    if known.key == PRODUCE and request.get("acks") == 0:
+    if known.key == ApiKey.PRODUCE and request.get("acks") == 0:
         return None
-    if known.key == API_VERSIONS and code == UNSUPPORTED_VERSION:
+    if known.key == ApiKey.API_VERSIONS and code == ErrorCode.UNSUPPORTED_VERSION:
         return unsupported_api_versions(header["correlation_id"])
     body = error_body(known, version, request, code)
     return response_frame(known, version, header["correlation_id"], body)
@@ -67,33 +65,33 @@ def error_response(frame: bytes, code: int) -> bytes | None:
 def error_body(known: Api, version: int, request: Mapping[str, Any], code: int) -> dict[str, Any]:
     """Return the body of an error response.
 
-    :raises NoPlaceError: if the request names nothing that an error could be told of
+    :raises NoPlaceError: if the request names nothing that can carry an error
     """
     filler = _Filler(code)
     body = filler.filled(places(known, version), request)
-    if known.key == DESCRIBE_LOG_DIRS and not filler.told:
+    if known.key == ApiKey.DESCRIBE_LOG_DIRS and not filler.told:
         body["results"] = [{"error_code": code}]  # before v3 there is no other place, and it names no log dir
         return body
     if not filler.told:
         raise NoPlaceError(
-            f"this {known.name} v{version} names nothing that its answer could tell an error of"
+            f"this {known.name} v{version} names nothing that its response could carry an error for"
         )
     _at_one_level(known.key, body, code)
-    if known.key == FETCH and version >= 7:
+    if known.key == ApiKey.FETCH and version >= 7:
         body["session_id"] = request.get("session_id", 0)
     return body
 
 
 def unsupported_api_versions(correlation_id: int) -> bytes:
     """Return the answer to an ApiVersions of a version that is not known: v0, with the versions that are."""
-    known = api(API_VERSIONS)
+    known = api(ApiKey.API_VERSIONS)
     assert known is not None
     offered = {
-        "api_key": API_VERSIONS,
+        "api_key": ApiKey.API_VERSIONS,
         "min_version": known.request.versions.first,
         "max_version": known.request.versions.last,
     }
-    body = {"error_code": UNSUPPORTED_VERSION, "api_keys": [offered]}
+    body = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": [offered]}
     return response_frame(known, 0, correlation_id, body)
 
 
@@ -114,15 +112,13 @@ def with_error(frame: bytes, api_key: int, version: int, code: int) -> bytes:
     known = api(api_key)
     if known is None:
         raise AnswerError(f"{api_name(api_key)} is not known here, so no error can be put into its answers")
-    body = decode_response(frame[_SIZE_BYTES:], api_key, version)
+    body = decode_response(frame[SIZE_BYTES:], api_key, version)
     value = _sound(body, f"the answer to {known.name} v{version}")
     assert body.version is not None
     filler = _Filler(code)
     filler.put(places(known, body.version), value)
     if not filler.told:
-        raise NoPlaceError(
-            f"this answer to {known.name} v{version} names nothing that an error could be told of"
-        )
+        raise NoPlaceError(f"this answer to {known.name} v{version} names nothing that can carry an error")
     _at_one_level(api_key, value, code)
     return rebuilt(frame, body, value, response=True)
 
@@ -131,19 +127,19 @@ def rebuilt(frame: bytes, body: Body, value: Mapping[str, Any], *, response: boo
     """Return a frame with another body, its header as it was.
 
     :param body: the frame, decoded
-    :raises construct.ConstructError: if the value is no body of that API and version
+    :raises construct.ConstructError: if the value is not a body of that API and version
     """
     layout = body.message(response=response)
     assert layout is not None, "what has a value was read with a layout"
-    return framed(frame[_SIZE_BYTES : body.start] + layout.build(value))
+    return framed(frame[SIZE_BYTES : body.start] + layout.build(value))
 
 
 def _read_request(frame: bytes) -> tuple[Api, int, dict[str, Any], dict[str, Any]]:
-    body = decode_request(frame[_SIZE_BYTES:])
+    body = decode_request(frame[SIZE_BYTES:])
     known = api(body.key)
     if known is None:
         raise AnswerError(f"{api_name(body.key)} is not known here, so no answer can be made")
-    if body.asked not in known.response.versions and body.key == API_VERSIONS:
+    if body.asked not in known.response.versions and body.key == ApiKey.API_VERSIONS:
         return known, 0, body.header, {}
     if body.asked not in known.response.versions:
         raise AnswerError(f"{known.name} v{body.asked} is not known here, so no answer can be made")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from captures.interventions import Change
+from dissectors.sides import Side
 from kproxy.proxy.control import MOST_LINE, Command, CommandError, parameters
 from kproxy.proxy.rules.errors import EditError
 
@@ -37,7 +38,7 @@ class _Number(msgspec.Struct, forbid_unknown_fields=True):
 
 class _Filter(msgspec.Struct, forbid_unknown_fields=True):
     filter: str | None
-    side: Literal["request", "response"] | None = None
+    side: Side | None = None
 
 
 class _Edit(msgspec.Struct, forbid_unknown_fields=True):

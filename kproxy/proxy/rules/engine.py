@@ -19,18 +19,20 @@ from typing import TYPE_CHECKING, Any
 from captures.interventions import Intervention, as_comment
 from dissectors.apis import NAMES
 from dissectors.budget import LimitReached
+from dissectors.sides import Side
 from kproxy.proxy.rules.errors import AnswerError, ForceNeededError
 from kproxy.proxy.rules.topic_names import TopicNames
-from kproxy.proxy.verdicts import GO_ON, Frame, Side, Verdict
+from kproxy.proxy.verdicts import GO_ON, Frame, Verdict
 
 if TYPE_CHECKING:
-    from kproxy.proxy.rules.matching import Matcher
-    from kproxy.proxy.rules.parsing import Rule
+    from kproxy.proxy.rules.matcher import Matcher
+    from kproxy.proxy.rules.parser import Rule
     from kproxy.proxy.rules.views import View
 
 MOST_ENDED = 100
 """Ended rules that stay in the list."""
-_UNKNOWN_API = -1
+UNKNOWN_API = -1
+"""Stands for every API that is not known here."""
 
 _log = logging.getLogger(__name__)
 
@@ -128,8 +130,8 @@ class Rules:
         :raises FilterError: (a ValueError) at the character where the rule stops making sense
         :raises ForceNeededError: if it matches everything
         """
-        from kproxy.proxy.rules.matching import Matcher, matches_everything
-        from kproxy.proxy.rules.parsing import parse_rule
+        from kproxy.proxy.rules.matcher import Matcher, matches_everything
+        from kproxy.proxy.rules.parser import parse_rule
 
         rule = parse_rule(text)
         if not force and matches_everything(rule.condition):
@@ -187,7 +189,7 @@ class Rules:
         live = [rule for rule in self._rules if not rule.ended]
         for side in self._live:
             self._live[side] = [rule for rule in live if rule.matcher.side == side]
-        # a response is looked at together with its request
+        # a response is inspected together with its request
         self._wanted["request"] = frozenset[int]().union(*(rule.matcher.apis for rule in live))
         self._wanted["response"] = frozenset[int]().union(
             *(rule.matcher.apis for rule in self._live["response"])
@@ -223,8 +225,8 @@ class Rules:
 
     # ------------------------------------------------------------ frames
     def wants(self, side: Side, api_key: int) -> bool:
-        """Tell whether frames of an API are to be shown to :meth:`decide`."""
-        return _known(api_key) in self._wanted[side]
+        """Return whether frames of an API are to be shown to :meth:`decide`."""
+        return known_api(api_key) in self._wanted[side]
 
     def decide(self, frame: Frame) -> Verdict:
         """Decide about a frame. Never raises."""
@@ -249,7 +251,7 @@ class Rules:
 
     def _applied(self, active: ActiveRule, view: View, frame: Frame) -> Verdict | None:
         rule = active.rule
-        if _known(frame.api_key) not in active.matcher.apis or not view.meets(active.matcher):
+        if known_api(frame.api_key) not in active.matcher.apis or not view.meets(active.matcher):
             return None
         if rule.probability < 1 and self._chance.random() >= rule.probability:
             return None
@@ -259,6 +261,8 @@ class Rules:
             rule=rule.text,
             action=words,
             not_forwarded=frame.side == "request" and verdict.data == b"",
+            altered=verdict.data not in (None, b"", frame.data),
+            ended=verdict.then.value,
         )
         verdict.comments.append(as_comment(said))
         active.hits += 1
@@ -269,5 +273,6 @@ class Rules:
         return verdict
 
 
-def _known(api_key: int) -> int:
-    return api_key if 0 <= api_key < len(NAMES) else _UNKNOWN_API
+def known_api(api_key: int) -> int:
+    """Return an API key, :data:`UNKNOWN_API` for one that is not known here."""
+    return api_key if 0 <= api_key < len(NAMES) else UNKNOWN_API

@@ -8,7 +8,7 @@ class AnswerError(ValueError):
 
 
 class NoPlaceError(AnswerError):
-    """A message names nothing that an error could be told of."""
+    """A message names nothing that can carry an error."""
 
 
 class EditError(ValueError):
@@ -16,4 +16,4 @@ class EditError(ValueError):
 
 
 class ForceNeededError(ValueError):
-    """A rule that matches everything, and nobody said that this is meant."""
+    """A rule that matches everything, without ``--force``."""

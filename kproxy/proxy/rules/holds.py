@@ -1,8 +1,8 @@
-"""Frames that wait for somebody: held until they are released, edited or killed.
+"""Held frames: they wait until they are released, edited or killed.
 
 What comes behind a held frame in its direction of the connection waits too. A frame is released by itself before its
-client gives up on it (:mod:`kproxy.proxy.rules.patience`), and all are when nobody is there any more to release them.
-What goes on afterwards is then looked at by the fault rules, as it is.
+client gives up on it (:mod:`kproxy.proxy.rules.views`), and all are when the last controller is gone. What continues
+afterwards is then looked at by the fault rules, as it is.
 
 One filter for requests and one for responses. What understands filters is imported when the first is set.
 """
@@ -16,21 +16,21 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from captures.interventions import Change, Intervention, as_comment
-from dissectors.apis import NAMES, api_name
+from dissectors.apis import api_name
 from dissectors.budget import LimitReached
+from dissectors.sides import SIDES, Side
+from kproxy.proxy.rules.engine import known_api
 from kproxy.proxy.rules.topic_names import TopicNames
-from kproxy.proxy.verdicts import GO_ON, Frame, Hold, Side, Then, Verdict
+from kproxy.proxy.verdicts import GO_ON, Frame, Hold, Then, Verdict
 
 if TYPE_CHECKING:
-    from kproxy.proxy.rules.matching import Matcher
-    from kproxy.proxy.rules.parsing import Condition
+    from kproxy.proxy.rules.matcher import Matcher
+    from kproxy.proxy.rules.parser import Condition
 
 MOST_HELD = 1_000
-"""Frames held at once; more go on."""
+"""Frames held at once; more continue."""
 REQUEST_TIMEOUT = 30 * 1_000_000_000
 """ns that clients allow for an answer unless they are configured otherwise (``request.timeout.ms``)."""
-_UNKNOWN_API = -1
-_SIDES: tuple[Side, Side] = ("request", "response")
 
 _log = logging.getLogger(__name__)
 
@@ -39,14 +39,14 @@ class Holds:
     """The hold filters of a proxy, and what they hold.
 
     :param names: of topic IDs
-    :param then: decides about a frame that goes on
+    :param then: decides about a frame that continues
     :param clock: ns since the epoch
     :param request_timeout: ns that clients wait for an answer (``request.timeout.ms``)
     :param changed: called when filters have changed
-    :param held: called with how many frames are held, when another one is or some go on
+    :param held: called with how many frames are held, when another one is or some continue
     :param tell: takes sentences for the user
     :ivar passed: frames that met a filter and were not held, since too many were or their client's time was over
-    :ivar failures: frames that went on because a filter failed
+    :ivar failures: frames that continued because a filter failed
     :ivar undecided: those of them that have more than looking at one may cost
     """
 
@@ -72,7 +72,7 @@ class Holds:
         self._filters: dict[Side, tuple[Condition, Matcher]] = {}
         self._held: dict[int, Hold] = {}
         self._numbers = 0
-        self._wanted: dict[Side, frozenset[int]] = dict.fromkeys(_SIDES, frozenset())
+        self._wanted: dict[Side, frozenset[int]] = dict.fromkeys(SIDES, frozenset())
         self.passed = 0
         self.failures = 0
         self.undecided = 0
@@ -80,13 +80,13 @@ class Holds:
 
     # ------------------------------------------------------------ filters
     def set_filter(self, text: str) -> Side:
-        """Hold what a filter matches from now on, in place of the filter on the same side; return that side.
+        """Hold what a filter matches from now on, instead of the filter on the same side; return that side.
 
         :param text: with ``request:`` or ``response:`` in front where the filter does not imply it
         :raises FilterError: (a ValueError) at the character where it stops making sense
         """
-        from kproxy.proxy.rules.matching import Matcher
-        from kproxy.proxy.rules.parsing import parse_condition
+        from kproxy.proxy.rules.matcher import Matcher
+        from kproxy.proxy.rules.parser import parse_condition
 
         condition = parse_condition(text)
         self._filters[condition.side] = condition, Matcher(condition)
@@ -95,7 +95,7 @@ class Holds:
 
     def clear_filter(self, side: Side | None = None) -> None:
         """Hold nothing more; what is held stays held."""
-        for one in _SIDES if side is None else (side,):
+        for one in SIDES if side is None else (side,):
             self._filters.pop(one, None)
         self._sort_out()
 
@@ -115,15 +115,17 @@ class Holds:
 
     # ------------------------------------------------------------ frames
     def wants(self, side: Side, api_key: int) -> bool:
-        """Tell whether frames of an API are to be shown to :meth:`decide`."""
-        return (api_key if 0 <= api_key < len(NAMES) else _UNKNOWN_API) in self._wanted[side]
+        """Return whether frames of an API are to be shown to :meth:`decide`."""
+        return known_api(api_key) in self._wanted[side]
 
     def decide(self, frame: Frame) -> Verdict:
-        """Hold a frame, or let it go on. Never raises."""
+        """Hold a frame, or let it continue. Never raises."""
         if frame.side not in self._filters:
             return GO_ON
-        from kproxy.proxy.rules.patience import held_until  # loaded with the first filter
-        from kproxy.proxy.rules.views import View
+        from kproxy.proxy.rules.views import (
+            View,
+            held_until,  # loaded with the first filter
+        )
 
         _, matcher = self._filters[frame.side]
         try:
@@ -163,7 +165,7 @@ class Holds:
 
     # ------------------------------------------------------------ letting go
     def release(self, number: int, by: str = "user") -> None:
-        """Let a frame go on as it is.
+        """Let a frame continue as it is.
 
         :raises LookupError: if no such frame is held
         """
@@ -178,22 +180,22 @@ class Holds:
         body: Mapping[str, Any] | None = None,
         data: bytes | None = None,
     ) -> tuple[Change, ...]:
-        """Let a frame go on with other content; return what has changed.
+        """Let a frame continue with other content; return what has changed.
 
-        Just one of ``changes``, ``body`` and ``data`` is given; see :mod:`kproxy.proxy.rules.editing`.
+        Just one of ``changes``, ``body`` and ``data`` is given; see :mod:`kproxy.proxy.rules.edits`.
 
         :raises LookupError: if no such frame is held
         :raises EditError: (a ValueError) if it cannot become that; it is held on
         """
-        from kproxy.proxy.rules import editing
+        from kproxy.proxy.rules import edits
 
         frame = self.frame(number)
         if changes is not None:
-            edited, changed = editing.with_changes(frame, changes)
+            edited, changed = edits.with_changes(frame, changes)
         elif body is not None:
-            edited, changed = editing.with_body(frame, body)
+            edited, changed = edits.with_body(frame, body)
         else:
-            edited, changed = editing.with_bytes(frame, data or b"")
+            edited, changed = edits.with_bytes(frame, data or b"")
         self._let_go(self._taken(number), "edited", edited, changed)
         self._tell(len(self._held))
         return changed
@@ -204,16 +206,16 @@ class Holds:
         :raises LookupError: if no such frame is held
         """
         hold = self._taken(number)
-        said = self._said(hold, "killed", not_forwarded=hold.frame.side == "request")
+        said = self._said(hold, "killed", not_forwarded=hold.frame.side == "request", ended=Then.CLOSE)
         hold.release(Verdict(data=b"", then=Then.CLOSE, comments=[said]))
         self._tell(len(self._held))
 
     def release_all(self, by: str = "user") -> int:
-        """Let everything go on; return how many frames were held."""
+        """Let everything continue; return how many frames were held."""
         self._forget_gone()
         numbers = list(self._held)
         for number in numbers:
-            # one that goes on may end the connection of another
+            # one that continues may end the connection of another
             if number in self._held:
                 self._let_go(self._taken(number), by)
         if numbers:
@@ -221,7 +223,7 @@ class Holds:
         return len(numbers)
 
     def release_due(self, now: int) -> None:
-        """Let go on whose time is over; to be called about once a second."""
+        """Let continue whose time is over; to be called about once a second."""
         due = [number for number, hold in self._held.items() if now >= hold.until]
         for number in due:
             self._let_go(self._held.pop(number), "timeout")
@@ -261,15 +263,29 @@ class Holds:
             verdict.rate,
             None,
             verdict.then,
-            [self._said(hold, by, changed), *verdict.comments],
+            [self._said(hold, by, changed, altered=data is not None), *verdict.comments],
         )
         hold.release(verdict)
 
     def _said(
-        self, hold: Hold, by: str, changed: tuple[Change, ...] = (), *, not_forwarded: bool = False
+        self,
+        hold: Hold,
+        by: str,
+        changed: tuple[Change, ...] = (),
+        *,
+        not_forwarded: bool = False,
+        altered: bool = False,
+        ended: Then = Then.GO_ON,
     ) -> str:
         held = max(self._clock() - hold.frame.time, 0)
-        said = Intervention(changed=changed, held_ns=held, released_by=by, not_forwarded=not_forwarded)
+        said = Intervention(
+            changed=changed,
+            held_ns=held,
+            released_by=by,
+            not_forwarded=not_forwarded,
+            altered=altered,
+            ended=ended.value,
+        )
         return as_comment(said)
 
     # ------------------------------------------------------------ what they tell

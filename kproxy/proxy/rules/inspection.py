@@ -1,6 +1,6 @@
 """Rules and holds together: the inspector that the data plane asks about frames.
 
-A frame that a hold filter matches waits first; the rules then decide about what goes on.
+A frame that a hold filter matches waits first; the rules then decide about what continues.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from random import Random
 from time import time_ns
 from typing import Any
 
+from dissectors.sides import Side
 from kproxy.proxy.rules.commands import commands
 from kproxy.proxy.rules.engine import Rules
 from kproxy.proxy.rules.holds import REQUEST_TIMEOUT, Holds
 from kproxy.proxy.rules.topic_names import TopicNames
-from kproxy.proxy.verdicts import Frame, Peers, Side, Verdict
+from kproxy.proxy.verdicts import Frame, Peers, Verdict
 
 
 class Inspection:
@@ -54,7 +55,7 @@ class Inspection:
         self._needs_names = self.rules.needs_names or self.holds.needs_names
 
     def wants(self, side: Side, api_key: int, version: int, peers: Peers) -> bool:
-        """Tell whether a frame is to be collected and shown to :meth:`decide`."""
+        """Return whether a frame is to be collected and shown to :meth:`decide`."""
         return (
             self.rules.wants(side, api_key)
             or self.holds.wants(side, api_key)
@@ -72,7 +73,7 @@ class Inspection:
         return self.rules.decide(frame)
 
     def tick(self, now: int) -> None:
-        """End what is over, let go on what is due; to be called about once a second.
+        """End what is over, let continue what is due; to be called about once a second.
 
         :param now: ns since the epoch
         """
@@ -85,13 +86,13 @@ class Inspection:
         self.holds.clock_set(step)
 
     def release_all(self) -> None:
-        """Hold nothing more and let everything go on: nobody is there any more to release it."""
+        """Stop holding and release everything: the last controller is gone."""
         self.holds.clear_filter()
         self.holds.release_all("detached")
 
     @property
     def undecided(self) -> int:
-        """How often a rule or a hold filter was undecided of a frame, which went on."""
+        """How often a rule or a hold filter was undecided of a frame, which continued."""
         return self.rules.undecided + self.holds.undecided
 
     @property

@@ -1,9 +1,9 @@
-"""Where a response tells errors, and what of its request has to be named there.
+"""Where a response carries errors, and which values of its request it has to repeat there.
 
-An error response names what was asked for: ``Produce`` answers per partition, ``DescribeGroups`` per group. What the
-request has under other names, or one level deeper, is found by what it is about: the elements of a response array are
-about a topic, a partition, a group ..., and the array of the request that is nearest to its root and says all of that
-fills it. All is worked out from the declarations, once for each API and version.
+An error response repeats what was asked for: ``Produce`` answers per partition, ``DescribeGroups`` per group. Values
+that the request has under other names, or one level deeper, are found by what they are about: the elements of a
+response array are about a topic, a partition, a group ..., and the array of the request that is nearest to its root and
+says all of that fills it. All is worked out from the declarations, once for each API and version.
 
 The model is ``AbstractRequest.getErrorResponse`` of Apache Kafka and its overrides (``clients/src/main/java/org/apache/
 kafka/common/requests``): the same places, the same values beside the code.
@@ -17,15 +17,14 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from dissectors import wire
+from dissectors.api_keys import ApiKey
 from dissectors.apis import Api
 from dissectors.domains import ERROR_CODE
-
-_TOPIC = ("name", "topic", "topic_name")
-_PARTITION = ("partition_index", "partition", "partition_id", "index")
+from dissectors.entities import PARTITION_FIELDS, TOPIC_FIELDS
 
 _SOURCES: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(_TOPIC, _TOPIC),
-    **dict.fromkeys(_PARTITION, _PARTITION),
+    **dict.fromkeys(TOPIC_FIELDS, TOPIC_FIELDS),
+    **dict.fromkeys(PARTITION_FIELDS, PARTITION_FIELDS),
     "topic_id": ("topic_id",),
     "group_id": ("group_id",),
     "member_id": ("member_id",),
@@ -44,8 +43,8 @@ _SOURCES: Mapping[str, tuple[str, ...]] = {
 """Fields of responses that say what an element is about -> names of the fields of requests that tell it."""
 
 _ABOUT: Mapping[str, str] = {
-    **dict.fromkeys((*_TOPIC, "topic_id"), "topic"),
-    **dict.fromkeys(_PARTITION, "partition"),
+    **dict.fromkeys((*TOPIC_FIELDS, "topic_id"), "topic"),
+    **dict.fromkeys(PARTITION_FIELDS, "partition"),
     **dict.fromkeys(("member_id", "group_instance_id"), "member"),
     **dict.fromkeys(("resource_type", "resource_name"), "resource"),
 }
@@ -63,7 +62,7 @@ _SCALARS: Mapping[str, str] = {
 }
 """Arrays of requests that hold plain values -> the field that such a value would be in a struct."""
 
-_ALL_SOURCES = frozenset({51})
+_ALL_SOURCES = frozenset({ApiKey.ALTER_USER_SCRAM_CREDENTIALS})
 """APIs whose response has what several arrays of the request name: AlterUserScramCredentials."""
 
 _UNTOLD: Mapping[str, Any] = {
@@ -102,7 +101,7 @@ _UNTOLD: Mapping[str, Any] = {
     "current_leader": {"leader_id": -1, "leader_epoch": -1},
     "protocol_name": None,
 }
-"""What stands for a value that an error response does not tell, where it is not the field's default."""
+"""What stands for a value that an error response does not say, where it is not the field's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +157,12 @@ def places(known: Api, version: int) -> Place:
     """
     request = known.request[version].struct
     return _Finder(every=known.key in _ALL_SOURCES).place(
-        "", known.response[version].struct, _Filling((), (), request)
+        "", known.response[version].struct, _FillSource((), (), request)
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Filling:
+class _FillSource:
     """How an array is filled, and the struct in which to look for what fills those inside it."""
 
     about: tuple[About, ...]
@@ -175,7 +174,7 @@ class _Finder:
     def __init__(self, *, every: bool) -> None:
         self._every = every
 
-    def place(self, name: str, struct: wire.Struct, filling: _Filling) -> Place:
+    def place(self, name: str, struct: wire.Struct, filling: _FillSource) -> Place:
         inside = []
         for member in struct.members:
             element = _element(member)
@@ -195,7 +194,7 @@ class _Finder:
             tuple(inside),
         )
 
-    def _filling(self, element: wire.Struct, request: wire.Struct | None) -> _Filling:
+    def _filling(self, element: wire.Struct, request: wire.Struct | None) -> _FillSource:
         wanted = [member for member in element.members if member.name in _SOURCES]
         best, chosen = 0 if wanted else -1, []
         for source, names, struct in _arrays(request):
@@ -205,9 +204,9 @@ class _Finder:
             elif self._every and len(told) == best and chosen and len(source.path) == len(chosen[0][0].path):
                 chosen.append((source, names, struct))
         if not chosen:
-            return _Filling((), (), None)
+            return _FillSource((), (), None)
         _, names, struct = chosen[0]
-        return _Filling(tuple(_told(wanted, names)), tuple(source for source, _, _ in chosen), struct)
+        return _FillSource(tuple(_told(wanted, names)), tuple(source for source, _, _ in chosen), struct)
 
 
 def _untold(struct: wire.Struct) -> Iterator[tuple[str, Any]]:
@@ -234,7 +233,7 @@ def _element(member: wire.Member) -> wire.Struct | None:
 
 
 def _tells(struct: wire.Struct) -> bool:
-    """Tell whether errors are told in a struct; tagged fields are left out, which are about other things."""
+    """Return whether a struct carries errors; tagged fields are left out, which are about other things."""
     return any(
         member.field.type.domain is ERROR_CODE or ((inner := _element(member)) is not None and _tells(inner))
         for member in struct.members

@@ -1,35 +1,32 @@
-"""What a broker would say to clients of a proxy that has none: ``kproxy proxy --stub``.
+"""Responses to clients of a proxy without a broker: ``kproxy proxy --stub``.
 
-A client asks which versions there are, who the brokers are, who coordinates its group and what its producer ID is,
-before it does what it was started for. These answers are enough for that: one broker, the proxy itself, that leads the
-only partition of whatever topic is asked for and coordinates every group and transaction. What the client then asks is
-recorded, not answered.
+Before a client does its work, it asks for versions, brokers, the coordinator of its group and
+its producer ID. These responses are enough for that: one broker, the proxy itself, which leads the only partition of
+every requested topic and coordinates every group and transaction. Further requests are recorded, not answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import blake2b
 from typing import Any
 
+from captures.interventions import Intervention, as_comment
 from dissectors import wire
+from dissectors.api_keys import CONTROLLER_ONLY, TELEMETRY, ZOOKEEPER_ONLY, ApiKey
 from dissectors.apis import api, version_limits
 from dissectors.domains import ERROR_CODE
 from dissectors.frames import decode_request
-from dissectors.headers import API_VERSIONS
+from dissectors.sides import Side
 from kproxy.proxy.rules.answers import response_frame, unsupported_api_versions
+from kproxy.proxy.verdicts import GO_ON, Frame, Inspector, Peers, Verdict
 
-METADATA, FIND_COORDINATOR, INIT_PRODUCER_ID = 3, 10, 22
 NODE_ID = 1
 CLUSTER_ID = "kproxy-stub-without-a-broker"
 
 _UNKNOWN_TOPIC_ID = next(code for code, name in ERROR_CODE.values.items() if name == "UNKNOWN_TOPIC_ID")
-_NOT_OF_BROKERS = frozenset({
-    4, 5, 6, 7,  # what a ZooKeeper controller told brokers
-    52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82,  # asked of KRaft controllers only
-    71, 72,  # telemetry: offered by brokers that have a plugin for it only (KIP-714)
-})  # fmt: skip
+_NOT_OF_BROKERS = ZOOKEEPER_ONLY | CONTROLLER_ONLY | TELEMETRY
 
 
 def stub_answer(frame: bytes, address: tuple[str, int]) -> bytes | None:
@@ -43,7 +40,7 @@ def stub_answer(frame: bytes, address: tuple[str, int]) -> bytes | None:
         return None
     correlation_id = body.header["correlation_id"]
     if body.asked not in known.response.versions:
-        return unsupported_api_versions(correlation_id) if body.key == API_VERSIONS else None
+        return unsupported_api_versions(correlation_id) if body.key == ApiKey.API_VERSIONS else None
     if body.value is None or body.problems:
         return None
     answer = _ANSWERS[body.key](body.asked, body.value, address)
@@ -118,9 +115,38 @@ def _init_producer_id(
     return {"error_code": 0, "producer_id": 1, "producer_epoch": 0}
 
 
-_ANSWERS = {
-    API_VERSIONS: _api_versions,
-    METADATA: _metadata,
-    FIND_COORDINATOR: _find_coordinator,
-    INIT_PRODUCER_ID: _init_producer_id,
+_ANSWERS: dict[int, Callable[..., dict[str, Any]]] = {
+    ApiKey.API_VERSIONS: _api_versions,
+    ApiKey.METADATA: _metadata,
+    ApiKey.FIND_COORDINATOR: _find_coordinator,
+    ApiKey.INIT_PRODUCER_ID: _init_producer_id,
 }
+
+
+class StubInspector:
+    """Rules and holds first, then answers: an inspector of every request.
+
+    :param inspector: has the first word
+    :param address: where clients find the proxy
+    """
+
+    active = True
+
+    def __init__(self, inspector: Inspector, address: tuple[str, int]) -> None:
+        self._inspector = inspector
+        self._address = address
+
+    def wants(self, side: Side, api_key: int, version: int, peers: Peers) -> bool:
+        """Whether a frame is to be collected."""
+        return side == "request" or self._inspector.wants(side, api_key, version, peers)
+
+    def decide(self, frame: Frame) -> Verdict:
+        """Decide about a frame."""
+        if self._inspector.wants(frame.side, frame.api_key, frame.version, frame.peers):
+            verdict = self._inspector.decide(frame)
+            if verdict is not GO_ON:
+                return verdict
+        if frame.side == "response":
+            return GO_ON
+        answer = stub_answer(frame.data, self._address)
+        return Verdict(data=b"", answer=answer, comments=[as_comment(Intervention(not_forwarded=True))])

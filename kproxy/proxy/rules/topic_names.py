@@ -1,19 +1,19 @@
-"""Names of topic IDs, from responses that nobody has read yet.
+"""Names of topic IDs, from responses that have not been decoded yet.
 
-Newer messages name topics by ID only (KIP-516). Which ID is whose name is told by Metadata, which clients ask for when
-they start and then seldom. So what tells names is kept as bytes, whether or not a filter asks for topics now, and read
-when one does.
+Newer messages name topics by ID only (KIP-516). Metadata maps IDs to names, and clients ask for it when they start and
+then rarely. So responses with names are kept as bytes, whether or not a filter needs topics now, and decoded when one
+does.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
-from dissectors.knowledge import TOPIC_NAMES, Knowledge
+from dissectors.session_context import TOPIC_NAMES, SessionContext
+from kproxy.proxy.framing import SIZE_BYTES
 
 MOST_BYTES = 4 << 20
 """Bytes of responses that are kept unread; the oldest go first."""
-_SIZE_BYTES = 4
 _ANY_CONNECTION = 0
 
 
@@ -21,34 +21,34 @@ class TopicNames:
     """What is known of topic IDs."""
 
     def __init__(self) -> None:
-        self._knowledge = Knowledge()
+        self._knowledge = SessionContext()
         self._unread: OrderedDict[tuple[int, int, bytes], None] = OrderedDict()
         self._bytes = 0
 
     @staticmethod
     def told_by(api_key: int) -> bool:
-        """Tell whether responses of an API tell names."""
+        """Return whether responses of an API tell names."""
         return api_key in TOPIC_NAMES
 
     def remember(self, api_key: int, version: int, frame: bytes) -> None:
         """Keep a response, with its size field. Answers that differ in nothing but the correlation ID count as one."""
         if api_key not in TOPIC_NAMES or len(frame) > MOST_BYTES:
             return
-        kept = api_key, version, frame[2 * _SIZE_BYTES :]
+        kept = api_key, version, frame[2 * SIZE_BYTES :]
         if kept in self._unread:
             return
         self._unread[kept] = None
         self._bytes += len(frame)
         while self._bytes > MOST_BYTES:
             (_, _, oldest), _ = self._unread.popitem(last=False)
-            self._bytes -= len(oldest) + 2 * _SIZE_BYTES
+            self._bytes -= len(oldest) + 2 * SIZE_BYTES
 
     def name(self, topic_id: str) -> str | None:
         """Return the name of a topic, None if it is not known."""
         return self.knowledge.topic_name(topic_id)
 
     @property
-    def knowledge(self) -> Knowledge:
+    def knowledge(self) -> SessionContext:
         """What all responses up to now have told."""
         if self._unread:
             self._read()
@@ -59,6 +59,6 @@ class TopicNames:
 
         while self._unread:
             (api_key, version, rest), _ = self._unread.popitem(last=False)
-            self._bytes -= len(rest) + 2 * _SIZE_BYTES
-            body = decode_response(bytes(_SIZE_BYTES) + rest, api_key, version)
+            self._bytes -= len(rest) + 2 * SIZE_BYTES
+            body = decode_response(bytes(SIZE_BYTES) + rest, api_key, version)
             self._knowledge.observe(_ANY_CONNECTION, api_key, None, body.value)

@@ -1,16 +1,34 @@
-"""What filters of rules and holds are asked about: a frame, as an exchange, in a context."""
+"""A frame as an exchange for the filters of rules and holds, within limits, and how long it may be held.
+
+Rules and holds run on the loop that forwards everything else. The cost of a filter depends on the frame: records to
+decompress and decode, elements of arrays to decode, and any client chooses how many: half a megabyte can hold ten
+million records. So a frame is measured before it is inspected, and records as they are read. Beyond a limit the filter
+is undecided, and names the limit (:class:`~dissectors.budget.LimitReached`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
 from captures.exchanges import Exchange
 from captures.filters import Context
+from captures.filters.reads import shown_batches, shown_headers
 from captures.meaning.payload import record_fields
 from dissectors.annotate import Annotator
-from dissectors.frames import Body
-from kproxy.proxy.rules.matching import Matcher, exchange_of
-from kproxy.proxy.rules.measured import MeasuredRecords, measure
+from dissectors.api_keys import ApiKey
+from dissectors.apis import api
+from dissectors.budget import Budget, LimitReached, limit, of_message
+from dissectors.frames import Body, decode_request
+from dissectors.headers import RequestHeader, request_header_version
+from dissectors.locator import FieldLocator, response_structs
+from dissectors.sides import Side
+from dissectors.units import MS
+from kproxy.proxy.framing import SIZE_BYTES
+from kproxy.proxy.rules.matcher import Matcher, exchange_of
 from kproxy.proxy.rules.topic_names import TopicNames
-from kproxy.proxy.verdicts import Frame, Side
+from kproxy.proxy.verdicts import Frame
 
 
 class View:
@@ -29,7 +47,7 @@ class View:
         self._annotated: Exchange | None = None
 
     def meets(self, matcher: Matcher) -> bool:
-        """Tell whether the frame meets a condition.
+        """Return whether the frame meets a condition.
 
         :raises LimitReached: if that cannot be decided within the limits of one frame
         """
@@ -57,3 +75,115 @@ class View:
                 for value in record_fields(self._frame.api_key, body.version, body.value, side):
                     if value:
                         self._records(value, True)
+
+
+_SURELY_FEW = 1 << 15
+"""Bytes of a frame that cannot hold elements enough to be worth counting."""
+_MOST_KEPT = 1024  # versions are the client's choice
+_OF_RULES = {"message_bytes": "rule_bytes", "message_records": "rule_records"}
+"""The limits of messages, and those that rules and holds have in their places."""
+
+
+def measure(frame: Frame) -> None:
+    """Count the elements of a frame's arrays, without decoding any.
+
+    :raises LimitReached: if there are more than the limit ``elements``
+    :raises DecodeError: if the frame is malformed
+    """
+    if len(frame.data) > _SURELY_FEW:
+        locator = _locator(frame.side, frame.api_key, frame.version)
+        if locator is not None:
+            locator.find(frame.data, SIZE_BYTES, Budget("elements"))
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _locator(side: Side, api_key: int, version: int) -> FieldLocator | None:
+    """Return what goes through a whole message in the version in which it will be decoded first."""
+    known = api(api_key)
+    if known is None:
+        return None
+    if side == "response":
+        return FieldLocator.through(response_structs(known.response, known.response.nearest(version)))
+    version = known.request.nearest(version)
+    header = RequestHeader[request_header_version(known.request, version)]
+    return FieldLocator.through((header.struct, known.request[version].struct))
+
+
+class MeasuredRecords:
+    """Reads the records fields of one frame, each once, within one budget: ``rule_bytes`` and ``rule_records``."""
+
+    def __init__(self) -> None:
+        self._budget = of_message()
+        for name, rule in _OF_RULES.items():  # what reads records knows the limits of messages
+            self._budget.spend(name, max(self._budget.left(name) - limit(rule), 0))
+        self._read: dict[tuple[int, bool], list[dict[str, Any]]] = {}
+        self._measured: set[int] = set()
+
+    def __call__(self, field: bytes, records: bool) -> list[dict[str, Any]]:
+        """Return the batches of a records field, as they are shown.
+
+        :param field: stays alive as long as this does
+        :param records: whether records are wanted too
+        :raises LimitReached: if they cost more than is left
+        """
+        key = id(field), records
+        if key not in self._read:
+            if id(field) not in self._measured:
+                self._spend("message_records", _entries(field), "the batches of this frame")
+                self._spend("message_bytes", len(field), "the batches of this frame")
+                self._measured.add(id(field))
+            self._read[key] = self._records(field) if records else shown_headers(field)
+        return self._read[key]
+
+    def _spend(self, name: str, amount: int, what: str) -> None:
+        if amount > self._budget.left(name):
+            raise LimitReached(_OF_RULES[name], what)
+        self._budget.spend(name, amount)
+
+    def _records(self, field: bytes) -> list[dict[str, Any]]:
+        reached: list[LimitReached] = []
+        shown = shown_batches(field, reached, self._budget)
+        if reached:
+            raise LimitReached(_OF_RULES.get(reached[0].limit, reached[0].limit), "the records of this frame")
+        return shown
+
+
+def _entries(field: bytes) -> int:
+    """Return how many entries a records field has, by their sizes alone."""
+    count, at = 0, 0
+    while at + 12 <= len(field):
+        length = int.from_bytes(field[at + 8 : at + 12], signed=True)
+        if length < 14:
+            break
+        at += 12 + length
+        count += 1
+    return count
+
+
+SHARE = 0.8
+"""How much of a client's timeout may be used up by holding."""
+
+
+def held_until(frame: Frame, request_timeout: int) -> int:
+    """Return the time, in ns since the epoch, at which a frame has to continue.
+
+    :param request_timeout: ns that clients wait for an answer
+    """
+    asked = frame if frame.side == "request" else frame.request
+    if asked is None:
+        return frame.time + int(SHARE * request_timeout)
+    body = decode_request(asked.data[SIZE_BYTES:])
+    return asked.time + int(SHARE * _patience(frame.api_key, body.value or {}, request_timeout))
+
+
+def _patience(api_key: int, request: Mapping[str, Any], request_timeout: int) -> int:
+    if api_key == ApiKey.JOIN_GROUP:
+        said: int = request.get("rebalance_timeout_ms", -1)
+        barrier: int = said if said > 0 else request.get("session_timeout_ms", 0)
+        return max(request_timeout, barrier * MS)
+    allowed = request.get("timeout_ms", 0)
+    if isinstance(allowed, int) and allowed > 0:
+        return min(allowed * MS, request_timeout)
+    waits: int = request.get("max_wait_ms", 0)
+    # holding up to max_wait_ms is safe, whatever the client's timeout is
+    return max(request_timeout, int(waits * MS / SHARE))

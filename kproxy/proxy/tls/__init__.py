@@ -1,4 +1,4 @@
-"""TLS and SASL of the proxy: what Kafka's client properties say, what OpenSSL is given, and what goes wrong in words.
+"""TLS and SASL of the proxy: Kafka's client properties, OpenSSL contexts, and explanations of failures.
 
     properties, jaas    Kafka's own client configuration (--command-config) -> :class:`security.Security`
     stores, jks         PEM, PKCS #12, JKS and JCEKS files -> certificates and keys; certificates, ciphers

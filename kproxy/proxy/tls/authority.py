@@ -1,8 +1,8 @@
-"""A certificate authority of one's own, made on first use: clients that trust it can talk TLS to kproxy by any name.
+"""The local certificate authority, created on first use: clients that trust it can use TLS with kproxy under any name.
 
 It lives in ``$XDG_DATA_HOME/kproxy/authority`` (``~/.local/share`` by default):
 
-    authority.key   its private key, for its owner only: whoever has it can pose as any host to those who trust it
+    authority.key   its private key, for its owner only: its holder can impersonate any host to clients that trust it
     authority.pem   its certificate, for librdkafka, Python, Go, Node, and Java (ssl.truststore.type=PEM)
     authority.p12   the same as a trust store for Java, its password is ``changeit``
 
@@ -52,7 +52,7 @@ class Authority:
     """A certificate authority with its key.
 
     :ivar folder: where its files are
-    :ivar made: whether it was made just now, and nobody can trust it yet
+    :ivar made: whether it was made just now, so that no client trusts it yet
     """
 
     def __init__(
@@ -185,7 +185,7 @@ def _key_usage(*, digital_signature: bool = False, signs_certificates: bool = Fa
 
 
 def _make(folder: Path) -> bool:
-    """Make the files of an authority, all or none; return whether it was not made by somebody else meanwhile.
+    """Make the files of an authority, all or none; return whether no other process made it meanwhile.
 
     :raises OSError: if it cannot be written
     """
@@ -224,7 +224,7 @@ def _write(folder: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key()
     begin = datetime.now(UTC) - _CLOCKS_DIFFER
-    # told apart from others of the same name by whoever lists what he trusts
+    # distinguishes it from others of the same name in lists of trusted authorities
     subject = _subject(f"kproxy authority of {datetime.now(UTC):%Y-%m-%d}, {os.urandom(3).hex()}")
     certificate = (
         x509.CertificateBuilder()

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
 import warnings
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
+from contextlib import suppress
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -76,3 +78,24 @@ def names_of(certificate: bytes) -> list[str]:
             return []
     names = [str(each.value) for each in alternative if isinstance(each, x509.DNSName | x509.IPAddress)]
     return names or common
+
+
+async def certificate_of(host: str, port: int, timeout: float = 5.0) -> bytes | None:
+    """Return the certificate (DER) that is shown at an address, unverified; None if there is none to be had.
+
+    The connection is closed at once: nothing is sent over it.
+
+    :param timeout: seconds
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with suppress(OSError, TimeoutError, UnicodeError):
+        async with asyncio.timeout(timeout):
+            _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
+        try:
+            tls = writer.get_extra_info("ssl_object")
+            return tls.getpeercert(binary_form=True) if tls else None
+        finally:
+            writer.transport.abort()
+    return None

@@ -1,7 +1,7 @@
 """``ssl.SSLContext`` for both sides. They work with asyncio's loop and with uvloop's.
 
-Python's interface to OpenSSL takes keys from files only; what is in memory goes through a file without a name, or one
-that nobody else can open.
+Python's interface to OpenSSL takes keys only from files; keys in memory go through an unnamed file, or one that no
+other user can open.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _in_file(content: bytes) -> Iterator[str]:
 
 
 def write_key_log(context: ssl.SSLContext, path: str) -> None:
-    """Append the secrets of a context's connections to a file in NSS format, which nobody else may read.
+    """Append the secrets of a context's connections to a file in NSS format, which no other user may read.
 
     :raises TlsConfigError: if the file cannot be written
     """

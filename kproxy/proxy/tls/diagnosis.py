@@ -1,7 +1,7 @@
-"""What went wrong between TLS and plaintext, in sentences for people: what was seen, what it means, what to do.
+"""Explains mix-ups of TLS and plaintext to users: what was seen, what it means, what to do.
 
-Everything here is a function of bytes or of an error; nothing is logged, nothing raised. What peers sent is shown only
-as far as it is printable and short.
+Everything here is a function of bytes or of an error; nothing is logged, nothing raised. Bytes from peers are shown
+only as far as they are printable and short.
 
 The numbers: a TLS record begins with its type (22 handshake, 21 alert) and version 3.x (RFC 8446, section 5.1). Read as
 a Kafka frame its first four bytes are a size of 369,295,616 and more (or 352,518,400 for an alert), its next two the
@@ -64,14 +64,6 @@ _X509_NAMES = (62, 64)  # host name, IP address
 _X509_SELF_SIGNED = (18, 19)
 
 
-def address(host: str, port: int) -> str:
-    """Return ``host:port``, with brackets around an IPv6 address."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-# -- brokers ---------------------------------------------------------------------------------------------------
-
-
 def broker_unreachable(error: BaseException, where: str) -> str:
     """Say why a broker cannot be connected to.
 
@@ -125,7 +117,7 @@ def broker_ended(error: BaseException | None, where: str) -> str:
 
 
 def broker_answer(start: bytes, where: str) -> str:
-    """Say what the first bytes from a plaintext connection to a broker are, if they are no Kafka.
+    """Say what the first bytes from a plaintext connection to a broker are, if they are not Kafka.
 
     :param start: four bytes or more
     :returns: empty if they may be Kafka

@@ -1,57 +1,42 @@
-"""What brokers and clients find different with kproxy between them, in sentences that are shown at the start.
+"""Sentences, shown at the start, about what brokers and clients see differently with kproxy between them.
 
-Only what follows from the settings and matters: who the broker takes a client for, and what is bound to host names.
+They cover only relevant effects of the settings: the identity of clients for the broker, and mechanisms bound to host
+names.
 """
 
 from __future__ import annotations
 
 from ipaddress import ip_address
 
-from kproxy.proxy.settings import Mode
+from kproxy.proxy.modes import MODES
+from kproxy.proxy.settings import ClientTls, Settings
 from kproxy.proxy.tls.certificates import names_of, pem_blocks
-from kproxy.proxy.tls.contexts import ClientAuth
 from kproxy.proxy.tls.security import Identity, Security
 
 
-def what_differs(
-    *,
-    mode: Mode,
-    listen: str,
-    advertised: str,
-    security: Security,
-    client_tls: bool,
-    client_auth: ClientAuth = "none",
-    keep_client_address: bool = False,
-    shown: Identity | None = None,
-) -> list[str]:
-    """Return what will be different, a sentence or two for each thing.
-
-    :param listen: host that kproxy listens on
-    :param advertised: host that clients are told for all brokers, or a pattern of hosts
-    :param security: how brokers are reached
-    :param client_tls: whether clients speak TLS to kproxy
-    :param client_auth: whether clients show kproxy a certificate
-    :param keep_client_address: brokers see the addresses of clients
-    :param shown: the certificate that clients are shown, None for those of the local authority, which fit
-    """
+def what_differs(settings: Settings) -> list[str]:
+    """Return what will be different with some settings, a sentence or two for each thing."""
+    mode, security, tls = MODES[settings.mode], settings.security, settings.client_tls
+    listen = settings.listen[0]
+    advertised = settings.sni or settings.advertised or listen
     said: list[str] = []
-    if not keep_client_address:
+    if not settings.keep_client_address:
         said.append(
             "brokers see kproxy's address in place of the clients': ACLs by host, max.connections.per.ip and "
             "connection rate quotas by IP take all clients for one"
         )
-    said += _certificates(security, client_tls=client_tls, client_auth=client_auth)
-    if mode != "transparent":
+    said += _certificates(security, tls)
+    if not mode.keeps_names:
         said.append(
             f"clients reach brokers by the name {advertised}: SASL that is bound to the broker's own host name fails "
             "(GSSAPI, AWS_MSK_IAM), PLAIN, SCRAM and OAUTHBEARER pass through"
         )
-    if mode == "rewrite" and shown is not None:
-        said += _misnamed(shown, advertised)
-    return said + _in_clear(security, listen, client_tls=client_tls)
+    if mode.rewrites and tls is not None and tls.identity is not None:
+        said += _misnamed(tls.identity, advertised)
+    return said + _in_clear(security, listen, client_tls=tls is not None)
 
 
-def _certificates(security: Security, *, client_tls: bool, client_auth: ClientAuth) -> list[str]:
+def _certificates(security: Security, client_tls: ClientTls | None) -> list[str]:
     """Say what becomes of mutual TLS, which ends at kproxy on one side and begins there on the other."""
     said = []
     if security.tls is not None and security.tls.identity is not None:
@@ -59,7 +44,7 @@ def _certificates(security: Security, *, client_tls: bool, client_auth: ClientAu
             "brokers see kproxy's certificate in place of the clients': with mutual TLS every client is the principal "
             "of that certificate, for ACLs and quotas"
         )
-    elif client_tls and client_auth != "none":
+    elif client_tls is not None and client_tls.client_auth != "none":
         said.append(
             "clients' certificates end at kproxy, and brokers are shown none: who is known by a certificate there is "
             "User:ANONYMOUS, or refused where ssl.client.auth=required"
@@ -68,14 +53,14 @@ def _certificates(security: Security, *, client_tls: bool, client_auth: ClientAu
 
 
 def _misnamed(shown: Identity, advertised: str) -> list[str]:
-    """Say that the certificate of kproxy is not for the names that clients are told."""
+    """Say that the certificate of kproxy is not for the names that clients use."""
     told = advertised.replace("{node_id}", "1").lower()
     names = names_of(pem_blocks(shown.chain)[0].data)
     wildcard = f"*.{told.partition('.')[2]}"  # for one label, the first (RFC 6125, section 6.4.3)
     if {told, wildcard} & {name.lower() for name in names}:
         return []
     return [
-        f"clients are told the host {told}, and will refuse the certificate, which is for {', '.join(names) or 'none'}"
+        f"clients get the host {told} and will refuse the certificate, which is for {', '.join(names) or 'none'}"
     ]
 
 

@@ -24,7 +24,7 @@ _ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 
 class JaasError(ValueError):
-    """The text is no login module with options; the text of the error says where it stops making sense."""
+    """The text is not a login module with options; the text of the error says where it stops making sense."""
 
 
 class LoginModule(NamedTuple):

@@ -2,9 +2,9 @@
 
 The library for them (pyjks) has had no release since 2020 and brings four others along; the format is small. It is that
 of ``sun/security/provider/JavaKeyStore.java`` and ``com/sun/crypto/provider/JceKeyStore.java`` in OpenJDK: big-endian
-numbers, strings with a 16-bit length, and behind everything a SHA-1 digest that the store's password goes into.
-Private keys are protected one by one, with a key stream made of SHA-1 (JKS, ``KeyProtector.java``) or with triple DES
-under keys made of MD5 (JCEKS, ``PBES1Core.java``). None of it is strong, and nothing is written here.
+numbers, strings with a 16-bit length, and at the end a SHA-1 digest that includes the store's password. Private keys
+are protected one by one, with a key stream made of SHA-1 (JKS, ``KeyProtector.java``) or with triple DES under keys
+made of MD5 (JCEKS, ``PBES1Core.java``). None of this is strong; kproxy only reads it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Kafka's own client properties (``--command-config``): what they say of security.
+"""Kafka's own client properties (``--command-config``), as far as they concern security.
 
 Names, defaults and their meaning are those of ``clients/.../CommonClientConfigs.java``, ``SslConfigs.java``,
-``SaslConfigs.java``; the file is one of ``java.util.Properties``, in ISO-8859-1. As in Kafka, keys that are not known
-are ignored, and said once.
+``SaslConfigs.java``; the file is one of ``java.util.Properties``, in ISO-8859-1. As in Kafka, unknown keys are ignored
+and reported once.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _tls(properties: Mapping[str, str], warnings: list[str]) -> Tls:
     if not algorithm:
         warnings.append(
             "ssl.endpoint.identification.algorithm is empty: whether a broker's certificate is for its host name is "
-            "not checked, so anybody with a certificate of the same authority can pose as a broker"
+            "not checked, so anyone with a certificate of the same authority can impersonate a broker"
         )
     suites = sorted_out(_listed(properties, "ssl.cipher.suites"))
     if suites.unknown:

@@ -1,7 +1,7 @@
-"""How brokers are reached: as plain data, so that the front process can read files and the data plane need not.
+"""How to connect to brokers, as plain data, so that the front process can read files and the data plane need not.
 
-Certificates and keys are PEM text. Secrets are in here: nothing of this is logged, ``repr`` leaves them out, and it
-goes to the data plane through a pipe.
+Certificates and keys are PEM text. It contains secrets: nothing of it is logged, ``repr`` leaves them out, and it goes
+to the data plane through a pipe.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One port for all brokers: which host name a client asks for in TLS, and which broker has that name.
 
-Clients say the name in their ClientHello (RFC 6066, section 3). It is looked at before TLS begins, in bytes that stay
-to be read; so it is a few field lengths here, and not the parser that captures are read with
-(:mod:`captures.packets.tls.handshake`), which would bring numpy into the data plane.
+Clients send the name in their ClientHello (RFC 6066, section 3). kproxy peeks at it before TLS begins; that needs only
+a few field lengths here, and not the parser for captures (:mod:`captures.packets.tls.handshake`), which would bring
+numpy into the data plane.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _More(Enum):
 
 
 NEED_MORE = _More.NEED_MORE
-"""The bytes end before the server name can be told."""
+"""The bytes end before the server name."""
 
 
 class _EndError(Exception):
@@ -87,7 +87,7 @@ def _client_hello(data: bytes) -> bytes | Literal[_More.NEED_MORE] | None:
 
 
 def _vector(data: bytes, at: int, size: int) -> tuple[bytes, int]:
-    """Return a vector whose length field has `size` bytes, and the position behind it."""
+    """Return a vector whose length field has `size` bytes, and the position after it."""
     start = at + size
     end = start + int.from_bytes(data[at:start], "big")
     if start > len(data) or end > len(data):
@@ -138,7 +138,7 @@ class NodeNames:
     Controllers, whose node IDs may be those of brokers, have ``controller-`` in front.
 
     :param pattern: with ``{node_id}`` in it once: ``b{node_id}.kafka.example``
-    :raises NodeNamesError: if names cannot be made of it, or not be told apart
+    :raises NodeNamesError: if it cannot produce names, or not distinct ones
     """
 
     def __init__(self, pattern: str) -> None:

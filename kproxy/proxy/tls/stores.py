@@ -1,7 +1,7 @@
-"""Key and trust stores of Kafka clients: PEM, PKCS #12, JKS and JCEKS files. What they are is told by their content.
+"""Key and trust stores of Kafka clients: PEM, PKCS #12, JKS and JCEKS files, recognised by content.
 
-Java does so too for JKS and PKCS #12 (``keystore.type.compat``), so that ``ssl.truststore.type`` is often wrong and
-nobody notices.
+Java does so too for JKS and PKCS #12 (``keystore.type.compat``), so a wrong ``ssl.truststore.type`` often goes
+unnoticed.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Knows nothing of Textual, like the session.
 """
 
+from dissectors.sides import Side
 from kproxy.tui.detail.make import detail_of
-from kproxy.tui.detail.nodes import SIDES, ByteBuffer, Detail, FieldNode, Role, Side, SideDetail
+from kproxy.tui.detail.nodes import ByteBuffer, Detail, FieldNode, Role, SideDetail
 
-__all__ = ["SIDES", "ByteBuffer", "Detail", "FieldNode", "Role", "Side", "SideDetail", "detail_of"]
+__all__ = ["ByteBuffer", "Detail", "FieldNode", "Role", "Side", "SideDetail", "detail_of"]

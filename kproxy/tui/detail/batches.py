@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from captures.meaning import words
-from dissectors.records import Codec
+from dissectors.codec import CODEC_LABELS, CODEC_MASK
 from dissectors.records.batch import CONTROL, DELETE_HORIZON, LOG_APPEND, TRANSACTIONAL
-from dissectors.records.legacy import CODEC_MASK
 from dissectors.trace import Node
 
 
@@ -127,7 +126,7 @@ def _attributes(value: int, *, batch: bool) -> str:
     flags = [(LOG_APPEND, "LogAppendTime")]
     if batch:
         flags += [(TRANSACTIONAL, "transactional"), (CONTROL, "control"), (DELETE_HORIZON, "delete horizon")]
-    found = [Codec(value & CODEC_MASK).name.lower(), *(text for bit, text in flags if value & bit)]
+    found = [CODEC_LABELS[value & CODEC_MASK], *(text for bit, text in flags if value & bit)]
     return ", ".join(found)
 
 

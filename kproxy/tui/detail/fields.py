@@ -9,14 +9,15 @@ from captures.exchanges import Exchange
 from captures.meaning import words
 from dissectors import budget
 from dissectors.domains import ERROR_CODE, Domain
-from dissectors.frames import DECOMPRESSED
 from dissectors.masks import Masks
+from dissectors.records import DECOMPRESSED
+from dissectors.sides import Side
 from dissectors.trace import Node
-from kproxy.cli.interventions import Changes
-from kproxy.cli.values import has_parts, parts_of, short
+from kproxy.text.interventions import Changes
+from kproxy.text.values import has_parts, parts_of, short
 from kproxy.tui.detail import batches
 from kproxy.tui.detail.inside import locate
-from kproxy.tui.detail.nodes import ByteBuffer, FieldNode, Role, Side
+from kproxy.tui.detail.nodes import ByteBuffer, FieldNode, Role
 from kproxy.tui.detail.secrets import merged, zeroed
 
 _DEEPEST = 30

@@ -6,11 +6,12 @@ from captures.exchanges import Capture, Exchange
 from captures.exchanges.table import Flag
 from dissectors.frames import SIZE_BYTES, Body, trace_body
 from dissectors.masks import UNDECODED
+from dissectors.sides import Side
 from dissectors.trace import Node
-from kproxy.cli.interventions import Changes
-from kproxy.cli.values import short
+from kproxy.text.interventions import Changes
+from kproxy.text.values import short
 from kproxy.tui.detail.fields import Fields
-from kproxy.tui.detail.nodes import Detail, FieldNode, Role, Side, SideDetail
+from kproxy.tui.detail.nodes import Detail, FieldNode, Role, SideDetail
 
 MAX_RECORDS = 2_000
 """Records of a frame that are shown, each with some ten fields: details have to be there before one has looked for

@@ -12,13 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
 from dissectors.schema import Field
-from kproxy.cli.values import MAX_TEXT, short
-
-Side = Literal["request", "response"]
-SIDES: tuple[Side, Side] = ("request", "response")
+from dissectors.sides import Side
+from kproxy.text.values import MAX_TEXT, short
 
 _START = attrgetter("start")
 _COUNTED = frozenset({"array", "records"})

@@ -11,9 +11,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from dissectors.printable import printable
-from kproxy.cli.tables import Column
+from kproxy.text.line import Line
+from kproxy.text.tables import Column
 from kproxy.tui.dialogs.base import Dialog
-from kproxy.tui.questions import AnswerLine
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Row
 
@@ -34,7 +34,7 @@ class AnswerDialog(Dialog[int | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "dismiss", "close")]
 
-    def __init__(self, title: str, lines: Sequence[AnswerLine]) -> None:
+    def __init__(self, title: str, lines: Sequence[Line]) -> None:
         super().__init__()
         self._title = title
         self._lines = lines
@@ -46,7 +46,7 @@ class AnswerDialog(Dialog[int | None]):
             box.border_subtitle = "enter: the exchange of the line, q: close"
             table = RowTable([Column("")], empty="There is nothing to tell.")
             table.set_rows(
-                [Row(place, (line.text,), leads_to=line.number) for place, line in enumerate(self._lines)]
+                [Row(place, (line,), leads_to=line.number) for place, line in enumerate(self._lines)]
             )
             yield table
 

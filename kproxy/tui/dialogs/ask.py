@@ -150,8 +150,8 @@ class Prompt(Dialog[str | None]):
         super().__init__()
         self._prompt = lines(prompt)
         self._initial = initial
-        self._validator = _Checked(validate) if validate is not None else None
-        self._suggester = _Completing(completions) if completions is not None else None
+        self._validator = _TextValidator(validate) if validate is not None else None
+        self._suggester = _TextSuggester(completions) if completions is not None else None
         self._title = plain(title)
         self._placeholder = placeholder
         self._password = password
@@ -195,7 +195,7 @@ class Prompt(Dialog[str | None]):
         field.action_cursor_right()
 
 
-class _Checked(Validator):
+class _TextValidator(Validator):
     """Makes a function that tells what is wrong into a validator."""
 
     def __init__(self, problem: Callable[[str], str]) -> None:
@@ -207,7 +207,7 @@ class _Checked(Validator):
         return self.failure(problem) if problem else self.success()
 
 
-class _Completing(Suggester):
+class _TextSuggester(Suggester):
     """Offers the first of some texts that goes on from what was typed."""
 
     def __init__(self, completions: Callable[[str], Sequence[str]]) -> None:

@@ -8,6 +8,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import ModalScreen
 
+from captures.faults import described
 from kproxy.tui.safe import plain
 
 Result = TypeVar("Result")
@@ -38,6 +39,11 @@ class Dialog(ModalScreen[Result]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss", "close")]
+
+
+def fault_of(doing: str, error: Exception) -> str:
+    """Return what a dialog says of an error of kproxy's own, which ends what it was doing and nothing else."""
+    return f"{doing} failed: {described(error)}; this is a fault of kproxy"
 
 
 def lines(text: str | Content) -> Content:

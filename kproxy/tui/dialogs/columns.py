@@ -14,11 +14,12 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from kproxy.text.cells import fit
 from kproxy.tui.columns import COLUMNS, column, field_names, field_problem
 from kproxy.tui.dialogs.ask import Answer, Ask, Prompt
 from kproxy.tui.dialogs.base import Dialog
-from kproxy.tui.profiles import WIDEST, Chosen, Profile
-from kproxy.tui.safe import fit, plain
+from kproxy.tui.profiles import WIDEST, Profile, ProfileColumn
+from kproxy.tui.safe import plain
 
 _KEYS = "space on/off  J K move  < > = width  + field  p profiles  s keep  enter show"
 
@@ -30,7 +31,7 @@ class Entry:
     :ivar shown: whether it is
     """
 
-    chosen: Chosen
+    chosen: ProfileColumn
     shown: bool
 
 
@@ -57,7 +58,7 @@ class Choice:
         fields = [each.chosen.column for each in self.entries if each.chosen.column not in COLUMNS]
         others = [name for name in (*COLUMNS, *fields) if name not in shown]
         self.entries = [Entry(each, True) for each in profile.columns]
-        self.entries += [Entry(Chosen(name), False) for name in others]
+        self.entries += [Entry(ProfileColumn(name), False) for name in others]
 
     def toggle(self, index: int) -> int:
         """Show a column behind those that are shown, or show it no more; return where it is then.
@@ -93,7 +94,7 @@ class Choice:
         """Show a column, if it is not shown yet; return where it is."""
         names = [each.chosen.column for each in self.entries]
         if name not in names:
-            self._insert(self._count, Entry(Chosen(name), True))
+            self._insert(self._count, Entry(ProfileColumn(name), True))
             return self._count - 1
         index = names.index(name)
         return index if self.entries[index].shown else self.toggle(index)

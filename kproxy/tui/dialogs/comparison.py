@@ -13,18 +13,18 @@ from textual.content import Content
 from textual.widgets import Static
 
 from captures.meaning import words
+from captures.time_format import milliseconds
 from dissectors.printable import printable
-from kproxy.cli.tables import Column
-from kproxy.cli.times import milliseconds
+from kproxy.text.tables import Column
 from kproxy.tui.dialogs.base import Dialog
-from kproxy.tui.live.replaying import Answered
+from kproxy.tui.live.replay import ReplayedExchange
 from kproxy.tui.live.side_by_side import Line, Mark, side_by_side
 from kproxy.tui.safe import plain
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Cell, Role, Row
 
 
-def verdict(answered: Answered) -> Cell:
+def verdict(answered: ReplayedExchange) -> Cell:
     """Return what came of a request, in words."""
     outcome = answered.outcome
     if outcome.failure:
@@ -59,7 +59,7 @@ class Comparison(Dialog[None]):
         Binding("N", "previous_difference", "difference before"),
     ]
 
-    def __init__(self, answered: Answered) -> None:
+    def __init__(self, answered: ReplayedExchange) -> None:
         super().__init__()
         self._answered = answered
         self._places: list[int] = []
@@ -109,7 +109,7 @@ def _line_row(place: int, line: Line) -> Row:
     return Row(place, tuple(Cell(text, role) for text in texts))
 
 
-def _verdict_lines(answered: Answered) -> Iterator[Content]:
+def _verdict_lines(answered: ReplayedExchange) -> Iterator[Content]:
     outcome = answered.outcome
     cell = verdict(answered)
     yield Content.assemble(

@@ -19,16 +19,17 @@ from textual.widgets.option_list import Option
 from captures.exchanges import Exchange
 from captures.meaning import words
 from dissectors.printable import printable
-from kproxy.cli.output import replacing
-from kproxy.copying import CannotCopyError, Context, Format, formats_of
+from kproxy.copy_as import CannotCopyError, Context, Format, formats_of
+from kproxy.export_files import replacing
+from kproxy.session import Session
+from kproxy.session.access import Access
+from kproxy.session.engine import Priority
+from kproxy.text.cells import cut
 from kproxy.tui import clipboard
 from kproxy.tui.dialogs.ask import Prompt, confirmation
-from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.dialogs.base import Dialog, fault_of
 from kproxy.tui.file_names import completions, problem_of
-from kproxy.tui.safe import cut, plain
-from kproxy.tui.session import Session
-from kproxy.tui.session.access import Access
-from kproxy.tui.session.engine import Priority
+from kproxy.tui.safe import plain
 
 MOST_EXCHANGES = 1_000
 """Copying is for what is pasted; more is for a file."""
@@ -95,6 +96,9 @@ class CopyDialog(Dialog[str | None]):
         except LookupError as error:
             self._tell_problem(str(error))
             return
+        except Exception as error:
+            self._tell_problem(fault_of("reading what is to be copied", error))
+            return
         self._formats = formats
         options.add_options(Option(each.title, id=each.name) for each in formats)
         options.highlighted = 0
@@ -118,6 +122,9 @@ class CopyDialog(Dialog[str | None]):
         except CannotCopyError as error:
             self._tell_problem(str(error))
             return
+        except Exception as error:
+            self._tell_problem(fault_of(f"making the {form.title}", error))
+            return
         shown = self.query_one("#text", Static)
         shown.remove_class("problem")
         shown.set_class(wrapped, "wrapped")
@@ -136,6 +143,9 @@ class CopyDialog(Dialog[str | None]):
             return form, await self._text(form)
         except CannotCopyError:
             self.app.bell()
+            return None
+        except Exception as error:
+            self._tell_problem(fault_of(f"making the {form.title}", error))
             return None
 
     def _tell_problem(self, problem: str) -> None:

@@ -18,19 +18,19 @@ from textual.content import Content
 from textual.widgets import ContentSwitcher, Input, Static, Tab, Tabs, TextArea
 
 from dissectors.printable import printable
-from kproxy.cli.tables import Column
+from kproxy.session.published import HeldMessage
+from kproxy.text.tables import Column
 from kproxy.tui.dialogs.base import Dialog, lines
-from kproxy.tui.live.editing import (
+from kproxy.tui.live.draft import (
     MOST_TEXT,
     Draft,
-    Edited,
     EditError,
+    EditResult,
     InvalidError,
     Leaf,
     differences_text,
 )
-from kproxy.tui.live.wording import held_words, left_words
-from kproxy.tui.session.published import Held
+from kproxy.tui.live.words import held_words, left_words
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Cell, Role, Row
 
@@ -73,13 +73,13 @@ class EditHeld(Dialog[bytes | None]):
         Binding("ctrl+t", "other_tab", "fields/JSON", priority=True),
     ]
 
-    def __init__(self, held: Held, draft: Draft, still_held: Callable[[], Held | None]) -> None:
+    def __init__(self, held: HeldMessage, draft: Draft, still_held: Callable[[], HeldMessage | None]) -> None:
         super().__init__()
         self._held = held
         self._draft = draft
         self._still_held = still_held
         self._leaves: dict[str, Leaf] = {}
-        self._edited: Edited | None = None
+        self._edited: EditResult | None = None
         self._stale = {JSON}
         self._over = False
 
@@ -248,7 +248,7 @@ class EditHeld(Dialog[bytes | None]):
         if FIELDS not in self._stale:
             await self._show_fields()
 
-    def _tell_outcome(self, edited: Edited | None, problem: str) -> None:
+    def _tell_outcome(self, edited: EditResult | None, problem: str) -> None:
         self._edited = edited
         outcome = self.query_one("#outcome", Static)
         if edited is None:

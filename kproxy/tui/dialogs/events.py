@@ -12,7 +12,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from kproxy.cli.times import clock
+from captures.time_format import clock
 from kproxy.tui.dialogs.base import Dialog, lines
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from captures.meaning import words
-from kproxy.cli.tables import Column
-from kproxy.cli.times import span
+from captures.time_format import span
+from kproxy.text.tables import Column
 from kproxy.tui.dialogs.base import Dialog
 from kproxy.tui.live.state import Connection
 from kproxy.tui.safe import plain

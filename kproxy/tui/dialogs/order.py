@@ -11,12 +11,13 @@ from textual.containers import Vertical
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from kproxy.session.published import Order
+from kproxy.text.cells import fit
 from kproxy.tui.columns import COLUMNS, Column, column, field_names, field_problem
 from kproxy.tui.dialogs.ask import Prompt
 from kproxy.tui.dialogs.base import Dialog
 from kproxy.tui.profiles import Profile
-from kproxy.tui.safe import fit, plain
-from kproxy.tui.session.published import Order
+from kproxy.tui.safe import plain
 
 _BY_NUMBER = "number"
 

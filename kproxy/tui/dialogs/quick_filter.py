@@ -13,9 +13,10 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from dissectors.printable import printable
+from kproxy.text.cells import cut
 from kproxy.tui.dialogs.base import Dialog
 from kproxy.tui.quick_filters import QuickFilter, Use, combined
-from kproxy.tui.safe import cut, plain
+from kproxy.tui.safe import plain
 
 _LONGEST_LABEL = 60
 

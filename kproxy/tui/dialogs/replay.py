@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import ClassVar
 
-import click
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -20,25 +19,28 @@ from textual.widgets import ContentSwitcher, Input, ProgressBar, Static
 
 from captures.meaning import words
 from dissectors.apis import api_name
-from kproxy.cli.brokers import Brokers, security_of
-from kproxy.cli.replay_tables import closing_sentences, plan_sentences
-from kproxy.cli.tables import Column
+from kproxy.addresses import addresses
+from kproxy.notices import notice
+from kproxy.proxy.tls.properties import PropertiesError, client_config, read_properties
+from kproxy.proxy.tls.security import PLAINTEXT, Security
 from kproxy.replay import permission
 from kproxy.replay.plan import PlanRow
-from kproxy.tui.dialogs.base import Dialog, lines
+from kproxy.session import Session
+from kproxy.text.replay import closing_sentences, plan_sentences
+from kproxy.text.tables import Column
+from kproxy.tui.dialogs.base import Dialog, fault_of, lines
 from kproxy.tui.dialogs.comparison import Comparison, milliseconds_cell, verdict
-from kproxy.tui.live.replaying import (
-    Answered,
-    Collected,
-    Planned,
+from kproxy.tui.live.replay import (
+    CollectedRequests,
+    ReplayedExchange,
     ReplayError,
-    Replaying,
+    ReplayPlan,
+    ReplayRun,
     Wish,
     collecting,
     planned,
 )
 from kproxy.tui.safe import plain
-from kproxy.tui.session import Session
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Cell, Role, Row, counted
 
@@ -83,9 +85,9 @@ class ReplayDialog(Dialog[str]):
         self._session = session
         self._numbers = numbers
         self._brokers = brokers
-        self._collected: Collected | None = None
-        self._planned: Planned | None = None
-        self._replaying: Replaying | None = None
+        self._collected: CollectedRequests | None = None
+        self._planned: ReplayPlan | None = None
+        self._replaying: ReplayRun | None = None
         self._shown = -1
         self._running = False
 
@@ -140,6 +142,9 @@ class ReplayDialog(Dialog[str]):
         except ReplayError as error:
             self._tell(str(error))
             return
+        except Exception as error:
+            self._tell(fault_of("reading what is to be sent", error))
+            return
         writing = self._collected.writing
         self.query_one("#writes").display = bool(writing)
         apis = ", ".join(f"{api} x{count:,}" if count > 1 else api for api, count in writing.items())
@@ -158,21 +163,31 @@ class ReplayDialog(Dialog[str]):
     async def _wish(self) -> Wish:
         """Return what was asked for.
 
-        :raises click.UsageError: if it makes no sense
+        :raises ValueError: if it makes no sense
         """
         assert self._collected is not None
-        brokers = Brokers().convert(self.query_one("#brokers", Input).value.strip(), None, None)
+        brokers = addresses(self.query_one("#brokers", Input).value.strip())
         config = self.query_one("#config", Input).value.strip()
-        try:
-            security, _ = await asyncio.to_thread(security_of, config or None)
-        except OSError as error:
-            raise click.UsageError(f"{config}: {error.strerror}") from None
+        security = await asyncio.to_thread(self._security_of, config) if config else PLAINTEXT
         return Wish(
             brokers,
             writes=_allowed(self.query_one("#allow", Input).value, self._collected.writing),
             speed=_speed(self.query_one("#speed", Input).value.strip()),
             security=security,
         )
+
+    def _security_of(self, path: str) -> Security:
+        """Return how brokers are reached by a file of client properties; in a thread.
+
+        :raises ValueError: if the properties cannot be used
+        """
+        try:
+            found = client_config(read_properties(path))
+        except PropertiesError as error:
+            raise ValueError(f"{path}: {error}") from None
+        for warning in found.warnings:
+            notice(f"{path}: {warning}")
+        return found.security
 
     def action_next(self) -> None:
         """Plan, then send, then compare."""
@@ -188,8 +203,12 @@ class ReplayDialog(Dialog[str]):
         self.query_one("#about", Static).update("asking the cluster what it is like ...")
         try:
             self._planned = await planned(self._collected, await self._wish())
-        except (ReplayError, click.UsageError) as error:
-            self._tell(error.format_message() if isinstance(error, click.UsageError) else str(error))
+        except (ReplayError, ValueError) as error:
+            self._tell(str(error))
+            self.query_one("#about", Static).update("")
+            return
+        except Exception as error:
+            self._tell(fault_of("planning", error))
             self.query_one("#about", Static).update("")
             return
         plan = self._planned.plan
@@ -202,8 +221,8 @@ class ReplayDialog(Dialog[str]):
 
     # ------------------------------------------------------------ sending
     @work(exclusive=True)
-    async def _send(self, what: Planned) -> None:
-        self._replaying = replaying = Replaying(what)
+    async def _send(self, what: ReplayPlan) -> None:
+        self._replaying = replaying = ReplayRun(what)
         self._running = True
         self._go_to(RESULTS)
         self.query_one(ProgressBar).update(total=replaying.total, progress=0)
@@ -212,6 +231,8 @@ class ReplayDialog(Dialog[str]):
             await replaying.run()
         except ReplayError as error:
             self._tell(str(error))
+        except Exception as error:
+            self._tell(fault_of("sending", error))
         finally:
             self._running = False
         self._renew()
@@ -242,7 +263,7 @@ class ReplayDialog(Dialog[str]):
         event.stop()
         self.action_next()
 
-    def _compare(self, answered: Answered) -> None:
+    def _compare(self, answered: ReplayedExchange) -> None:
         self.app.push_screen(Comparison(answered))
 
     def action_back(self) -> None:
@@ -259,7 +280,7 @@ class ReplayDialog(Dialog[str]):
 def _allowed(text: str, writing: Collection[str]) -> tuple[str, ...]:
     """Return the names of the APIs that are allowed.
 
-    :raises click.UsageError: for a name that is none of an API
+    :raises ValueError: for a name that is none of an API
     """
     if text.strip().lower() == "all":
         return tuple(writing)
@@ -267,7 +288,7 @@ def _allowed(text: str, writing: Collection[str]) -> tuple[str, ...]:
     try:
         return tuple(api_name(key) for key in sorted(permission.allowed_keys(names)))
     except permission.NotAllowedError as error:
-        raise click.UsageError(str(error)) from None
+        raise ValueError(str(error)) from None
 
 
 def _speed(text: str) -> float | None:
@@ -278,7 +299,7 @@ def _speed(text: str) -> float | None:
     except ValueError:
         speed = 0.0
     if not 0 < speed < float("inf"):
-        raise click.UsageError(f"{text!r} is no speed: write 1, 0.5, 10 or max")
+        raise ValueError(f"{text!r} is not a speed: write 1, 0.5, 10 or max")
     return speed
 
 
@@ -326,7 +347,7 @@ _RESULTS = [
 ]
 
 
-def _answer_row(place: int, answered: Answered) -> Row:
+def _answer_row(place: int, answered: ReplayedExchange) -> Row:
     outcome = answered.outcome
     return Row(
         place,

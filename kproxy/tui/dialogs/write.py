@@ -16,16 +16,17 @@ from textual.suggester import Suggester
 from textual.widgets import Checkbox, Input, ProgressBar, RadioSet, Static
 from textual.worker import Worker
 
+from captures.arrays import Int64s
 from captures.meaning import words
+from kproxy.export_files import FORMATS, SUFFIXES, FileFormat, Layout, columns_of, format_of
+from kproxy.session import Session
+from kproxy.session.export import Export, ExportError, ExportResult
+from kproxy.session.published import numbered
 from kproxy.tui.dialogs.ask import confirmation
-from kproxy.tui.dialogs.base import Dialog
-from kproxy.tui.exporting import Export, ExportError, Written
+from kproxy.tui.dialogs.base import Dialog, fault_of
 from kproxy.tui.file_names import completions, problem_of
 from kproxy.tui.safe import plain
-from kproxy.tui.session import Session
-from kproxy.tui.session.published import Int64s, numbered
 from kproxy.tui.widgets.toggles import Check, Radio
-from kproxy.writing import FORMATS, SUFFIXES, FileFormat, Layout, columns_of, format_of
 
 _TITLES: dict[FileFormat, str] = {
     "pcapng": "pcapng, packets",
@@ -205,6 +206,8 @@ class WriteDialog(Dialog[str | None]):
             raise
         except ExportError as error:
             self._tell_problem(str(error))
+        except Exception as error:
+            self._tell_problem(fault_of("writing", error))
         finally:
             self._writing = self._export = None
             self.remove_class("writing")
@@ -245,7 +248,7 @@ class WriteDialog(Dialog[str | None]):
         self.query_one("#problem", Static).update(plain(f"✗ {problem}" if problem else ""))
 
 
-def report(path: Path, written: Written) -> str:
+def report(path: Path, written: ExportResult) -> str:
     """Return what was written, in words."""
     said = f"{words.counted(written.exchanges, 'exchange')} written to {path}, {words.size(written.size)}"
     return "; ".join((said, *written.notes))

@@ -7,21 +7,21 @@ told in words; nothing is raised.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from textual.app import App
 
 from captures.filters import Candidate, FilterError
 from captures.meaning import words
+from kproxy.proxy.rules.completion import complete_rule
+from kproxy.session.published import HeldMessage
 from kproxy.tui.dialogs.ask import Prompt, confirmation
 from kproxy.tui.dialogs.edit_held import EditHeld
 from kproxy.tui.dialogs.leave import Leave, Leaving
-from kproxy.tui.live.editing import Draft, EditError
+from kproxy.tui.live.draft import Draft, EditError
 from kproxy.tui.live.link import Link, LinkError
-from kproxy.tui.live.wording import held_words
-from kproxy.tui.rule_completion import complete_rule
-from kproxy.tui.session.published import Held
+from kproxy.tui.live.words import held_words
 
 Severity = Literal["information", "warning", "error"]
 
@@ -50,6 +50,7 @@ class LiveActions:
     :param tell: tells the user something
     :param selected: returns the number of the held message that the user has selected, None without one
     :param show_secrets: whether secrets may be shown in what is edited
+    :param filters: returns the saved filters, which ``@name`` stands for
     """
 
     def __init__(
@@ -60,8 +61,10 @@ class LiveActions:
         selected: Callable[[], int | None] = lambda: None,
         *,
         show_secrets: bool = False,
+        filters: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._app = app
+        self._filters = filters
         self._link = link
         self._tell = tell
         self._selected = selected
@@ -84,14 +87,20 @@ class LiveActions:
                 Prompt(
                     f"Hold what fits a filter; an empty one holds nothing more.\n{_EXAMPLES}",
                     now.partition("; ")[0],
-                    validate=condition_problem,
+                    validate=lambda text: condition_problem(self._saved(text)),
                     completions=_offers,
                     title="hold",
                 )
             )
             if text is None:
                 return
-        await self._try(self._hold(link, text.strip()))
+        await self._try(self._hold(link, self._saved(text.strip())))
+
+    def _saved(self, text: str) -> str:
+        """Return a filter or a rule with saved filters in the place of their names."""
+        from kproxy.proxy.rules.parser import with_saved_filters
+
+        return with_saved_filters(text, self._filters())
 
     async def _hold(self, link: Link, text: str) -> None:
         if not text:
@@ -114,6 +123,9 @@ class LiveActions:
             await link.set_hold(None)
             self._tell("Holding is off; what is held waits on.", "information")
         elif self._switched_off:
+            filters = "\n".join(f"{side}s: {wanted}" for side, wanted in self._switched_off.items())
+            if not await self._agreed(link, f"Hold again, on {{}}, what fits?\n{filters}", yes="hold"):
+                return
             for side, wanted in self._switched_off.items():
                 await link.set_hold(wanted, side)
             self._tell("Holding is on again.", "information")
@@ -138,6 +150,12 @@ class LiveActions:
             await self._try(self._release_all(link))
 
     async def _release_all(self, link: Link) -> None:
+        connections = {held.connection for held in link.state.held}
+        if len(connections) > 1 and not await self._confirmed(
+            f"Let {words.counted(len(link.state.held), 'message')} of {len(connections):,} connections go on?",
+            yes="release all",
+        ):
+            return
         count = await link.release_all()
         self._tell(
             f"{words.counted(count, 'message')} went on." if count else "Nothing is held.", "information"
@@ -159,7 +177,7 @@ class LiveActions:
         if link is not None and held is not None:
             await self._try(self._edit(link, held))
 
-    async def _edit(self, link: Link, held: Held) -> None:
+    async def _edit(self, link: Link, held: HeldMessage) -> None:
         answer = await link.call("held", number=held.number)
         try:
             draft = await asyncio.to_thread(Draft, held, answer, show_secrets=self._show_secrets)
@@ -175,7 +193,7 @@ class LiveActions:
         changed = await link.edit(held.number, data)
         self._tell(f"It went on with {words.counted(changed, 'value')} changed.", "information")
 
-    def _chosen(self, link: Link) -> Held | None:
+    def _chosen(self, link: Link) -> HeldMessage | None:
         """Return the held message that is meant: the selected one, or the only one there is."""
         number = self._selected()
         found = None if number is None else _by_number(link, number)
@@ -197,6 +215,9 @@ class LiveActions:
     async def _pause(self, link: Link) -> None:
         before = link.state.hold_filters.get("request")
         if before != EVERYTHING:
+            question = "Hold every request on {}? Each waits until shortly before its client gives up."
+            if not await self._agreed(link, question, yes="pause"):
+                return
             self._before_pause = _Before(before, frozenset(held.number for held in link.state.held))
             await link.set_hold(EVERYTHING, "request")
             self._tell("Paused: requests wait, each until shortly before its client gives up.", "information")
@@ -213,10 +234,15 @@ class LiveActions:
         link = self._controlled()
         if link is None:
             return
-        on = not link.state.forwarding
-        if await self._try(link.forward(on)):
-            off = "Forwarding is off: what clients send is recorded and goes nowhere."
-            self._tell("Forwarding is on; clients connect again." if on else off, "information")
+        await self._try(self._forward(link, not link.state.forwarding))
+
+    async def _forward(self, link: Link, on: bool) -> None:
+        question = "Switch forwarding off for {}? What clients send is recorded and goes nowhere."
+        if not on and not await self._agreed(link, question, yes="switch off"):
+            return
+        await link.forward(on)
+        off = "Forwarding is off: what clients send is recorded and goes nowhere."
+        self._tell("Forwarding is on; clients connect again." if on else off, "information")
 
     async def keep(self) -> None:
         """Let the flight recorder keep this moment."""
@@ -237,14 +263,14 @@ class LiveActions:
             text = await self._app.push_screen_wait(
                 Prompt(
                     "A fault rule: FILTER => ACTION, such as\napi == Fetch and topic == orders => delay 200ms, p=10%",
-                    validate=rule_problem,
+                    validate=lambda text: rule_problem(self._saved(text)),
                     completions=_offers,
                     title="add a fault rule",
                 )
             )
         if text is None or not text.strip():
             return
-        await self._try(self._add(link, text.strip()))
+        await self._try(self._add(link, self._saved(text.strip())))
 
     async def _add(self, link: Link, text: str) -> None:
         force = False
@@ -318,6 +344,21 @@ class LiveActions:
             return link
         return None
 
+    async def _agreed(self, link: Link, question: str, *, yes: str) -> bool:
+        """Ask before something is done to several connections; one is not asked about.
+
+        :param question: with ``{}`` for the connections
+        """
+        count = len(await link.connections())
+        return count < 2 or await self._confirmed(
+            question.replace("{}", f"{count:,} connections", 1), yes=yes
+        )
+
+    async def _confirmed(self, question: str, *, yes: str) -> bool:
+        dialog = confirmation(question, yes=yes, no="no")
+        agreed = await self._app.push_screen_wait(dialog)
+        return bool(agreed)
+
     async def _try(self, doing: Any) -> bool:
         """Do something; tell what the proxy says against it. Returns whether it was done."""
         try:
@@ -328,21 +369,21 @@ class LiveActions:
         return True
 
 
-def _by_number(link: Link, number: int) -> Held | None:
+def _by_number(link: Link, number: int) -> HeldMessage | None:
     return next((held for held in link.state.held if held.number == number), None)
 
 
 # ---------------------------------------------------------------- texts while they are typed
 def condition_problem(text: str) -> str:
     """Return what is wrong with a hold filter; nothing is wrong with an empty one."""
-    from kproxy.proxy.rules.parsing import parse_condition
+    from kproxy.proxy.rules.parser import parse_condition
 
     return _problem(parse_condition, text) if text.strip() else ""
 
 
 def rule_problem(text: str) -> str:
     """Return what is wrong with a fault rule; nothing is wrong with an empty one."""
-    from kproxy.proxy.rules.parsing import parse_rule
+    from kproxy.proxy.rules.parser import parse_rule
 
     return _problem(parse_rule, text) if text.strip() else ""
 
@@ -357,8 +398,8 @@ def _problem(parse: Callable[[str], Any], text: str) -> str:
 
 def concerns_everything(text: str) -> bool:
     """Tell whether a fault rule is right, and all frames of its side fit it."""
-    from kproxy.proxy.rules.matching import matches_everything
-    from kproxy.proxy.rules.parsing import parse_rule
+    from kproxy.proxy.rules.matcher import matches_everything
+    from kproxy.proxy.rules.parser import parse_rule
 
     try:
         return matches_everything(parse_rule(text).condition)

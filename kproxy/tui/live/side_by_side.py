@@ -1,7 +1,7 @@
 """Two responses to the same request beside each other, field by field, with what differs marked.
 
-What counts as a difference is what :mod:`kproxy.replay.comparing` found. A field that differs all the same is one that
-has to, such as a throttle time, or that only one of the two versions has.
+What counts as a difference is what :mod:`kproxy.replay.response_comparison` found. A field that differs all the same
+is one that has to, such as a throttle time, or that only one of the two versions has.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from msgspec import UNSET
+
 from dissectors.annotate import Annotations, Annotator
 from dissectors.frames import Body, decode_response
-from dissectors.knowledge import Knowledge
-from kproxy.cli.values import short
-from kproxy.replay.comparing import HAS_TO_DIFFER
-from kproxy.replay.differences import ABSENT, NAMES
-from kproxy.tui.live.replaying import Answered
+from dissectors.session_context import SessionContext
+from kproxy.replay.differences import NAMES
+from kproxy.replay.response_comparison import HAS_TO_DIFFER
+from kproxy.text.values import short
+from kproxy.tui.live.replay import ReplayedExchange
 
 # IDs of topics differ from one cluster to another, and so do those that brokers give
 _NAMING = tuple(name for name in NAMES if name not in HAS_TO_DIFFER and name != "topic_id")
@@ -48,7 +50,7 @@ class Line:
     mark: Mark
 
 
-def side_by_side(answered: Answered) -> list[Line]:
+def side_by_side(answered: ReplayedExchange) -> list[Line]:
     """Return both responses, line by line, records decoded and secrets masked. It may take a while."""
     before, after = _Side(answered.recorded), _Side(answered.new)
     comparable = answered.outcome.comparable
@@ -60,18 +62,18 @@ class _Side:
     """A response as it is shown."""
 
     def __init__(self, body: Body | None) -> None:
-        self.value: Any = ABSENT
+        self.value: Any = UNSET
         self._known = Annotations()
         if body is not None:
             # annotating changes a body, so another one is made
             shown = decode_response(body.raw, body.key, body.asked)
-            Annotator(Knowledge()).annotate(shown, "response", self._known)
-            self.value = ABSENT if shown.value is None else shown.value
+            Annotator(SessionContext()).annotate(shown, "response", self._known)
+            self.value = UNSET if shown.value is None else shown.value
         self._masked = frozenset(self._known.masked)
 
     def text(self, value: Any, path: str) -> str:
         """Return a value without parts as it is shown; empty if it is not there."""
-        if value is ABSENT:
+        if value is UNSET:
             return ""
         if f"response.{path}" in self._masked:
             return "(masked)"
@@ -97,7 +99,7 @@ class _Walk:
             first, second = _mapping(one), _mapping(other)
             for name in dict.fromkeys((*first, *second)):
                 inner = tuple(f"{path}.{name}" if path else str(name) for path in paths)
-                parts = first.get(name, ABSENT), second.get(name, ABSENT)
+                parts = first.get(name, UNSET), second.get(name, UNSET)
                 within = f"{field}.{name}" if field else str(name)
                 yield from self._part(str(name), parts, (inner[0], inner[1]), within, depth)
         else:
@@ -110,7 +112,7 @@ class _Walk:
     ) -> Iterator[Line]:
         one, other = parts
         if _has_parts(one) or _has_parts(other):
-            whole = one is ABSENT or other is ABSENT or one is None or other is None
+            whole = one is UNSET or other is UNSET or one is None or other is None
             mark = self._mark(one, other, field) if whole else Mark.SAME
             yield Line(depth, name, _about(one), _about(other), mark)
             yield from self.lines(one, other, paths, field, depth + 1)
@@ -151,7 +153,7 @@ def _paired(
 ) -> Iterator[tuple[str, tuple[int, Any], tuple[int, Any]]]:
     """Yield the elements of two lists that belong together, with their names and positions."""
     one, other = _named(first, second), _named(second, first)
-    nothing = -1, ABSENT
+    nothing = -1, UNSET
     for name in dict.fromkeys((*one, *other)):
         yield name, one.get(name, nothing), other.get(name, nothing)
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kproxy.proxy.tls import diagnosis
-from kproxy.tui.session.published import Held
-
-SECOND = 1_000_000_000
+from dissectors.units import SECOND
+from kproxy.addresses import address_text
+from kproxy.session.published import HeldMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +69,7 @@ class LiveState:
     :ivar connections: how many are open
     :ivar in_flight: requests that are not answered yet
     :ivar dropped: bytes that were forwarded and not recorded
+    :ivar unrecorded: what is wrong with the recording, in words; empty while all is recorded
     :ivar listeners: where clients connect, the first address first
     :ivar hold_filters: what is held, by side
     :ivar held: the oldest first
@@ -84,9 +84,10 @@ class LiveState:
     connections: int = 0
     in_flight: int = 0
     dropped: int = 0
+    unrecorded: str = ""
     listeners: tuple[str, ...] = ()
     hold_filters: Mapping[str, str] = field(default_factory=dict)
-    held: tuple[Held, ...] = ()
+    held: tuple[HeldMessage, ...] = ()
     passed: int = 0
     hold_failures: int = 0
     rules: tuple[FaultRule, ...] = ()
@@ -98,9 +99,16 @@ def of_status(answer: Mapping[str, Any]) -> dict[str, Any]:
         "forwarding": answer["forwarding"],
         "connections": answer["connections"]["open"],
         "in_flight": answer["requests_in_flight"],
-        "dropped": answer["recording"].get("dropped_bytes", 0),
+        "dropped": sum(answer["recording"].get(name, 0) for name in ("dropped_bytes", "lost_bytes")),
+        "unrecorded": _unrecorded(answer["recording"]),
         "listeners": tuple(answer["listeners"]),
     }
+
+
+def _unrecorded(recording: Mapping[str, Any]) -> str:
+    if not recording["on"] or recording.get("up", True):
+        return ""
+    return "nothing is recorded at the moment"
 
 
 def of_holds(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,18 +145,18 @@ def connections_of(answer: list[Mapping[str, Any]]) -> tuple[Connection, ...]:
     )
 
 
-def _held(told: Mapping[str, Any]) -> Held:
+def _held(told: Mapping[str, Any]) -> HeldMessage:
     since = told["held_since_ns"]
-    return Held(
+    return HeldMessage(
         number=told["number"],
         side=told["side"],
         api=told["api"],
         version=told["version"],
         correlation_id=told["correlation_id"],
         connection=told["connection"],
-        client=diagnosis.address(*told["client"]),
+        client=address_text(*told["client"]),
         client_id=told["client_id"],
-        broker=diagnosis.address(*told["broker"]),
+        broker=address_text(*told["broker"]),
         size=told["size"],
         since=since,
         until=since + told["held_ns"] + told["released_in_ns"],

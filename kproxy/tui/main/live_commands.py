@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from textual import on, work
-
-from kproxy.cli.events import sentence_of
+from captures.meaning import words
+from kproxy.text.events import sentence_of
 from kproxy.tui.dialogs.replay import ReplayDialog
 from kproxy.tui.live.actions import LiveActions
 from kproxy.tui.live.state import LiveState
-from kproxy.tui.main.base import MainScreenBase
+from kproxy.tui.main.part import Part, work
 from kproxy.tui.views.faults import Faults
 
 
-class LiveCommands(MainScreenBase):
+class LiveCommands(Part):
     """The commands of the main screen that need a proxy."""
 
     _live: LiveActions
     _brokers = ""
     """To which something was sent again last."""
 
-    def begin_to_listen(self) -> None:
+    def listen(self) -> None:
         """Take note of what the proxy tells."""
         link = self.kproxy.link
         self._live = LiveActions(
-            self.app, link, self._told, self._selected_held, show_secrets=self.session.show_secrets
+            self.app,
+            link,
+            self._told,
+            self._selected_held,
+            show_secrets=self.session.show_secrets,
+            filters=lambda: self.kproxy.settings.filters,
         )
         if link is not None:
             link.listen(changed=self._changed, told=self._heard)
@@ -47,13 +51,13 @@ class LiveCommands(MainScreenBase):
             self.kproxy.tell(text, severity="error" if severity == "error" else "warning")
 
     def _selected_held(self) -> int | None:
-        view = self.view
+        view = self.screen.view
         if isinstance(view, Faults):
             return view.held_number
         held = self.exchanges.list.held
         return None if held is None else held.number
 
-    def add_live_states(self, states: list[str], loud: list[str]) -> None:
+    def add_states(self, states: list[str], loud: list[str]) -> None:
         """Add what is not as usual with the proxy."""
         link = self.kproxy.link
         if link is None:
@@ -68,71 +72,65 @@ class LiveCommands(MainScreenBase):
             loud.append(f"{len(state.held):,} held")
         states.extend(f"hold {side}s: {wanted}" for side, wanted in state.hold_filters.items())
         if state.rules:
-            states.append(f"{len(state.rules):,} rules")
+            states.append(words.counted(len(state.rules), "rule"))
+        if state.unrecorded:
+            loud.append(state.unrecorded)
         if state.dropped:
             loud.append(f"{state.dropped:,} bytes not recorded")
 
     # ------------------------------------------------------------ holding
-    @work(group="live")
+    @work("live", asks=True)
     async def action_hold_filter(self, text: str | None = None) -> None:
         """Hold what fits a filter."""
         await self._live.hold_filter(text)
 
-    @work(group="live")
+    @work("live", asks=True)
     async def action_hold_toggle(self) -> None:
         """Switch holding off, and on again."""
         await self._live.hold_toggle()
 
-    @work(group="live")
+    @work("live")
     async def action_hold_release(self) -> None:
         """Let the selected held message go on."""
         await self._live.release()
 
-    @work(group="live")
+    @work("live", asks=True)
     async def action_hold_release_all(self) -> None:
         """Let everything go on that is held."""
         await self._live.release_all()
 
-    @work(group="live")
+    @work("live")
     async def action_hold_kill(self) -> None:
         """Close the connection of the selected held message."""
         await self._live.kill()
 
-    @work(group="live")
+    @work("live", asks=True)
     async def action_hold_edit(self) -> None:
         """Change the selected held message."""
         await self._live.edit()
 
     # ------------------------------------------------------------ forwarding, rules, recorder
-    @work(group="live")
+    @work("live", asks=True)
     async def action_forward_pause(self) -> None:
         """Hold every request, or let them go on."""
         await self._live.pause()
 
-    @work(group="live")
+    @work("live", asks=True)
     async def action_forward_toggle(self) -> None:
         """Switch forwarding off, and on again."""
         await self._live.forward_toggle()
 
-    @on(Faults.AddRule)
-    def _add_rule(self) -> None:
-        self.action_rule_add()
-
-    @work(group="live")
+    @work("live", asks=True)
     async def action_rule_add(self, text: str | None = None) -> None:
         """Add a fault rule."""
         await self._live.rule_add(text)
 
-    @on(Faults.RemoveRule)
-    def _remove_rule(self, message: Faults.RemoveRule) -> None:
-        self.remove_rule(message.number)
-
-    @work(group="live")
+    @work("live", asks=True)
     async def remove_rule(self, number: int | None) -> None:
         """Remove a fault rule."""
         await self._live.rule_remove(number)
 
-    @work(group="live")
+    @work("live")
     async def action_recorder_keep(self) -> None:
         """Let the flight recorder keep this moment."""
         if self.kproxy.recorder is not None:
@@ -149,7 +147,7 @@ class LiveCommands(MainScreenBase):
         if not numbers:
             self.tell("there is no exchange to send again")
             return
-        self.app.push_screen(
+        self.screen.app.push_screen(
             ReplayDialog(self.session, numbers, brokers or self._brokers), self._keep_brokers
         )
 
@@ -157,7 +155,7 @@ class LiveCommands(MainScreenBase):
         self._brokers = brokers or self._brokers
 
     # ------------------------------------------------------------ leaving
-    @work(group="live", exclusive=True)
+    @work("live", exclusive=True, asks=True)
     async def ask_to_leave(self) -> None:
         """Ask what is to become of the proxy, and leave."""
         app = self.kproxy

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Footer, Static
 
-from kproxy.tui.commands import Place, bindings
-from kproxy.tui.main.asking import Asking
-from kproxy.tui.main.command_typing import CommandTyping
-from kproxy.tui.main.headline import Headline
+from kproxy.session import Session, Status
+from kproxy.tui.commands import COMMANDS, Command, Place, bindings
+from kproxy.tui.main.command_entry import CommandEntry
+from kproxy.tui.main.exchange_commands import ExchangeCommands
+from kproxy.tui.main.lines import Headline, StatusLine
+from kproxy.tui.main.list_commands import ListCommands
 from kproxy.tui.main.live_commands import LiveCommands
-from kproxy.tui.main.noting import Noting
-from kproxy.tui.main.output import Output
-from kproxy.tui.main.quick import Quick
+from kproxy.tui.main.questions import Questions
 from kproxy.tui.main.searches import Searches
-from kproxy.tui.main.status_line import StatusLine
+from kproxy.tui.main.view_line import ViewLine, Visit
 from kproxy.tui.safe import plain
-from kproxy.tui.session import Session, Status
-from kproxy.tui.views.base import View
+from kproxy.tui.views.base import Counting, View
 from kproxy.tui.views.conversation import ConversationView
 from kproxy.tui.views.exchanges import Arrangement, Exchanges
+from kproxy.tui.views.faults import Faults
+from kproxy.tui.widgets.command_line import CommandLine
 from kproxy.tui.widgets.exchange_list import ExchangeList
+from kproxy.tui.widgets.field_tree import FieldTree
+from kproxy.tui.widgets.filter_bar import FilterBar
+from kproxy.tui.widgets.search_bar import SearchBar
+
+if TYPE_CHECKING:
+    from kproxy.tui.app import KproxyApp
 
 _TICK = 1 / 15
 """Seconds between two looks at what the session has published."""
@@ -32,11 +42,13 @@ _VIEW_TICKS = 8
 """So many of them between two renewals of a view."""
 _LOADING_TICKS = 5
 """So many between two looks while a file is read."""
+_MOST_VISITS = 50
+"""To which escape leads back."""
 _WIDE = 150
 """Columns from which the panes have room beside each other."""
 
 
-class MainScreen(Quick, Searches, Noting, Asking, Output, LiveCommands, CommandTyping):
+class MainScreen(Screen[None]):
     """Everything of a session.
 
     :param session: what is looked at
@@ -50,16 +62,141 @@ class MainScreen(Quick, Searches, Noting, Asking, Output, LiveCommands, CommandT
         & #banner { background: $warning 30%; color: $foreground; }
         & #banner.shown { display: block; }
         & #views { height: 1fr; }
+        & .-maximized { width: 1fr !important; height: 1fr !important; max-height: 100% !important; }
     }
     """
 
     def __init__(self, session: Session) -> None:
-        super().__init__(session)
+        super().__init__()
+        self.session = session
+        self.list = ListCommands(self)
+        self.searches = Searches(self)
+        self.live = LiveCommands(self)
+        self.typing = CommandEntry(self)
+        for command in COMMANDS:
+            if command.group == "view":
+                name = command.name.removeprefix("view.")
+                setattr(self, f"action_{command.action}", partial(self.show_view, name))
+        self._parts = (
+            self.list,
+            self.searches,
+            self.live,
+            self.typing,
+            ExchangeCommands(self),
+            Questions(self),
+        )
+        for part in self._parts:
+            for name in dir(part):
+                if name.startswith("action_"):
+                    setattr(self, name, getattr(part, name))
         self._seen: tuple[int, ...] = ()
         self._view_seen: tuple[Any, ...] = ()
         self._ticks = 0
+        self._counting: Counting | None = None
         self._finished = False
         self._banner_of: tuple[str, ...] = ()
+        self._visits: list[Visit] = []
+
+    # ------------------------------------------------------------ what parts and widgets ask
+    @property
+    def kproxy(self) -> KproxyApp:
+        """The application."""
+        app: Any = self.app
+        return app  # type: ignore[no-any-return]
+
+    @property
+    def exchanges(self) -> Exchanges:
+        """The list with the details."""
+        return self.query_one(Exchanges)
+
+    @property
+    def view(self) -> View:
+        """The view that is shown."""
+        return self.query_one(f"#{self.query_one('#views', ContentSwitcher).current}", View)
+
+    @property
+    def number(self) -> int | None:
+        """The exchange under the cursor of the list, None if there is none."""
+        return self.exchanges.list.number
+
+    def tell(self, message: str) -> None:
+        """Show a message for a while; it may hold what came from the wire."""
+        self.query_one(StatusLine).tell(message)
+
+    def go_to(self, number: int) -> None:
+        """Go to an exchange in the list; where it is not shown, to where it would be."""
+        if not self.exchanges.list.go_to(number):
+            self.tell(f"exchange {number:,} is not shown")
+
+    def target_of(self, command: Command) -> Widget | None:
+        """Return what carries out a command now, None if nothing does."""
+        return self.typing.target_of(command)
+
+    def perform(self, command: Command, argument: str = "") -> None:
+        """Carry out a command, as if its key was pressed.
+
+        :param argument: what stands behind it on the command line
+        """
+        self.typing.perform(command, argument)
+
+    # ------------------------------------------------------------ what widgets tell, and the part that it is for
+    @on(FilterBar.Applied, "#filter")
+    def _filter_typed(self, message: FilterBar.Applied) -> None:
+        self.list.filter_typed(message)
+
+    @on(ExchangeList.SortBy)
+    def _sort(self, message: ExchangeList.SortBy) -> None:
+        self.list.sort(message)
+
+    @on(ExchangeList.ProfileChanged)
+    def _profile_changed(self, message: ExchangeList.ProfileChanged) -> None:
+        self.list.profile_changed(message)
+
+    @on(FieldTree.AddColumn)
+    def _add_column(self, message: FieldTree.AddColumn) -> None:
+        self.list.add_column(message)
+
+    @on(FieldTree.StepExchange)
+    def _step(self, message: FieldTree.StepExchange) -> None:
+        self.list.step(message)
+
+    @on(SearchBar.Search)
+    def _search_typed(self, message: SearchBar.Search) -> None:
+        self.searches.search_typed(message)
+
+    def key_escape(self) -> None:
+        """End a search or a filter that is under way; without one, go back to where the user was before."""
+        if self.searches.cancel() or self.list.stop_filtering():
+            return
+        if isinstance(self.view, Exchanges) and not self.exchanges.list.has_focus:
+            self.exchanges.take_focus()
+        elif self._visits:
+            visit = self._visits.pop()
+            self._show(visit.view)
+            self.list.restore(visit.filter, visit.number)
+
+    def _remember(self) -> None:
+        """Have escape lead back to what is shown now."""
+        visit = Visit(self.view.view_name, self.session.status.filter, self.number)
+        if not self._visits or self._visits[-1] != visit:
+            self._visits.append(visit)
+            del self._visits[:-_MOST_VISITS]
+
+    @on(ViewLine.Chosen)
+    def _view_chosen(self, message: ViewLine.Chosen) -> None:
+        self.show_view(message.name)
+
+    @on(Faults.AddRule)
+    def _add_rule(self) -> None:
+        self.live.action_rule_add()
+
+    @on(Faults.RemoveRule)
+    def _remove_rule(self, message: Faults.RemoveRule) -> None:
+        self.live.remove_rule(message.number)
+
+    @on(CommandLine.Submitted)
+    def _command_typed(self, message: CommandLine.Submitted) -> None:
+        self.perform(message.command, message.argument)
 
     # ------------------------------------------------------------ what is on it
     def compose(self) -> ComposeResult:
@@ -67,13 +204,14 @@ class MainScreen(Quick, Searches, Noting, Asking, Output, LiveCommands, CommandT
         from kproxy.tui.views.all import views
 
         yield Headline(self.session.title)
-        yield from self.compose_filter_bar()
+        yield ViewLine(self.kproxy.settings.keymap)
+        yield self.list.filter_bar()
         yield Static(id="banner", markup=False)
         with ContentSwitcher(initial=Exchanges.view_name, id="views"):
             yield Exchanges(self.session, self.kproxy.settings.profile, self.kproxy.link)
             yield from views(self.session, self.kproxy.link)
-        yield from self.compose_search_bar()
-        yield from self.compose_command_line()
+        yield SearchBar(id="search")
+        yield self.typing.line()
         yield StatusLine()
         yield Footer(show_command_palette=False)
 
@@ -85,7 +223,8 @@ class MainScreen(Quick, Searches, Noting, Asking, Output, LiveCommands, CommandT
         self.query_one(Footer).display = self.kproxy.settings.config.footer
         self.exchanges.take_focus()
         self.set_interval(_TICK, self._tick)
-        self.begin_to_listen()
+        self.live.listen()
+        self.query_one(ViewLine).show(self.view.view_name, self._visits)
         self.call_after_refresh(self.kproxy.settled)
 
     # ------------------------------------------------------------ renewal
@@ -117,7 +256,8 @@ class MainScreen(Quick, Searches, Noting, Asking, Output, LiveCommands, CommandT
                 self.exchanges.refresh_rows()
         if self._ticks % _VIEW_TICKS == 0:
             self._renew_view()
-            if session.live:
+            counting, self._counting = self._counting, self.view.counting
+            if session.live or counting != self._counting:
                 self._show_status(session.status)
 
     def _renew_view(self) -> None:
@@ -134,7 +274,7 @@ class MainScreen(Quick, Searches, Noting, Asking, Output, LiveCommands, CommandT
         await view.renew()
 
     def _show_status(self, status: Status) -> None:
-        self.query_one(Headline).show(status, self.filter_off)
+        self.query_one(Headline).show(status, self.list.filter_off, self.view.counting)
         states: list[str] = []
         loud: list[str] = []
         if self.exchanges.list.following and isinstance(self.view, Exchanges):
@@ -151,7 +291,7 @@ class MainScreen(Quick, Searches, Noting, Asking, Output, LiveCommands, CommandT
             states.append(f"{status.marked:,} marked")
         if status.order is not None:
             states.append(f"by {status.order.column}{' ↓' if status.order.descending else ' ↑'}")
-        self.add_live_states(states, loud)
+        self.live.add_states(states, loud)
         self.query_one(StatusLine).show(tuple(states), tuple(loud))
         self._show_banner(status)
 
@@ -170,7 +310,12 @@ class MainScreen(Quick, Searches, Noting, Asking, Output, LiveCommands, CommandT
 
     # ------------------------------------------------------------ views
     def show_view(self, name: str) -> None:
-        """Show a view."""
+        """Show a view; escape leads back to the one before."""
+        if self.view.view_name != name:
+            self._remember()
+        self._show(name)
+
+    def _show(self, name: str) -> None:
         before = self.view
         if self.maximized is not None:
             self.minimize()
@@ -185,55 +330,16 @@ class MainScreen(Quick, Searches, Noting, Asking, Output, LiveCommands, CommandT
             self.view.on_shown()
             self._view_seen = ()
         self.view.take_focus()
+        self.query_one(ViewLine).show(name, self._visits)
         if isinstance(self.view, Exchanges):
             self.exchanges.refresh_rows()
         else:
             self._renew_view()
 
-    def action_view_exchanges(self) -> None:
-        """Show the list."""
-        self.show_view("exchanges")
-
-    def action_view_connections(self) -> None:
-        """Show the connections."""
-        self.show_view("connections")
-
-    def action_view_clients(self) -> None:
-        """Show the clients."""
-        self.show_view("clients")
-
-    def action_view_topics(self) -> None:
-        """Show the topics."""
-        self.show_view("topics")
-
-    def action_view_groups(self) -> None:
-        """Show the groups."""
-        self.show_view("groups")
-
-    def action_view_latency(self) -> None:
-        """Show the latency."""
-        self.show_view("latency")
-
-    def action_view_errors(self) -> None:
-        """Show the errors."""
-        self.show_view("errors")
-
-    def action_view_conversation(self) -> None:
-        """Show the conversation."""
-        self.show_view("conversation")
-
-    def action_view_faults(self) -> None:
-        """Show holds and faults."""
-        self.show_view("faults")
-
-    def action_view_findings(self) -> None:
-        """Show the findings."""
-        self.show_view("findings")
-
     @on(View.Narrow)
     def _narrow(self, message: View.Narrow) -> None:
-        self.add_to_filter(message.filter)
         self.show_view("exchanges")
+        self.list.add_to_filter(message.filter)
 
     @on(View.GoTo)
     def _go_to(self, message: View.GoTo) -> None:

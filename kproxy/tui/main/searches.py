@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from textual import on, work
-from textual.app import ComposeResult
-
-from kproxy.tui.main.base import MainScreenBase
-from kproxy.tui.searching import ListSearch, Search, SearchError, parse_search
+from kproxy.tui.main.part import Part, work
+from kproxy.tui.search import ListSearch, Search, SearchError, parse_search
 from kproxy.tui.views.exchanges import Exchanges
 from kproxy.tui.widgets.detail_pane import DetailPane
 from kproxy.tui.widgets.search_bar import SearchBar
 
+if TYPE_CHECKING:
+    from kproxy.tui.main.screen import MainScreen
+
 _TELL_SECONDS = 0.5
 
 
-class Searches(MainScreenBase):
+class Searches(Part):
     """The commands of the main screen that look for something."""
 
-    _search: Search | None = None
-    _deep = False
-
-    def compose_search_bar(self) -> ComposeResult:
-        """Lay out the bar."""
-        yield SearchBar(id="search")
+    def __init__(self, screen: MainScreen) -> None:
+        super().__init__(screen)
+        self._search: Search | None = None
+        self._deep = False
 
     def action_search_start(self, text: str = "") -> None:
         """Type what to look for where the focus is."""
@@ -37,28 +36,28 @@ class Searches(MainScreenBase):
                 return
             self._look(forward=True)
             return
-        self.query_one(SearchBar).ask(self._where, deep=self._in_list)
+        self.screen.query_one(SearchBar).ask(self._where, deep=self._in_list)
 
     @property
     def _in_list(self) -> bool:
-        return isinstance(self.view, Exchanges) and not self._in_details
+        return isinstance(self.screen.view, Exchanges) and not self._in_details
 
     @property
     def _in_details(self) -> bool:
-        return self.focused is not None and any(
-            isinstance(each, DetailPane) for each in self.focused.ancestors
+        return self.screen.focused is not None and any(
+            isinstance(each, DetailPane) for each in self.screen.focused.ancestors
         )
 
     @property
     def _where(self) -> str:
-        if not isinstance(self.view, Exchanges):
-            return self.view.view_name
+        if not isinstance(self.screen.view, Exchanges):
+            return self.screen.view.view_name
         if not self._in_details:
             return "list"
         return "bytes" if self.exchanges.details.bytes.has_focus else "fields"
 
-    @on(SearchBar.Search)
-    def _asked(self, message: SearchBar.Search) -> None:
+    def search_typed(self, message: SearchBar.Search) -> None:
+        """Look for what was typed."""
         self._search, self._deep = message.search, message.deep
         self._look(forward=message.forward)
 
@@ -70,13 +69,13 @@ class Searches(MainScreenBase):
         """Go to the match before."""
         self._look(forward=False)
 
-    @work(group="search", exclusive=True)
+    @work("search", exclusive=True)
     async def _look(self, *, forward: bool) -> None:
         search = self._search
         if search is None:
             self.tell("nothing was searched for yet: / does")
-        elif not isinstance(self.view, Exchanges):
-            if not self.view.search(search.pattern, forward=forward):
+        elif not isinstance(self.screen.view, Exchanges):
+            if not self.screen.view.search(search.pattern, forward=forward):
                 self.tell(f"{search.text} is not in this view")
         elif self._in_details:
             if not await self.exchanges.details.search(search, forward=forward):
@@ -113,6 +112,6 @@ class Searches(MainScreenBase):
         if found.wrapped:
             self.tell(f"searched on from the {'beginning' if forward else 'end'}")
 
-    def key_escape(self) -> None:
-        """End a search that is under way."""
-        self.workers.cancel_group(self, "search")
+    def cancel(self) -> bool:
+        """End a search that is under way; return whether one was."""
+        return bool(self.screen.workers.cancel_group(self.screen, "search"))

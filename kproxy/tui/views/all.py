@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kproxy.session import Session
 from kproxy.tui.live.link import Link
-from kproxy.tui.session import Session
 from kproxy.tui.views.base import View
 from kproxy.tui.views.clients import Clients
 from kproxy.tui.views.connections import Connections

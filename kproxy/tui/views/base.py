@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.message import Message
 from textual.widget import Widget
 
 from captures.filters.regex import TextRegex
-from kproxy.tui.session.engine import ClosedError
+from kproxy.session.engine import ClosedError
 
 if TYPE_CHECKING:
-    from kproxy.tui.session import Session
+    from kproxy.session import Folding, Session
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How far a view has counted.
+
+    :ivar share: of the exchanges
+    :ivar rate: exchanges a second
+    """
+
+    share: float
+    rate: float
+
+    @classmethod
+    def of(cls, *foldings: Folding[Any]) -> Counting | None:
+        """Return how far some foldings are, None if they have counted all."""
+        slowest = min(foldings, key=lambda folding: folding.progress)
+        return None if slowest.progress >= 1 else cls(slowest.progress, slowest.rate)
 
 
 class View(Widget):
@@ -73,6 +92,11 @@ class View(Widget):
     def state(self) -> tuple[Hashable, ...]:
         """Return what changes when there is something new to show."""
         return (self.session.status.version,)
+
+    @property
+    def counting(self) -> Counting | None:
+        """How far counting is, None when all is counted."""
+        return None
 
     def take_focus(self) -> None:
         """Give the focus to what is to be used first."""

@@ -10,9 +10,9 @@ from captures.analysis.offered_versions import OfferedVersions, too_old
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
-from kproxy.cli.tables import Column
-from kproxy.cli.times import clock
-from kproxy.tui.session.access import Access
+from captures.time_format import clock
+from kproxy.session.access import Access
+from kproxy.text.tables import Column
 from kproxy.tui.views.table_view import Detail, TableView, facts
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, sized
 
@@ -45,7 +45,8 @@ class Clients(TableView[ClientsFold]):
     """One row for each client; what it speaks for the selected one."""
 
     view_name = "clients"
-    EMPTY = "No clients yet."
+    THINGS = "clients"
+    FACTS = True
     COLUMNS: ClassVar[Sequence[Column]] = (
         Column("client", least=12),
         Column("software", least=12),
@@ -76,15 +77,20 @@ class Clients(TableView[ClientsFold]):
         return ClientsFold()
 
     def rows(self, fold: ClientsFold, access: Access) -> Sequence[Row]:
-        return [self._row(row, access) for row in fold.result()]
+        known = self._known(access)
+        return [self._row(row, known.get(_key(row), row), access) for row in fold.result()]
 
-    def _row(self, row: ClientRow, access: Access) -> Row:
+    def _known(self, access: Access) -> dict[Hashable, ClientRow]:
+        """Return what all exchanges tell of clients."""
+        return {_key(row): row for row in self.all_of(access).result()}
+
+    def _row(self, row: ClientRow, known: ClientRow, access: Access) -> Row:
         names = access.capture.names
         cells: tuple[AnyCell, ...] = (
             row.client_id or Cell(f"(none) {names.shown_host(row.name)}", Role.MUTED),
-            words.listed(row.software),
-            Cell(words.listed(_old(row)), Role.WARNING),
-            words.listed(row.principals),
+            words.listed(known.software),
+            Cell(words.listed(_old(known)), Role.WARNING),
+            words.listed(known.principals),
             words.some(map(names.shown_host, row.hosts)),
             counted(len(row.brokers)),
             counted(row.connections),
@@ -96,28 +102,29 @@ class Clients(TableView[ClientsFold]):
             Cell(clock(row.first, self.session.zone), value=row.first),
             words.listed(f"{api} {count:,}" for api, count in row.apis.items()),
         )
-        return Row((row.client_id, row.name), cells, leads_to=_filter(row))
+        return Row(_key(row), cells, leads_to=_filter(row))
 
     def detail(self, fold: ClientsFold, access: Access, key: Hashable) -> Detail | None:
-        row = next((row for row in fold.result() if (row.client_id, row.name) == key), None)
+        row = next((row for row in fold.result() if _key(row) == key), None)
         if row is None:
             return None
+        known, offered = self._known(access).get(key, row), self.all_of(access).offered
         names, zone = access.capture.names, self.session.zone
-        old = _old(row)
+        old = _old(known)
         text = facts(
-            ("software", *(row.software or (_untold(self.unfiltered),))),
-            ("principal", *row.principals),
+            ("software", *(known.software or ("not told",))),
+            ("principal", *known.principals),
             ("hosts", *map(names.shown_host, row.hosts)),
             ("brokers", *map(names.shown, row.brokers)),
             ("seen", f"{clock(row.first, zone)} to {clock(row.last, zone)}"),
             ("too old", Cell(_advice(old), Role.WARNING) if old else ""),
         )
-        matrix = [_speaks(row, api, fold.offered) for api in row.apis]
+        matrix = [_speaks(row, api, offered) for api in row.apis]
         return Detail(f"client {row.name}", text, (matrix,))
 
 
-def _untold(everything: bool) -> str:
-    return "not told" if everything else "not told by the exchanges shown"
+def _key(row: ClientRow) -> Hashable:
+    return row.client_id, row.name
 
 
 def _old(row: ClientRow) -> list[str]:

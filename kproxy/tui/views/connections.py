@@ -11,10 +11,11 @@ from captures.analysis.connection_story import ConnectionStories, Moment
 from captures.exchanges import Capture, Exchange
 from captures.exchanges.samples import Sample
 from captures.meaning import words
-from kproxy.cli.stats_tables import ended, introduced, sides, troubles
-from kproxy.cli.tables import Column
-from kproxy.cli.times import clock, milliseconds, span
-from kproxy.tui.session.access import Access
+from captures.time_format import clock, milliseconds, span
+from dissectors.sides import ENDS
+from kproxy.session.access import Access
+from kproxy.text.stats import ended, introduced, sides, troubles
+from kproxy.text.tables import Column
 from kproxy.tui.views.table_view import Detail, TableView, facts
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, sized
 
@@ -78,7 +79,7 @@ class Connections(TableView[ConnectionsFold]):
     """One row for each TCP connection; its story for the selected one."""
 
     view_name = "connections"
-    EMPTY = "No connections yet."
+    THINGS = "connections"
     COLUMNS: ClassVar[Sequence[Column]] = (
         Column("#", right=True),
         Column("client", least=15),
@@ -187,7 +188,7 @@ def _moment(moment: Moment, place: int, begin: int, time: str) -> Row:
 def _sampled(samples: Sequence[Sample]) -> list[str]:
     """Return what the kernel of the proxy's machine told of the network on either side."""
     said = []
-    for side in ("client", "broker"):
+    for side in ENDS:
         mine = [sample.values for sample in samples if sample.values.side == side]
         if mine:
             trips = sorted(values.rtt_us for values in mine)

@@ -11,16 +11,16 @@ from textual.binding import BindingType
 
 from captures.analysis.conversation import Participant
 from captures.filters.regex import TextRegex
+from kproxy.session.engine import Priority
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.dialogs.participants import ParticipantsDialog
-from kproxy.tui.session.engine import Priority
 from kproxy.tui.views.base import View
 from kproxy.tui.views.conversation_window import MOST, Anchor, Choice, Window, WindowReader
 from kproxy.tui.widgets.sequence import SequenceDiagram
 from kproxy.tui.widgets.sequence_lines import FoldKey, Line, LineKind, key_of, lines_of
 
 if TYPE_CHECKING:
-    from kproxy.tui.session import Access, Session, Steps
+    from kproxy.session import Access, Session, Steps
 
 
 _FIRST = 300

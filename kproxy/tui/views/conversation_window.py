@@ -21,15 +21,15 @@ from captures.analysis.conversation import (
     closing,
     exchange_step,
     folded,
-    gist,
     name_clients,
     opening,
     participants,
+    summary,
 )
-from kproxy.tui.session.published import Int64s
+from captures.arrays import Int64s
 
 if TYPE_CHECKING:
-    from kproxy.tui.session import Access, Steps
+    from kproxy.session import Access, Steps
 
 MOST = 5_000
 """Exchanges in a window."""
@@ -144,7 +144,7 @@ class WindowReader:
         for exchange in access.exchanges(missing):
             try:
                 self._steps[exchange.number] = exchange_step(
-                    exchange, participants(exchange), gist(exchange, names)
+                    exchange, participants(exchange), summary(exchange, names)
                 )
             except Exception as error:
                 access.capture.faults.note(error, "drawing it", exchange.number)

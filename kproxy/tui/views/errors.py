@@ -6,16 +6,16 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
-from captures.analysis.aftermath import Aftermath, AftermathRow
 from captures.analysis.conditions import of_client
+from captures.analysis.error_recovery import Aftermath, AftermathRow
 from captures.analysis.error_stats import ErrorRow, ErrorStats
 from captures.exchanges import Capture, Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
+from captures.time_format import clock, span
 from dissectors.error_codes import BY_CODE
-from kproxy.cli.tables import Column
-from kproxy.cli.times import clock, span
-from kproxy.tui.session.access import Access
+from kproxy.session.access import Access
+from kproxy.text.tables import Column
 from kproxy.tui.views.table_view import Detail, TableView, facts
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted
 
@@ -50,7 +50,8 @@ class Errors(TableView[ErrorsFold]):
     """One row for each error of an API; its meaning and its sequels for the selected one."""
 
     view_name = "errors"
-    EMPTY = "No errors."
+    THINGS = "errors"
+    FACTS = True
     COLUMNS: ClassVar[Sequence[Column]] = (
         Column("error", least=20),
         Column("API", least=12),
@@ -79,7 +80,7 @@ class Errors(TableView[ErrorsFold]):
         return ErrorsFold(access.capture)
 
     def rows(self, fold: ErrorsFold, access: Access) -> Sequence[Row]:
-        sequels = fold.sequels()
+        sequels = self.all_of(access).sequels()
         return [self._row(row, sequels.get(_key(row), [])) for row in fold.stats.result()]
 
     def _row(self, row: ErrorRow, sequels: Sequence[AftermathRow]) -> Row:
@@ -103,7 +104,7 @@ class Errors(TableView[ErrorsFold]):
         row = next((row for row in fold.stats.result() if _key(row) == key), None)
         if row is None:
             return None
-        sequels, known = fold.sequels().get(_key(row), []), BY_CODE.get(row.code)
+        sequels, known = self.all_of(access).sequels().get(_key(row), []), BY_CODE.get(row.code)
         text = facts(
             ("", known.advice if known else "Kafka has no error of this code."),
             (
@@ -121,7 +122,10 @@ class Errors(TableView[ErrorsFold]):
             ("message", words.clipped(row.message or "", 400)),
             (
                 "",
-                Cell("" if self.unfiltered else "What came next is told of the exchanges shown.", Role.MUTED),
+                Cell(
+                    "" if self.unfiltered else "What came next covers all exchanges, whatever the filter.",
+                    Role.MUTED,
+                ),
             ),
         )
         who = [

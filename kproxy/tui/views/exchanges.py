@@ -10,11 +10,11 @@ from typing import ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 
+from kproxy.session import Access, HeldMessage, Priority, Session
 from kproxy.tui.detail import Detail, detail_of
 from kproxy.tui.live.held import held_detail
 from kproxy.tui.live.link import Link, LinkError
 from kproxy.tui.profiles import Profile
-from kproxy.tui.session import Access, Held, Priority, Session
 from kproxy.tui.views.base import View
 from kproxy.tui.widgets.detail_pane import DetailPane
 from kproxy.tui.widgets.exchange_list import ExchangeList
@@ -103,7 +103,7 @@ class Exchanges(View):
             self._show_details(self.list.number, self.list.held)
 
     @work(exclusive=True, group="details")
-    async def _show_details(self, number: int | None, held: Held | None) -> None:
+    async def _show_details(self, number: int | None, held: HeldMessage | None) -> None:
         await asyncio.sleep(_SETTLE_SECONDS)
         # a summary is made anew when the exchange has changed
         shown = (held, 0) if number is None else (number, id(self.session.summaries.get(number)))

@@ -19,13 +19,14 @@ from captures.filters.lexer import quoted
 from captures.filters.regex import TextRegex
 from captures.meaning import words
 from dissectors.printable import printable
-from kproxy.cli.tables import Column
+from dissectors.units import SECOND
+from kproxy.session import Session
+from kproxy.session.published import HeldMessage
+from kproxy.text.tables import Column
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.live.link import Link
-from kproxy.tui.live.state import SECOND, FaultRule, LiveState
-from kproxy.tui.live.wording import left_of, left_words, seconds, who
-from kproxy.tui.session import Session
-from kproxy.tui.session.published import Held
+from kproxy.tui.live.state import FaultRule, LiveState
+from kproxy.tui.live.words import left_of, left_words, seconds, who
 from kproxy.tui.views.base import View
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Cell, Role, Row, counted, sized
@@ -194,6 +195,8 @@ def state_content(state: LiveState) -> Content:
         words.counted(state.connections, "connection"),
         f"{state.in_flight:,} in flight",
     ]
+    if state.unrecorded:
+        parts.append(Content.styled(f"✗ {state.unrecorded}", "$text-error"))
     if state.dropped:
         parts.append(
             Content.styled(f"! {words.size(state.dropped)} dropped from the recording", "$text-warning")
@@ -232,7 +235,7 @@ _HELD = [
 ]
 
 
-def _held_row(held: Held, now: int) -> Row:
+def _held_row(held: HeldMessage, now: int) -> Row:
     left = held.until - now
     return Row(
         held.number,

@@ -13,14 +13,14 @@ from captures.analysis.groups.calls import OF_MEMBERS
 from captures.analysis.groups.model import Certainty
 from captures.exchanges import Exchange
 from captures.meaning import words
-from kproxy.cli.tables import Column
-from kproxy.cli.times import clock
-from kproxy.tui.views.paced import Paced
+from captures.time_format import clock
+from kproxy.text.tables import Column
+from kproxy.tui.views.paced_value import PacedValue
 from kproxy.tui.views.table_view import Detail, TableView, facts
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted
 
 if TYPE_CHECKING:
-    from kproxy.tui.session import Access
+    from kproxy.session import Access
 
 _ROLES = {
     Severity.HIGH: Role.ERROR,
@@ -49,14 +49,14 @@ class FindingsFold:
 
     def __init__(self, access: Access) -> None:
         self._diagnosis = Diagnosis(access.capture, access.plain.knowledge.topic_name)
-        self.found = Paced(Found())
+        self.found = PacedValue(Found())
         self._added = 0
         self._latest = 0
 
     def add(self, exchange: Exchange) -> None:
         """Show one exchange to the rules."""
         self._added += 1
-        self._latest = max(self._latest, exchange.time + (exchange.latency or 0))
+        self._latest = max(self._latest, exchange.end)
         self._diagnosis.add(exchange)
 
     def ask(self, access: Access, *, everything: bool, live: bool) -> Found:
@@ -82,7 +82,7 @@ class Findings(TableView[FindingsFold]):
     """
 
     view_name = "findings"
-    EMPTY = "Nothing found so far."
+    THINGS = "findings"
     EVERYTHING = True
     COLUMNS: ClassVar[Sequence[Column]] = (
         Column("severity"),
@@ -141,7 +141,7 @@ class Findings(TableView[FindingsFold]):
             (
                 "seen",
                 f"{clock(finding.first, zone)} to {clock(finding.last, zone)}",
-                f"{finding.count:,} times",
+                words.counted(finding.count, "time"),
             ),
             ("filter", finding.filter),
             ("connections", words.some(ends)),

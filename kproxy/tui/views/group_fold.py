@@ -9,10 +9,10 @@ from captures.analysis.groups.calls import OF_MEMBERS
 from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.model import GroupTimeline
 from captures.exchanges import Exchange
-from kproxy.tui.views.paced import Paced
+from kproxy.tui.views.paced_value import PacedValue
 
 if TYPE_CHECKING:
-    from kproxy.tui.session import Access
+    from kproxy.session import Access
 
 
 class GroupFold:
@@ -23,14 +23,14 @@ class GroupFold:
 
     def __init__(self, access: Access) -> None:
         self._histories = GroupHistories(access.plain.knowledge.topic_name, access.capture)
-        self.told: Paced[Mapping[str, GroupTimeline]] = Paced({})
+        self.told: PacedValue[Mapping[str, GroupTimeline]] = PacedValue({})
         self._added = 0
         self._latest = 0
 
     def add(self, exchange: Exchange) -> None:
         """Take one exchange in."""
         self._added += 1
-        self._latest = max(self._latest, exchange.time + (exchange.latency or 0))
+        self._latest = max(self._latest, exchange.end)
         self._histories.add(exchange)
 
     def timelines(self, access: Access, *, everything: bool, live: bool) -> Mapping[str, GroupTimeline]:
@@ -44,7 +44,7 @@ class GroupFold:
 
         def tell() -> Mapping[str, GroupTimeline]:
             pending = access.pending(OF_MEMBERS) if live and everything else ()
-            found = self._histories.result(now=now, pending=pending)
+            found = self._histories.result(now=now, pending=pending, live=live)
             return {timeline.group: timeline for timeline in found}
 
-        return self.told.get((self._added, now), tell)
+        return self.told.get((self._added, now, live), tell)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,14 +12,15 @@ from textual.content import Content
 from textual.widget import Widget
 
 from captures.analysis.conditions import of_group
-from captures.analysis.group_stats import GroupRow, GroupStats, Member
-from captures.analysis.groups.model import GroupTimeline, Rebalance, Trigger
+from captures.analysis.group_stats import GroupRow, GroupStats
+from captures.analysis.groups.facts import members_now
+from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance, Trigger
 from captures.filters.lexer import quoted
 from captures.meaning import words
-from kproxy.cli.tables import Column
-from kproxy.cli.times import clock, span
+from captures.time_format import clock, span
+from kproxy.session.access import Access
+from kproxy.text.tables import Column
 from kproxy.tui.commands import Place, bindings
-from kproxy.tui.session.access import Access
 from kproxy.tui.views.group_fold import GroupFold
 from kproxy.tui.views.story_text import story_lines
 from kproxy.tui.views.table_view import Detail, TableView, facts
@@ -28,7 +29,7 @@ from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted
 
 if TYPE_CHECKING:
-    from kproxy.tui.session import Session
+    from kproxy.session import Session
 
 
 _APIS = {
@@ -54,12 +55,12 @@ class GroupDetail(Detail):
 class Groups(TableView[GroupStats]):
     """One row for each group; of the selected one a lane for each member, its rebalances, and the story of one.
 
-    What the rows count is what the filter shows. Stories are told of all exchanges: of a part of them, members would
-    seem to fall silent.
+    All exchanges are looked at, whatever the filter shows: of a part of them, members would seem to fall silent.
     """
 
     view_name = "groups"
-    EMPTY = "No groups yet."
+    THINGS = "groups"
+    EVERYTHING = True
     BESIDE = False  # lanes take all the width there is
 
     DEFAULT_CSS = """
@@ -136,19 +137,27 @@ class Groups(TableView[GroupStats]):
         return GroupStats()
 
     def rows(self, fold: GroupStats, access: Access) -> Sequence[Row]:
-        return [self._row(group, access) for group in fold.result()]
+        timelines = self._timelines(access)
+        return [self._row(group, timelines.get(group.group), access) for group in fold.result()]
 
-    def _row(self, group: GroupRow, access: Access) -> Row:
+    def _timelines(self, access: Access) -> Mapping[str, GroupTimeline]:
+        everything = self._stories.progress >= 1
+        return self._stories.fold(access).timelines(access, everything=everything, live=self.goes_on)
+
+    def _row(self, group: GroupRow, timeline: GroupTimeline | None, access: Access) -> Row:
         errors = words.listed(f"{count:,} {name}" for name, count in group.errors.most_common())
+        # of a group of which no member was seen, what others asked of it is all there is
+        told = group if timeline is None else timeline
+        generation = -1 if timeline is None else timeline.generation
         cells: tuple[AnyCell, ...] = (
             group.group,
-            group.kind,
-            words.join(group.protocol_type if group.protocol_type != "consumer" else "", group.protocol),
-            group.state,
-            access.capture.names.shown(group.coordinator) if group.coordinator else "",
-            counted(len(group.present)),
-            "" if group.generation < 0 else Cell(f"{group.generation}", value=group.generation),
-            counted(group.rebalances),
+            str(told.kind),
+            words.join(told.protocol_type if told.protocol_type != "consumer" else "", told.protocol),
+            told.state,
+            _coordinator(timeline, access),
+            "" if timeline is None else counted(members_now(timeline)),
+            "" if generation < 0 else Cell(f"{generation}", value=generation),
+            "" if timeline is None else counted(len(timeline.rebalances)),
             counted(group.exchanges),
             *(counted(sum(group.apis[api] for api in apis)) for apis in _APIS.values()),
             Cell(errors, Role.ERROR),
@@ -160,22 +169,22 @@ class Groups(TableView[GroupStats]):
         group = next((group for group in fold.result() if group.group == key), None)
         if group is None:
             return None
-        everything = self._stories.progress >= 1
-        stories_of = self._stories.fold(access).timelines(access, everything=everything, live=self.goes_on)
-        timeline = stories_of.get(group.group)
-        leader = group.generations[-1].leader if group.generations else ""
-        members = [self._member(group, member, leader, access) for member in group.members.values()]
-        members.reverse()  # who came last is who one asks about
-        stories = [] if timeline is None else [self._story(*each) for each in enumerate(timeline.rebalances)]
-        text = self._facts(group, timeline, access)
-        return GroupDetail(f"group {group.group}", text, (stories, members), timeline)
+        timeline = self._timelines(access).get(group.group)
+        told = [] if timeline is None else timeline.rebalances
+        leader = next((each.leader for each in reversed(told) if each.leader), "")
+        members = [] if timeline is None else timeline.members
+        tables = (
+            [self._story(*each) for each in enumerate(told)],
+            # who came last is who one asks about
+            [self._member(group, member, leader, access) for member in reversed(members)],
+        )
+        return GroupDetail(f"group {group.group}", self._facts(group, timeline, access), tables, timeline)
 
     def _facts(self, group: GroupRow, timeline: GroupTimeline | None, access: Access) -> Content:
-        coordinator = access.capture.names.shown(group.coordinator) if group.coordinator else ""
-        state = group.state or ("" if timeline is None else timeline.state)
+        told = group if timeline is None else timeline
         return facts(
-            ("kind", group.kind, group.protocol_type, group.protocol, state),
-            ("coordinator", coordinator or Cell("not seen", Role.MUTED)),
+            ("kind", str(told.kind), told.protocol_type, told.protocol, told.state),
+            ("coordinator", _coordinator(timeline, access) or Cell("not seen", Role.MUTED)),
             ("seen", *(() if timeline is None else timeline.seen)),
             ("requests", *(f"{count:,} {api}" for api, count in group.apis.items())),
             (
@@ -199,25 +208,26 @@ class Groups(TableView[GroupStats]):
         )
         return Row(place, cells, leads_to=number)
 
-    def _member(self, group: GroupRow, member: Member, leader: str, access: Access) -> Row:
+    def _member(self, group: GroupRow, member: GroupMember, leader: str, access: Access) -> Row:
         zone, notes = self.session.zone, []
-        if member.member_id == leader:
+        if member.member == leader:
             notes.append("leader")
         if member.left is not None:
             notes.append(f"left {clock(member.left, zone)}")
+        generation = max((span.generation for span in member.spans), default=-1)
         cells: tuple[AnyCell, ...] = (
-            words.member(member.member_id),
+            words.member(member.member),
             member.client,
             access.capture.names.shown_host(member.host),
-            member.instance_id or "",
-            "" if member.generation < 0 else Cell(f"{member.generation}", value=member.generation),
-            counted(member.exchanges),
+            member.instance or "",
+            "" if generation < 0 else Cell(f"{generation}", value=generation),
+            counted(sum(group.members[each] for each in {*member.former, member.member})),
             Cell(clock(member.first, zone), value=member.first),
             Cell(clock(member.last, zone), value=member.last),
             Cell(words.listed(notes), Role.MUTED if member.left is not None else Role.PLAIN),
         )
-        wanted = f"member == {quoted(member.member_id)} and {of_group(group.group)}"
-        return Row(member.member_id, cells, leads_to=wanted)
+        wanted = f"member == {quoted(member.member)} and {of_group(group.group)}"
+        return Row(member.member, cells, leads_to=wanted)
 
     # ------------------------------------------------------------ what is shown of the selected group
     def show_detail(self, found: Detail | None) -> None:
@@ -268,3 +278,9 @@ class Groups(TableView[GroupStats]):
         """Show the members in the place of the rebalances, or the other way round."""
         self._members = not self._members
         self._show_tables()
+
+
+def _coordinator(timeline: GroupTimeline | None, access: Access) -> str:
+    """Return the latest coordinator, by its name; empty if none was seen."""
+    seen = [] if timeline is None else timeline.coordinators
+    return access.capture.names.shown(seen[-1].broker) if seen else ""

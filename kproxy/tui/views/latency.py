@@ -12,16 +12,17 @@ from textual.binding import BindingType
 
 from captures.analysis.latency import Dimension, Distribution, LatencyStats, Measure, OverTime
 from captures.filters.regex import TextRegex
-from kproxy.cli.tables import Column
+from captures.time_format import latency
+from kproxy.text.tables import Column
 from kproxy.tui.commands import Place, bindings
-from kproxy.tui.views.base import View
+from kproxy.tui.views.base import Counting, View
 from kproxy.tui.widgets.latency_map import LatencyMap, Picture
-from kproxy.tui.widgets.latency_scale import Scale, duration_text, fitting
+from kproxy.tui.widgets.latency_scale import Scale, fitting
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Cell, Role, Row, counted
 
 if TYPE_CHECKING:
-    from kproxy.tui.session import Access, Session
+    from kproxy.session import Access, Session
 
 
 _STRIP = 40
@@ -32,7 +33,7 @@ _FAR = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
+class _LatencyCounts:
     """What was read of the fold.
 
     :ivar groups: the first is all of them
@@ -65,7 +66,7 @@ class LatencyView(View):
         self._folding = session.fold("latency", lambda _: LatencyStats())
         self._dimension = Dimension.API
         self._measure = Measure.EXCESS
-        self._counted: _Counted | None = None
+        self._counted: _LatencyCounts | None = None
 
     def compose(self) -> ComposeResult:
         """Yield the table and the drawing."""
@@ -93,15 +94,20 @@ class LatencyView(View):
         """Return what changes when more was counted."""
         return (self.session.status.version, self._folding.version)
 
+    @property
+    def counting(self) -> Counting | None:
+        """How far counting is."""
+        return Counting.of(self._folding)
+
     async def refresh_data(self) -> None:
         """Show what was counted so far."""
         dimension, measure, selected = self._dimension, self._measure, self._selected
 
-        def look(fold: LatencyStats, _: Access) -> _Counted:
+        def look(fold: LatencyStats, _: Access) -> _LatencyCounts:
             groups = fold.distributions(dimension, measure)
             chosen = next((group for group in groups if _key(group) == selected), groups[0])
             over_time = fold.over_time(dimension, measure, chosen.label, chosen.condition)
-            return _Counted(groups, chosen, over_time, _left_out(fold, measure))
+            return _LatencyCounts(groups, chosen, over_time, _left_out(fold, measure))
 
         self._counted = await self._folding.read(look)
         self._show()
@@ -124,13 +130,10 @@ class LatencyView(View):
             Picture(self._title(found), self._measure, found.chosen, found.over_time, found.left_out)
         )
 
-    def _title(self, found: _Counted) -> str:
-        text = (
+    def _title(self, found: _LatencyCounts) -> str:
+        return (
             f"{self._dimension.value} {found.chosen.label}" if found.chosen.condition else found.chosen.label
         )
-        if self._folding.progress < 1:
-            text += f" (counted {100 * self._folding.progress:.0f}%)"
-        return text
 
     def on_resize(self) -> None:
         """Make the strips fit."""
@@ -237,7 +240,7 @@ def _row(group: Distribution, scale: Scale | None) -> Row:
         (
             Cell(group.label, Role.PLAIN if group.condition else Role.MUTED),
             counted(group.count),
-            *(Cell(duration_text(time), Role.PLAIN, time) for time in times),
+            *(Cell(latency(time), Role.PLAIN, time) for time in times),
             Cell("" if scale is None else _strip(group, scale), Role.PLAIN, group.p50),
         ),
     )

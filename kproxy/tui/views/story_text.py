@@ -9,7 +9,7 @@ from captures.analysis.groups.facts import Tone, facts, manner, took
 from captures.analysis.groups.labels import Labels, counter_of, step
 from captures.analysis.groups.model import GroupTimeline, Rebalance
 from captures.meaning import words
-from captures.moments import clock
+from captures.time_format import clock
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role
 
 _ROLES = {Tone.PLAIN: Role.PLAIN, Tone.QUIET: Role.MUTED, Tone.ODD: Role.WARNING, Tone.TROUBLE: Role.ERROR}

@@ -19,16 +19,16 @@ from textual.widgets import Static
 
 from captures.filters.regex import TextRegex
 from dissectors.printable import printable
-from kproxy.cli.tables import Column
-from kproxy.tui.session.access import Access
-from kproxy.tui.session.engine import ClosedError
-from kproxy.tui.session.folding import F
-from kproxy.tui.views.base import View
+from kproxy.session.access import Access
+from kproxy.session.engine import ClosedError
+from kproxy.session.folds import F, Folding
+from kproxy.text.tables import Column
+from kproxy.tui.views.base import Counting, View
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import AnyCell, Role, Row, role_of, text_of
 
 if TYPE_CHECKING:
-    from kproxy.tui.session import Session
+    from kproxy.session import Session
 
 _BESIDE = 180
 """Columns from which on details stand beside the table."""
@@ -80,8 +80,9 @@ class TableView(View, Generic[F]):
 
     :cvar COLUMNS: of the table
     :cvar DETAILS: the columns of each table about the selected row
-    :cvar EMPTY: what is said where there are no rows
+    :cvar THINGS: what the rows are
     :cvar EVERYTHING: whether all exchanges are counted, whatever is shown
+    :cvar FACTS: whether facts cover all exchanges, beside counts of those that are shown
     :cvar BESIDE: whether details stand beside the table where there is room, not below it
     """
 
@@ -93,7 +94,6 @@ class TableView(View, Generic[F]):
             border-top: solid $primary;
             border-title-color: $foreground;
             border-title-style: bold;
-            border-subtitle-color: $foreground-muted;
             & > .text { height: auto; max-height: 60%; padding: 0 1; }
             & > RowTable { height: auto; max-height: 50%; min-height: 3; }
             & > RowTable:last-child { height: 1fr; max-height: 100%; }
@@ -108,14 +108,21 @@ class TableView(View, Generic[F]):
 
     COLUMNS: ClassVar[Sequence[Column]]
     DETAILS: ClassVar[Sequence[Sequence[Column]]]
-    EMPTY: ClassVar[str]
+    THINGS: ClassVar[str]
     EVERYTHING: ClassVar[bool] = False
+    FACTS: ClassVar[bool] = False
     BESIDE: ClassVar[bool] = True
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._folding = session.fold(self.view_name, self.make, everything=self.EVERYTHING)
-        self._table = RowTable(self.COLUMNS, empty=self.EMPTY, classes="rows")
+        self._all = (
+            session.fold(f"{self.view_name} of all", self.make, everything=True)
+            if self.FACTS
+            else self._folding
+        )
+        self._wanted: tuple[Folding[F], ...] = ()
+        self._table = RowTable(self.COLUMNS, empty="", classes="rows")
         self._text = Static(markup=False)
         self._details = [RowTable(columns, empty="") for columns in self.DETAILS]
         text = VerticalScroll(self._text, classes="text")
@@ -164,30 +171,63 @@ class TableView(View, Generic[F]):
         yield self._table
         yield self._detail
 
+    @property
+    def _counts(self) -> Folding[F]:
+        """What counts the exchanges that are shown."""
+        return self._all if self.unfiltered else self._folding
+
+    def all_of(self, access: Access) -> F:
+        """Return the fold of all exchanges, where facts are told of them; in the engine's thread."""
+        return self._all.fold(access)
+
+    def _want(self, *foldings: Folding[F]) -> None:
+        if foldings != self._wanted:
+            before, self._wanted = self._wanted, foldings
+            for folding in before:
+                if folding not in foldings:
+                    folding.want(False)
+            for folding in foldings:
+                if folding not in before:
+                    folding.want(True)
+
     def on_shown(self) -> None:
-        self._folding.want(True)
+        self._want(*dict.fromkeys((self._all, self._counts)))
 
     def on_hidden(self) -> None:
-        self._folding.want(False)
+        self._want()
 
     def state(self) -> tuple[Hashable, ...]:
-        return (self.session.status.version, self._folding.version)
+        return (self.session.status.version, self._folding.version, self._all.version)
+
+    @property
+    def counting(self) -> Counting | None:
+        return Counting.of(*self._wanted) if self._wanted else None
 
     async def refresh_data(self) -> None:
-        self._table.set_rows(await self._folding.read(self.rows))
-        self._detail.border_subtitle = self._counted()
+        if self._wanted:  # a filter may have been set or taken away
+            self._want(*dict.fromkeys((self._all, self._counts)))
+        rows = await self._counts.read(self.rows)
+        self._table.empty = self._nothing()
+        self._table.set_rows(rows)
         await self._show_detail()
 
-    def _counted(self) -> str:
-        progress = self._folding.progress
-        return "" if progress >= 1 else f"counted {progress:.0%}"
+    def _nothing(self) -> str:
+        """Return why there are no rows."""
+        status, counting = self.session.status, self.counting
+        shown = "" if self.unfiltered or self.EVERYTHING else " among what is shown"
+        if shown and status.filter is not None:
+            shown = f" among what fits the filter {status.filter.text} (c clears it)"
+        if not self.session.live and (counting is not None or not status.finished):
+            far = "the file is still being read" if counting is None else f"counted {counting.share:.0%}"
+            return f"No {self.THINGS} so far{shown}: {far}."
+        return f"No {self.THINGS}{' yet' * self.goes_on}{shown}."
 
     async def _show_detail(self) -> None:
         selected = self._table.selected
         found = None
         if selected is not None:
             key = selected.key
-            found = await self._folding.read(lambda fold, access: self.detail(fold, access, key))
+            found = await self._counts.read(lambda fold, access: self.detail(fold, access, key))
             if self._table.selected is None or self._table.selected.key != key:
                 return  # who has moved the cursor asks for the other one
         self.show_detail(found)

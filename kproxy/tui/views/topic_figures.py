@@ -11,8 +11,7 @@ from captures.analysis.topic_mentions import TopicMentions
 from captures.analysis.topic_stats import PartitionRow, TopicStats
 from captures.exchanges import Exchange
 from captures.meaning import Names
-
-NANOSECONDS = 1_000_000_000
+from dissectors.units import SECOND
 
 Key = tuple[str, int | None]
 """A topic and one of its partitions, None for all of them."""
@@ -77,12 +76,12 @@ class TopicsFold:
         self.positions.add(exchange)
         self._mentions.add(exchange)
         self._begin = exchange.time if self._begin is None else min(self._begin, exchange.time)
-        self._end = max(self._end, exchange.time + (exchange.latency or 0))
+        self._end = max(self._end, exchange.end)
 
     @property
     def seconds(self) -> float:
         """The time over which exchanges were added."""
-        return 0.0 if self._begin is None else (self._end - self._begin) / NANOSECONDS
+        return 0.0 if self._begin is None else (self._end - self._begin) / SECOND
 
     def result(self) -> dict[str, TopicFigures]:
         """Return the topics that some exchange names, those with the most bytes first."""
@@ -118,7 +117,7 @@ def _partition(topic: TopicFigures, number: int) -> Figures:
     return known
 
 
-class Standing(NamedTuple):
+class Progress(NamedTuple):
     """How far a group or a client has come.
 
     :ivar partitions: in which it has
@@ -131,17 +130,17 @@ class Standing(NamedTuple):
     lag: int | None = None
 
 
-def standings(figures: Figures, *, groups: bool) -> dict[str, Standing]:
+def standings(figures: Figures, *, groups: bool) -> dict[str, Progress]:
     """Return how far groups have committed, or clients fetch.
 
     :param groups: which of the two
     """
-    out: dict[str, Standing] = {}
+    out: dict[str, Progress] = {}
     for number, position in figures.positions.items():
         for who, offset in (position.committed if groups else position.fetched).items():
-            before, lag = out.get(who, Standing()), position.lag(offset)
+            before, lag = out.get(who, Progress()), position.lag(offset)
             total = before.lag if lag is None else (before.lag or 0) + lag
-            out[who] = Standing((*before.partitions, number), offset, total)
+            out[who] = Progress((*before.partitions, number), offset, total)
     return out
 
 

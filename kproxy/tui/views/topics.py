@@ -12,29 +12,21 @@ from captures.analysis.positions import Position
 from captures.analysis.topic_stats import Flow
 from captures.filters.lexer import quoted
 from captures.meaning import words
-from kproxy.cli.stats_tables import records
-from kproxy.cli.tables import Column
-from kproxy.tui.session.access import Access
+from dissectors.units import SECOND
+from kproxy.session.access import Access
+from kproxy.text.stats import records
+from kproxy.text.tables import Column
 from kproxy.tui.views.table_view import Detail, TableView, facts
-from kproxy.tui.views.topic_figures import (
-    NANOSECONDS,
-    Figures,
-    Key,
-    Standing,
-    TopicFigures,
-    TopicsFold,
-    lag,
-    standings,
-)
+from kproxy.tui.views.topic_figures import Figures, Key, Progress, TopicFigures, TopicsFold, lag, standings
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, sized
 
-_LATELY = 10 * NANOSECONDS
+_LATELY = 10 * SECOND
 """Over which the rate of live traffic is taken."""
 _FLOWS = (("produces", "{Produce}"), ("fetches", "{Fetch, ShareFetch}"), ("replicates", "{Fetch}"))
 """What clients do with a topic, by which APIs; as :attr:`PartitionRow.flows`."""
 
 
-class _Seen(NamedTuple):
+class _ByteCounts(NamedTuple):
     """Bytes produced and fetched by a moment.
 
     :ivar time: ns since the epoch
@@ -57,7 +49,7 @@ class Topics(TableView[TopicsFold]):
     """One row for each topic, with its partitions; who does what for the selected one."""
 
     view_name = "topics"
-    EMPTY = "No topics yet."
+    THINGS = "topics"
     COLUMNS: ClassVar[Sequence[Column]] = (
         Column("topic", least=20),
         Column("count", right=True, rank=6),
@@ -89,7 +81,7 @@ class Topics(TableView[TopicsFold]):
     )
 
     def make(self, access: Access) -> TopicsFold:
-        self._seen: deque[_Seen] = deque()
+        self._seen: deque[_ByteCounts] = deque()
         self._made: dict[Key, tuple[int, _Rates, Row]] = {}
         return TopicsFold(access.plain.knowledge.topic_name)
 
@@ -111,8 +103,8 @@ class Topics(TableView[TopicsFold]):
         while len(self._seen) > 1 and self._seen[1].time <= now - _LATELY:
             self._seen.popleft()
         if not self._seen or self._seen[-1].time < now:
-            self._seen.append(_Seen(now, sums))
-        before, seconds = self._seen[0], (now - self._seen[0].time) / NANOSECONDS
+            self._seen.append(_ByteCounts(now, sums))
+        before, seconds = self._seen[0], (now - self._seen[0].time) / SECOND
         if seconds <= 0:
             return {}
         rates = {}
@@ -239,12 +231,12 @@ def _who(figures: Figures) -> Iterator[Row]:
     fetching = standings(figures, groups=False)
     for (does, apis), flow in zip(_FLOWS, figures.traffic.flows, strict=True):
         for client, size in flow.clients.items():
-            standing = fetching.get(client, Standing()) if does == "fetches" else Standing()
+            standing = fetching.get(client, Progress()) if does == "fetches" else Progress()
             wanted = f"{place} and {of_client(client)} and api in {apis}"
             yield _who_row(client, does, sized(size), standing, wanted)
 
 
-def _who_row(who: str, does: str, size: AnyCell, standing: Standing, wanted: str) -> Row:
+def _who_row(who: str, does: str, size: AnyCell, standing: Progress, wanted: str) -> Row:
     partitions = standing.partitions
     cells: tuple[AnyCell, ...] = (
         who,

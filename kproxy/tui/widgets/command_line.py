@@ -36,7 +36,7 @@ class Argument(Protocol):
         ...
 
 
-class Anything:
+class FreeText:
     """Any text."""
 
     def check(self, text: str) -> None:
@@ -47,7 +47,7 @@ class Anything:
         return ()
 
 
-class Number(Anything):
+class Number(FreeText):
     """A number from 1 on; digits may be grouped."""
 
     def check(self, text: str) -> None:
@@ -56,20 +56,27 @@ class Number(Anything):
             raise FilterError(f"{text!r} is no number", text, 0, len(text), "such as 17 or 120,412")
 
 
-class Words(Anything):
+class Words(FreeText):
     """One of some words.
 
     :param words: returns them with a line about each
     :param kind: what they are, for people
     :param only: whether anything else is wrong
+    :param problem: returns what is wrong with another, empty if nothing is
     """
 
     def __init__(
-        self, words: Callable[[], Mapping[str, str]], kind: str = "value", *, only: bool = True
+        self,
+        words: Callable[[], Mapping[str, str]],
+        kind: str = "value",
+        *,
+        only: bool = True,
+        problem: Callable[[str], str] = lambda _: "",
     ) -> None:
         self._words = words
         self._kind = kind
         self._only = only
+        self._problem = problem
 
     def check(self, text: str) -> None:
         """Raise :class:`~captures.filters.FilterError` if it is another."""
@@ -77,13 +84,16 @@ class Words(Anything):
         if self._only and text not in known:
             hint = did_you_mean(text, known) or f"there are {', '.join(list(known)[:8])}"
             raise FilterError(f"there is no {self._kind} {text}", text, 0, len(text), hint)
+        problem = "" if text in known else self._problem(text)
+        if problem:
+            raise FilterError(problem, text, 0, len(text))
 
     async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
         """Return those that begin with what is typed, then those that contain it."""
         return fitting(self._words().items(), self._kind, text[:cursor], 0)
 
 
-class FilterText(Anything):
+class FilterText(FreeText):
     """A filter, or something else that is checked and completed as filters are.
 
     :param check: raises :class:`~captures.filters.FilterError`
@@ -109,7 +119,7 @@ class FilterText(Anything):
         return [one for one in await self._candidates(text, cursor) if one.kind != SAVED]
 
 
-class FilePath(Anything):
+class FilePath(FreeText):
     """The path of a file, which need not be there; ``~`` is the user's directory."""
 
     async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
@@ -241,7 +251,7 @@ class CommandLine(TypingLine):
         return self._arguments.get(command.name, _ANYTHING)
 
 
-_ANYTHING = Anything()
+_ANYTHING = FreeText()
 
 
 def _described(command: Command) -> str:

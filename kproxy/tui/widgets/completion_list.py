@@ -11,7 +11,7 @@ from textual.widgets.option_list import Option
 
 from captures.filters import Candidate
 from dissectors.printable import printable
-from kproxy.tui.safe import fit, width
+from kproxy.text.cells import fit, width
 
 MOST_OFFERED = 200
 """Candidates; who does not find theirs among these types on."""

@@ -15,8 +15,9 @@ from textual.content import Content
 from textual.events import DescendantFocus, Resize
 from textual.widget import Widget
 
-from kproxy.tui.detail.finding import Wanted, next_bytes, next_field
-from kproxy.tui.detail.nodes import SIDES, Detail, FieldNode, Side, SideDetail
+from dissectors.sides import SIDES, Side
+from kproxy.tui.detail.nodes import Detail, FieldNode, SideDetail
+from kproxy.tui.detail.search import TextPattern, next_bytes, next_field
 from kproxy.tui.widgets.byte_view import ByteView
 from kproxy.tui.widgets.field_info import FieldInfo
 from kproxy.tui.widgets.field_tree import FieldTree
@@ -210,13 +211,13 @@ class DetailPane(Widget):
         self.focus_fields()
 
     # ------------------------------------------------------------ search
-    async def search(self, wanted: Wanted, *, forward: bool) -> bool:
+    async def search(self, wanted: TextPattern, *, forward: bool) -> bool:
         """Go to the next match: in the bytes if these have the focus, else in the trees; tell whether there is one."""
         return await (self._search_bytes if self.bytes.has_focus else self._search_trees)(
             wanted, forward=forward
         )
 
-    async def _search_trees(self, wanted: Wanted, *, forward: bool) -> bool:
+    async def _search_trees(self, wanted: TextPattern, *, forward: bool) -> bool:
         detail, side = self._detail, self.side
         if detail is None:
             return False
@@ -235,7 +236,7 @@ class DetailPane(Widget):
         self._show_field(node)
         return True
 
-    async def _search_bytes(self, wanted: Wanted, *, forward: bool) -> bool:
+    async def _search_bytes(self, wanted: TextPattern, *, forward: bool) -> bool:
         detail, view = self._side_detail(self.side), self.bytes
         if detail is None:
             return False

@@ -15,11 +15,11 @@ from textual.cache import LRUCache
 from textual.strip import Strip
 
 from dissectors.printable import printable
-from kproxy.tui.column_layout import Layout, Placed
+from kproxy.session.published import Summary
+from kproxy.text.cells import fit, width
+from kproxy.tui.column_layout import Layout, PlacedColumn
 from kproxy.tui.columns import Clock, Column
 from kproxy.tui.columns import running as running_time
-from kproxy.tui.safe import fit, width
-from kproxy.tui.session.published import Summary
 from kproxy.tui.states import COMMENTED, CURSOR, LOOKS, MARKED
 
 MARGIN = 3
@@ -145,7 +145,7 @@ class LinePainter:
             self.outgrown = True
 
 
-def _same(placed: Placed, one: Summary, other: Summary, at: Clock) -> bool:
+def _same(placed: PlacedColumn, one: Summary, other: Summary, at: Clock) -> bool:
     text = placed.column.text
     return text(one, at, placed.width) == text(other, at, placed.width)
 

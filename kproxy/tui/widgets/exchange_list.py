@@ -12,13 +12,13 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.reactive import var
 
+from kproxy.session.published import HeldMessage
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.profiles import DEFAULT, WIDEST, Profile
-from kproxy.tui.session.published import Held
 from kproxy.tui.widgets.exchange_view import ExchangeView
 
 if TYPE_CHECKING:
-    from kproxy.tui.session import Session
+    from kproxy.session import Session
 
 _SIDEWAYS = 8  # cells for a key
 
@@ -42,7 +42,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         :ivar held: the held message, None where it is none
         """
 
-        def __init__(self, number: int | None, held: Held | None) -> None:
+        def __init__(self, number: int | None, held: HeldMessage | None) -> None:
             super().__init__()
             self.number = number
             self.held = held
@@ -53,7 +53,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
     class SortBy(Message):
         """The title of a column was clicked.
 
-        :ivar order: what :class:`~kproxy.tui.session.Order` takes
+        :ivar order: what :class:`~kproxy.session.Order` takes
         """
 
         def __init__(self, order: str) -> None:
@@ -102,7 +102,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         return self._position.number
 
     @property
-    def held(self) -> Held | None:
+    def held(self) -> HeldMessage | None:
         """The held message under the cursor, None if there is none there."""
         return self._position.held_message
 

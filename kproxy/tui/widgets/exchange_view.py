@@ -14,17 +14,18 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+from dissectors.printable import printable
+from kproxy.session.published import Summary
+from kproxy.text.cells import fit
 from kproxy.tui.column_layout import Layout, lay_out
 from kproxy.tui.columns import Clock, as_summary
 from kproxy.tui.list_position import Position, Window
 from kproxy.tui.profiles import Profile
-from kproxy.tui.safe import fit
-from kproxy.tui.session.published import Summary
 from kproxy.tui.states import ROLES
 from kproxy.tui.widgets.exchange_lines import MARGIN, LinePainter, LineStyles
 
 if TYPE_CHECKING:
-    from kproxy.tui.session import Session
+    from kproxy.session import Session
 
 _TICK = 0.2  # seconds between two looks at what is running
 _MOST_SELECTED = 10_000  # lines that are copied at most
@@ -304,12 +305,13 @@ class ExchangeView(ScrollView, inherit_bindings=False):
 
     def _nothing(self) -> str:
         status = self.session.status
+        wanted = "" if status.filter is None else f" the filter {printable(status.filter.text)}"
         if status.filtering is not None:
-            return f"   searching for what fits the filter: {status.filtering:.0%}"
+            return f"   nothing so far that fits{wanted}: {status.filtering:.0%} looked at"
         if status.exchanges and status.marked_only:
             return "   nothing is marked, of what the filter shows"
         if status.exchanges and status.filter is not None:
-            return "   nothing fits the filter"
+            return f"   nothing fits{wanted}"
         return "   no exchanges" if status.finished else "   no exchanges yet"
 
     # ------------------------------------------------------------ selecting text

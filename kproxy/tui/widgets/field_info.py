@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from dissectors.printable import is_printable, printable
-from kproxy.cli.values import advice_on, short
+from kproxy.text.values import advice_on, short
 from kproxy.tui import safe
 from kproxy.tui.detail.lines import whole
 from kproxy.tui.detail.nodes import FieldNode, Role, SideDetail

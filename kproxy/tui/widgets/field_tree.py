@@ -18,19 +18,21 @@ from textual.message import Message
 from textual.strip import Strip
 
 from dissectors.printable import printable
-from kproxy.tui import safe
+from dissectors.sides import Side
+from kproxy.text.cells import cut, width
 from kproxy.tui.commands import Place, bindings
-from kproxy.tui.detail.folding import Fold, Folding, Line
+from kproxy.tui.detail.filter_names import filter_field
+from kproxy.tui.detail.folds import Fold, Folding, Line
 from kproxy.tui.detail.lines import Class, pieces
-from kproxy.tui.detail.naming import filter_field
-from kproxy.tui.detail.nodes import FieldNode, Side, SideDetail
+from kproxy.tui.detail.nodes import FieldNode, SideDetail
+from kproxy.tui.widgets.cursor_lines import CursorLines
 from kproxy.tui.widgets.selectable import SelectableLines
 
 _INDENT = 2
 _FOLDED, _UNFOLDED, _LEAF = "▸ ", "▾ ", "  "
 
 
-class FieldTree(SelectableLines, can_focus=True):
+class FieldTree(SelectableLines, CursorLines, can_focus=True):
     """The tree of one side.
 
     :param side: which one
@@ -112,7 +114,6 @@ class FieldTree(SelectableLines, can_focus=True):
         self._fields: dict[str, str] = {}
         """Path of the field that the cursor was last put on, by API."""
         self._folding: Folding | None = None
-        self._cursor = 0
         self._strips: LRUCache[int, Strip] = LRUCache(256)
         """Lines as they are without the cursor, until something else about them changes."""
 
@@ -124,9 +125,9 @@ class FieldTree(SelectableLines, can_focus=True):
         """
         self._detail, self._api = detail, api
         self._folding = None if detail is None else Folding(detail, self._wished.setdefault(api, {}))
-        self._cursor = self._line_near(self._fields.get(api, ""))
+        self.cursor = self._line_near(self._fields.get(api, ""))
         self._measure()
-        self._scroll_to_cursor()
+        self.show_cursor()
         self.refresh()
 
     @property
@@ -135,9 +136,8 @@ class FieldTree(SelectableLines, can_focus=True):
         return [] if self._folding is None else self._folding.lines
 
     @property
-    def cursor(self) -> int:
-        """The line that is selected."""
-        return self._cursor
+    def cursor_lines(self) -> int:
+        return len(self.lines)
 
     @property
     def selected(self) -> FieldNode | None:
@@ -154,7 +154,7 @@ class FieldTree(SelectableLines, can_focus=True):
             self._measure()
             self.refresh()
         self._fields[self._api] = node.path
-        self._put_cursor(at)
+        self.put_cursor(at)
 
     def _line_near(self, path: str) -> int:
         """Return the line of a field, which is unfolded if it is there, or of the nearest that it would be in."""
@@ -196,7 +196,7 @@ class FieldTree(SelectableLines, can_focus=True):
         room = self.scrollable_content_region.width
         if not self.lines:
             absent = self._detail.absent if self._detail is not None else ""
-            return [Segment(safe.cut(printable(absent), room), self._style(Class.MUTED))]
+            return [Segment(cut(printable(absent), room), self._style(Class.MUTED))]
         line = self.lines[y]
         pad = " " * (_INDENT * max(line.depth - 1, 0))
         if line.more:
@@ -207,9 +207,9 @@ class FieldTree(SelectableLines, can_focus=True):
             sign = _FOLDED if folded else _UNFOLDED
         found = []
         for text, kind in [(f"{pad}{sign}", Class.MUTED), *pieces(line.node, folded=folded)]:
-            shown = safe.cut(printable(text), room)
+            shown = cut(printable(text), room)
             found.append(Segment(shown, self._style(kind)))
-            room -= safe.width(shown)
+            room -= width(shown)
             if room <= 0:
                 break
         return found
@@ -236,34 +236,19 @@ class FieldTree(SelectableLines, can_focus=True):
 
     def _on_resize(self, event: Resize) -> None:
         self._measure()
-        self._scroll_to_cursor()
-
-    def _scroll_to_cursor(self) -> None:
-        top, height = self.scroll_offset.y, max(self.size.height, 1)
-        if self.cursor < top:
-            self.scroll_to(y=self.cursor, animate=False, force=True)
-        elif self.cursor >= top + height:
-            self.scroll_to(y=self.cursor - height + 1, animate=False, force=True)
+        self.show_cursor()
 
     # ------------------------------------------------------------ moving
     def move_to(self, line: int) -> None:
         """Put the cursor on a line, as by key: whoever shows bytes is told."""
         if not self.lines:
             return
-        line = min(max(line, 0), len(self.lines) - 1)
-        moved = line != self.cursor
-        node = self.lines[line].node
+        moved = self.put_cursor(line)
+        node = self.lines[self.cursor].node
         if node.path:
             self._fields[self._api] = node.path
-        self._put_cursor(line)
         if moved:
             self.post_message(self.FieldSelected(self, node))
-
-    def _put_cursor(self, line: int) -> None:
-        self.refresh_line(self.cursor)
-        self._cursor = line
-        self.refresh_line(line)
-        self._scroll_to_cursor()
 
     def _page(self) -> int:
         return max(self.size.height - 1, 1)
@@ -352,11 +337,8 @@ class FieldTree(SelectableLines, can_focus=True):
     def on_click(self, event: Click) -> None:
         """Select a line; of what has something inside, a click on the sign, or a second one, unfolds it."""
         event.prevent_default()  # a second click would select all text
-        offset = event.get_content_offset(self)
-        if offset is None or not self.lines or self.text_selection is not None:
-            return
-        y = offset.y + self.scroll_offset.y
-        if y >= len(self.lines):
+        offset, y = event.get_content_offset(self), self.line_of_click(event)
+        if offset is None or y is None or self.text_selection is not None:
             return
         event.stop()
         line = self.lines[y]

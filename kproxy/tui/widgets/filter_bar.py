@@ -10,13 +10,15 @@ from typing import Any, Protocol
 from textual.message import Message
 
 from captures.filters import Candidate, Filter, FilterError, compile_filter, complete
+from captures.filters.context import MEANINGS
 from dissectors.printable import printable
+from kproxy.proxy.rules.parser import with_saved_filters
 from kproxy.tui.history import History
 from kproxy.tui.widgets.typing_line import TypingLine
 from kproxy.tui.widgets.verdict import Validity, Verdict, objection
 
 Known = Callable[[str], Awaitable[Sequence[str]]]
-"""Returns the values of a field that were met, such as :meth:`kproxy.tui.session.Session.known`."""
+"""Returns the values of a field that were met, such as :meth:`kproxy.session.Session.known`."""
 
 SAVED = "saved"
 """Kind of the candidates that are filters under names."""
@@ -36,7 +38,7 @@ class FilterBar(TypingLine):
     """A line for a filter.
 
     :param known: tells values that were met, for completion
-    :param saved: filters by the names under which they are kept; ``@name`` in front offers them. What the language
+    :param saved: filters by the names under which they are kept; ``@name`` stands for them. What the language
         itself means by ``@marked`` and the like goes before
     :param check: returns what a text means, or raises :class:`~captures.filters.FilterError`
     :param complete: tells what may come next
@@ -98,8 +100,9 @@ class FilterBar(TypingLine):
             if self._optional:
                 return Verdict(text, Validity.EMPTY, "enter: everything · tab: fields · up: earlier ones")
             return Verdict(text, Validity.INCOMPLETE, "nothing is written yet")
-        written = self.expanded(text.rstrip())
+        written = text.rstrip()
         try:
+            written = self.expanded(written)
             value = self._check(written)
         except FilterError as error:
             if written != text.rstrip():
@@ -116,23 +119,18 @@ class FilterBar(TypingLine):
 
     # ------------------------------------------------------------ filters under names
     def expanded(self, text: str) -> str:
-        """Return a text with the saved filter in it that it begins with, if it begins with one."""
-        found = _NAMED.match(text)
-        saved = self._saved_as(found[1]) if found else None
-        if found is None or saved is None:
-            return text
-        rest = text[found.end() :]
-        return f"({saved}){rest}" if rest.strip() else saved
+        """Return a text with saved filters in the place of their names.
 
-    def _saved_as(self, name: str) -> str | None:
-        return self.saved.get(name) if name and not _selects(name) else None
+        :raises FilterError: if one is a part of itself
+        """
+        return with_saved_filters(text, self.saved)
 
     def _offers_of_saved(self, text: str, cursor: int) -> Iterator[Candidate]:
         found = _NAMED.fullmatch(text, 0, cursor)
         if found is None:
             return
         for name, saved in sorted(self.saved.items()):
-            if name.startswith(found[1]) and self._saved_as(name) is not None:
+            if name.startswith(found[1]) and name not in MEANINGS:
                 yield Candidate(f"@{name}", SAVED, saved, found.start(1) - 1)
 
     def replaced(self, text: str, cursor: int, candidate: Candidate) -> tuple[str, int]:
@@ -153,13 +151,13 @@ class FilterBar(TypingLine):
 
     def _completed(self, text: str, cursor: int) -> tuple[list[Candidate], set[str]]:
         """Return what may come next, and the fields whose values would have to be known."""
-        known = _Noting(self._met)
+        known = _RecordingMapping(self._met)
         offered = [*self._offers_of_saved(text, cursor), *self._complete(text, cursor, known)]
         # a value that cannot be seen as it is cannot be typed either
         return [one for one in offered if printable(one.text) == one.text], known.missed
 
 
-class _Noting(Mapping[str, Sequence[str]]):
+class _RecordingMapping(Mapping[str, Sequence[str]]):
     """Values by field, which notes the fields that it was asked for in vain."""
 
     def __init__(self, met: Mapping[str, Sequence[str]]) -> None:
@@ -179,12 +177,3 @@ class _Noting(Mapping[str, Sequence[str]]):
 
     def __bool__(self) -> bool:
         return True  # empty, it is to be asked all the same
-
-
-def _selects(name: str) -> bool:
-    """Tell whether the language itself has a meaning for ``@name``."""
-    try:
-        compile_filter(f"@{name}")
-    except FilterError:
-        return False
-    return True

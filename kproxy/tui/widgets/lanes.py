@@ -17,9 +17,10 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from captures.analysis.groups.model import GroupMember, GroupTimeline, Phase, Rebalance
-from kproxy.cli.times import clock, span
+from captures.meaning import words
+from captures.time_format import clock, span
+from kproxy.text.cells import fit, width
 from kproxy.tui.commands import Place, bindings
-from kproxy.tui.safe import fit, width
 
 _SIGNS = {
     Phase.STABLE: "━",
@@ -340,7 +341,7 @@ class Lanes(Widget, can_focus=True):
         first, last = self._extent
         shown = span(end - begin) if self._window is None else f"{span(end - begin)} of {span(last - first)}"
         hidden = len(self._timeline.members) - self._room
-        more = f"  ·  {hidden} more members" if hidden > 0 else ""
+        more = f"  ·  {words.counted(hidden, 'more member')}" if hidden > 0 else ""
         return f" {self._timeline.group}  ·  {shown}{more}  ·  {_LEGEND}"
 
     def _marks(self, timeline: GroupTimeline) -> list[Segment]:

@@ -21,7 +21,9 @@ from textual.widget import Widget
 
 from captures.analysis.latency import SCALE, Counts, Distribution, Measure, OverTime, percentile
 from captures.exchanges import rfc3339
-from kproxy.tui.safe import fit
+from captures.time_format import span
+from dissectors.units import SECOND
+from kproxy.text.cells import fit
 from kproxy.tui.widgets.latency_scale import Scale, bound_text, fitting
 
 _SHADES = " ·░▒▓█"
@@ -35,8 +37,7 @@ _NARROW = 110
 _BAR = (10, 28)
 _AXIS = "│"
 _LEGEND = "  ".join(f"{sign} p{rank}" if rank < 100 else f"{sign} longest" for rank, sign in _LINES)
-_SECOND = 1_000_000_000
-_DAY = 86_400 * _SECOND
+_DAY = 86_400 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,16 +287,9 @@ class LatencyMap(Widget, can_focus=True):
         what = "without designed waiting" if picture.measure is Measure.EXCESS else "as measured"
         text = f" {picture.title}: latency {what}"
         if self._layout is not None and len(self._layout.over_time):
-            text += f"  ·  {_LEGEND if self._lines else 'denser is more'}  ·  {self._slice_width()} a column"
+            width = span(self._layout.over_time.width)
+            text += f"  ·  {_LEGEND if self._lines else 'denser is more'}  ·  {width} a column"
         return text
-
-    def _slice_width(self) -> str:
-        assert self._layout is not None
-        seconds = self._layout.over_time.width / _SECOND
-        for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
-            if seconds >= size:
-                return f"{seconds / size:,g} {unit}"
-        return f"{seconds * 1_000:g} ms"
 
     def _row_segments(self, row: int) -> list[Segment]:
         layout = self._layout
@@ -355,7 +349,7 @@ class LatencyMap(Widget, can_focus=True):
         if not len(over_time):
             return text
         days = over_time.width * len(over_time) >= _DAY
-        size = 11 if days else 12 if over_time.width < _SECOND else 8
+        size = 11 if days else 12 if over_time.width < SECOND else 8
         # colour is not all that tells where the cursor is
         chosen = self._slice
         marked = range(0, len(over_time), -(-(size + 4) // layout.stretch)) if chosen is None else [chosen]
@@ -381,7 +375,9 @@ class LatencyMap(Widget, can_focus=True):
         over_time = layout.over_time
         begin = over_time.begin + at * over_time.width
         counts = over_time.counts[at]
-        text = f" {_clock(begin, self._zone)} +{self._slice_width()}  {layout.scale.ranges[row].text}:"
+        text = (
+            f" {_clock(begin, self._zone)} +{span(layout.over_time.width)}  {layout.scale.ranges[row].text}:"
+        )
         text += f" {int(layout.cells[at, row]):,} of {int(counts.sum()):,}"
         if counts.any():
             p50, p95, p99, longest = (_upper(percentile(counts, rank)) for rank, _ in _LINES)
@@ -416,10 +412,10 @@ def _moment(time: int) -> str:
 
 
 def _date(time: int, zone: tzinfo | None) -> str:
-    return f"{datetime.fromtimestamp(time // _SECOND, zone):%m-%d %H:%M}"
+    return f"{datetime.fromtimestamp(time // SECOND, zone):%m-%d %H:%M}"
 
 
 def _clock(time: int, zone: tzinfo | None) -> str:
-    seconds, rest = divmod(time, _SECOND)
+    seconds, rest = divmod(time, SECOND)
     text = f"{datetime.fromtimestamp(seconds, zone):%H:%M:%S}"
     return f"{text}.{rest // 1_000_000:03d}" if rest else text

@@ -37,15 +37,6 @@ def _in_unit(nanoseconds: int) -> tuple[float, str, str]:
     return nanoseconds / size, shown, written
 
 
-def duration_text(nanoseconds: int) -> str:
-    """Return a latency with as many digits as are worth showing: ``950 ns``, ``1.25 ms``, ``31.4 s``."""
-    if nanoseconds < _UNITS[-1][0]:
-        return f"{nanoseconds} ns"
-    value, unit, _ = _in_unit(nanoseconds)
-    digits = 2 if value < 10 else 1 if value < 100 else 0
-    return f"{value:,.{digits}f} {unit}"
-
-
 @dataclass(frozen=True, slots=True)
 class Range:
     """Latencies from one bound to below another, in ns.

@@ -6,7 +6,7 @@ To use it, give it columns once and rows as often as they change::
     table.set_rows([Row("orders", ("orders", counted(1200)), children=(Row(("orders", 0), ("0", counted(1200))),))])
 
 Rows are known by their keys: the cursor and what is unfolded stay with them when others replace them. Columns are
-those of :mod:`kproxy.cli.tables`: where there is no room, they are cut to ``least`` and left out by ``rank``. A column
+those of :mod:`kproxy.text.tables`: where there is no room, they are cut to ``least`` and left out by ``rank``. A column
 that is empty all the way down is not shown.
 """
 
@@ -26,9 +26,10 @@ from textual.strip import Strip
 
 from captures.filters.regex import TextRegex
 from dissectors.printable import printable
-from kproxy.cli.tables import GAP, Column, fitted
+from kproxy.text.cells import fit
+from kproxy.text.tables import GAP, Column, fitted
 from kproxy.tui.commands import Place, bindings
-from kproxy.tui.safe import fit
+from kproxy.tui.widgets.cursor_lines import CursorLines
 from kproxy.tui.widgets.selectable import SelectableLines
 from kproxy.tui.widgets.table_rows import INDENT, Line, Lines, Order, Role, Row, role_of, text_of
 
@@ -38,13 +39,14 @@ _RISING, _FALLING = "▲", "▼"
 _SCROLLED = 8  # cells for a key
 
 
-class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
+class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=False):
     """A virtual table.
 
     :param empty: what is said where there are no rows
     :param order: how rows are sorted at first; None keeps the order in which they come
     """
 
+    HEADER = 1
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.TABLE)]
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -131,7 +133,6 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
         self._longest = [0] * len(columns)
         self._widths: dict[int, int] = {}
         self._everything = False
-        self._cursor = 0
         self._moved = False
         self._selected: Hashable | None = None
 
@@ -144,7 +145,7 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
     @property
     def selected(self) -> Row | None:
         """The row under the cursor, None if there are no rows."""
-        return self._lines[self._cursor].row if len(self._lines) else None
+        return self._lines[self.cursor].row if len(self._lines) else None
 
     def set_rows(self, rows: Sequence[Row]) -> None:
         """Show other rows; the cursor stays on its row, and that on its line of the screen, as far as it can.
@@ -167,7 +168,7 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
         """Sort by a column, or show the rows in the order in which they came."""
         self.order = None if column is None else Order(column, descending)
         self._arrange()
-        self._show_cursor()
+        self.show_cursor()
 
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         """Go to the next row in which a pattern is found, unfolding what it is in; return whether there is one."""
@@ -190,16 +191,16 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
         return False
 
     def _arrange(self) -> None:
-        on_screen = self._cursor - self.scroll_offset.y
+        on_screen = self.cursor - self.scroll_offset.y
         self._lines = Lines(self._rows, self.order, self._unfolded)
         self._longest = self._lines.longest(len(self.columns))
         self._lay_out()
         place = self._lines.place(self._selected) if self._moved else None
-        self._cursor = place if place is not None else max(min(self._cursor, len(self._lines) - 1), 0)
-        if 0 <= on_screen < self._page:
+        self.cursor = place if place is not None else max(min(self.cursor, len(self._lines) - 1), 0)
+        if 0 <= on_screen < self.page:
             if place is not None:
-                self.scroll_to(y=self._cursor - on_screen, animate=False, force=True)
-            self._show_cursor()
+                self.scroll_to(y=self.cursor - on_screen, animate=False, force=True)
+            self.show_cursor()
         elif self.scroll_offset.y > self.max_scroll_y:
             self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
         self._tell()
@@ -220,9 +221,8 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
         return self.scrollable_content_region.width
 
     @property
-    def _page(self) -> int:
-        """Rows that are seen at a time."""
-        return max(self.scrollable_content_region.height - 1, 1)
+    def cursor_lines(self) -> int:
+        return len(self._lines)
 
     def _lay_out(self) -> None:
         room = None if self._everything else max(self._room - len(_CURSOR), 1)
@@ -233,23 +233,12 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
     def on_resize(self, _: events.Resize) -> None:
         """Lay the columns out for the room there is."""
         self._lay_out()
-        self._show_cursor()
+        self.show_cursor()
         self.refresh()
-
-    def _show_cursor(self) -> None:
-        before, page = self.scroll_offset.y, self._page
-        top = min(before, max(len(self._lines) - page, 0))
-        top = max(min(top, self._cursor), self._cursor - page + 1)
-        if top != before:
-            self.scroll_to(y=top, animate=False, force=True)
 
     def _move(self, place: int) -> None:
         self._moved = True
-        before, self._cursor = self._cursor, max(min(place, len(self._lines) - 1), 0)
-        self._show_cursor()
-        if before != self._cursor:
-            self.refresh_line(before + 1)
-            self.refresh_line(self._cursor + 1)
+        self.put_cursor(place)
         self._tell()
 
     # ------------------------------------------------------------ drawing
@@ -268,7 +257,7 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
             return Strip.blank(self.size.width, style)
         strip = self.selectable(strip, at)
         filling = self.get_component_rich_style("row-table--header") if y == 0 else style
-        if place == self._cursor and len(self._lines) and y:
+        if place == self.cursor and len(self._lines) and y:
             filling = self.get_component_rich_style("row-table--cursor")
         return strip.crop_extend(left, left + room, filling)
 
@@ -284,7 +273,7 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
         return Strip([Segment(f" {''.join(parts)}", style)])
 
     def _line(self, place: int) -> Strip:
-        line, current = self._lines[place], place == self._cursor
+        line, current = self._lines[place], place == self.cursor
         cursor = self.get_component_rich_style("row-table--cursor") if current else None
         segments = [Segment(_CURSOR if current else " ", cursor or self.rich_style)]
         for index, size in self._widths.items():
@@ -312,16 +301,16 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
 
     # ------------------------------------------------------------ keys and mouse
     def action_table_down(self) -> None:
-        self._move(self._cursor + 1)
+        self._move(self.cursor + 1)
 
     def action_table_up(self) -> None:
-        self._move(self._cursor - 1)
+        self._move(self.cursor - 1)
 
     def action_table_page_down(self) -> None:
-        self._move(self._cursor + self._page)
+        self._move(self.cursor + self.page)
 
     def action_table_page_up(self) -> None:
-        self._move(self._cursor - self._page)
+        self._move(self.cursor - self.page)
 
     def action_table_top(self) -> None:
         self._move(0)
@@ -355,7 +344,7 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
         """Unfold or fold the row; of a row that was unfolded from another, fold that one."""
         if not len(self._lines):
             return
-        parent = next(line for line in _upwards(self._lines, self._cursor) if not line.depth)
+        parent = next(line for line in _upwards(self._lines, self.cursor) if not line.depth)
         if not parent.row.children:
             return
         self._unfolded ^= {parent.row.key}
@@ -391,11 +380,11 @@ class RowTable(SelectableLines, can_focus=True, inherit_bindings=False):
         offset = event.get_content_offset(self)
         if offset is None:
             return
-        place = self.scroll_offset.y + offset.y - 1
         x = self.scroll_offset.x + offset.x - len(_CURSOR)
+        place = self.line_of_click(event)
         if offset.y == 0:
             self._click_title(x)
-        elif place < len(self._lines):
+        elif place is not None:
             self._move(place)
             if self._lines[place].row.children and 0 <= x < INDENT:
                 self.action_table_unfold()

@@ -7,9 +7,10 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.message import Message
 
-from kproxy.tui import searching
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.history import History
+from kproxy.tui.search import Kind, SearchError, parse_search
+from kproxy.tui.search import Search as ParsedSearch
 from kproxy.tui.widgets.typing_line import TypingLine
 from kproxy.tui.widgets.verdict import Validity, Verdict
 
@@ -35,7 +36,7 @@ class SearchBar(TypingLine):
         :ivar deep: in every field and in the frames
         """
 
-        def __init__(self, bar: SearchBar, search: searching.Search, *, forward: bool, deep: bool) -> None:
+        def __init__(self, bar: SearchBar, search: ParsedSearch, *, forward: bool, deep: bool) -> None:
             super().__init__()
             self.bar = bar
             self.search = search
@@ -70,17 +71,17 @@ class SearchBar(TypingLine):
         if not text.strip():
             return Verdict(text, Validity.INCOMPLETE, _HELP)
         try:
-            search = searching.parse_search(text)
-        except searching.SearchError as error:
+            search = parse_search(text)
+        except SearchError as error:
             unfinished = error.position >= len(text)
             validity = Validity.INCOMPLETE if unfinished else Validity.INVALID
             return Verdict(text, validity, str(error), error.position)
         return Verdict(text, Validity.VALID, f"{search.kind}{self._how(search)}", value=search)
 
-    def _how(self, search: searching.Search) -> str:
+    def _how(self, search: ParsedSearch) -> str:
         if not self._can_be_deep:
             return ""
-        if search.kind is searching.Kind.BYTES:
+        if search.kind is Kind.BYTES:
             return ", in the bytes of every exchange"
         if self.deep:
             return f", in all fields and bytes · {_DEEP_KEY}: only in what is shown"

@@ -17,18 +17,16 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from captures.analysis.conversation import Kind, Outcome, Participant, Step
 from captures.filters.regex import TextRegex
+from captures.time_format import clock
 from dissectors.printable import printable
-from kproxy.cli.times import clock
-from kproxy.tui.safe import cut, fit, width
+from kproxy.text.cells import cut, fit, width
+from kproxy.tui.widgets.cursor_lines import CursorLines
 from kproxy.tui.widgets.sequence_lines import FoldKey, Line, LineKind
 
-HEADER = 3
-"""Lines that stay: a title, names, addresses."""
 _CURSOR = "▌"
 _TIME = 12
 _LEFT = len(_CURSOR) + 1 + 1 + _TIME + 1
@@ -57,13 +55,14 @@ _ROLES = {
 }
 
 
-class SequenceDiagram(ScrollView, can_focus=True, inherit_bindings=False):
+class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
     """The diagram, with a cursor on one of its lines. Which keys move that is up to the view that it is in.
 
     :param zone: of the times shown; None is the local one
     :ivar following: the cursor stays on the last line as more come
     """
 
+    HEADER = 3  # a title, names, addresses
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "sequence--title",
         "sequence--head",
@@ -134,14 +133,13 @@ class SequenceDiagram(ScrollView, can_focus=True, inherit_bindings=False):
         self._staggered = False
         self._lifelines = self._broken_lifelines = ""
         self._lines: Sequence[Line] = ()
-        self._cursor = 0
         self.following = False
 
     # ------------------------------------------------------------ what is shown
     @property
     def current(self) -> Line | None:
         """The line under the cursor, None if there are none."""
-        return self._lines[self._cursor] if self._cursor < len(self._lines) else None
+        return self._lines[self.cursor] if self.cursor < len(self._lines) else None
 
     @property
     def participants(self) -> tuple[Participant, ...]:
@@ -153,18 +151,18 @@ class SequenceDiagram(ScrollView, can_focus=True, inherit_bindings=False):
 
         :param title: may come from the wire, as may the names of participants and what lines say
         """
-        here, on_screen = self.current, self._cursor - self.scroll_offset.y
+        here, on_screen = self.current, self.cursor - self.scroll_offset.y
         self._title, self._lines = title, lines
         self._participants = participants
         self._lay_out()
         if self.following or here is None:
-            self._cursor = max(len(lines) - 1, 0) if self.following else 0
-            self._show_cursor()
+            self.cursor = max(len(lines) - 1, 0) if self.following else 0
+            self.show_cursor()
         else:
-            self._cursor = self._place(here)
-            if 0 <= on_screen < self._page:
-                self.scroll_to(y=max(self._cursor - on_screen, 0), animate=False, force=True)
-            self._show_cursor()
+            self.cursor = self._place(here)
+            if 0 <= on_screen < self.page:
+                self.scroll_to(y=max(self.cursor - on_screen, 0), animate=False, force=True)
+            self.show_cursor()
         self.refresh()
 
     def _place(self, line: Line) -> int:
@@ -174,7 +172,7 @@ class SequenceDiagram(ScrollView, can_focus=True, inherit_bindings=False):
             if other.identity == identity:
                 return place
         if line.step is None:
-            return min(self._cursor, max(len(self._lines) - 1, 0))
+            return min(self.cursor, max(len(self._lines) - 1, 0))
         times = (abs(other.step.time - line.step.time) if other.step else None for other in self._lines)
         near = [(far, place) for place, far in enumerate(times) if far is not None]
         return min(near)[1] if near else 0
@@ -189,13 +187,13 @@ class SequenceDiagram(ScrollView, can_focus=True, inherit_bindings=False):
 
     def go_to_fold(self, key: FoldKey) -> None:
         """Put the cursor on the first line of what comes several times over."""
-        self._move(next((place for place, line in enumerate(self._lines) if line.fold == key), self._cursor))
+        self._move(next((place for place, line in enumerate(self._lines) if line.fold == key), self.cursor))
 
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         """Go to the next line whose text matches; return whether there is one."""
         count, step = len(self._lines), 1 if forward else -1
         for distance in range(1, count + 1):
-            place = (self._cursor + step * distance) % count
+            place = (self.cursor + step * distance) % count
             if pattern.found(self._lines[place].text):
                 self._move(place)
                 return True
@@ -204,11 +202,11 @@ class SequenceDiagram(ScrollView, can_focus=True, inherit_bindings=False):
     # ------------------------------------------------------------ the cursor
     def move(self, lines: int) -> None:
         """Move the cursor down, or up where it is negative."""
-        self._move(self._cursor + lines)
+        self._move(self.cursor + lines)
 
     def move_page(self, pages: int) -> None:
         """Move it by pages."""
-        self._move(self._cursor + pages * self._page)
+        self._move(self.cursor + pages * self.page)
 
     def move_to_end(self, *, last: bool) -> None:
         """Move it to the first line, or to the last."""
@@ -224,28 +222,15 @@ class SequenceDiagram(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Entered(self.current))
 
     def _move(self, place: int) -> None:
-        before, self._cursor = self._cursor, max(min(place, len(self._lines) - 1), 0)
-        if self.following and self._cursor < len(self._lines) - 1:
+        self.put_cursor(place)
+        if self.following and self.cursor < len(self._lines) - 1:
             self.following = False
             self.refresh()
-        self._show_cursor()
-        for moved in {before, self._cursor}:
-            self.refresh_line(moved + HEADER)
-
-    def _show_cursor(self) -> None:
-        top = self.scroll_offset.y
-        if self._cursor < top:
-            self.scroll_to(y=self._cursor, animate=False, force=True)
-        elif self._cursor >= top + self._page:
-            self.scroll_to(y=self._cursor - self._page + 1, animate=False, force=True)
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor; a second click chooses the line."""
-        offset = event.get_content_offset(self)
-        if offset is None or offset.y < HEADER:
-            return
-        place = self.scroll_offset.y + offset.y - HEADER
-        if place < len(self._lines):
+        place = self.line_of_click(event)
+        if place is not None:
             self._move(place)
             if event.chain == 2:
                 self.enter()
@@ -256,14 +241,13 @@ class SequenceDiagram(ScrollView, can_focus=True, inherit_bindings=False):
         return self.scrollable_content_region.width
 
     @property
-    def _page(self) -> int:
-        """Lines that are seen at a time."""
-        return max(self.scrollable_content_region.height - HEADER, 1)
+    def cursor_lines(self) -> int:
+        return len(self._lines)
 
     def on_resize(self, _: events.Resize) -> None:
         """Give the lifelines the room there is."""
         self._lay_out()
-        self._show_cursor()
+        self.show_cursor()
         self.refresh()
 
     def _lay_out(self) -> None:
@@ -288,7 +272,7 @@ class SequenceDiagram(ScrollView, can_focus=True, inherit_bindings=False):
         self._staggered = count > 2 and gap < _STAGGERED
         self._lifelines = self._drawn_lifelines(_LIFELINE)
         self._broken_lifelines = self._drawn_lifelines(_BROKEN)
-        self.virtual_size = Size(_LEFT + at + 1 + tail, HEADER + len(self._lines))
+        self.virtual_size = Size(_LEFT + at + 1 + tail, self.HEADER + len(self._lines))
 
     def _drawn_lifelines(self, sign: str) -> str:
         text = ""
@@ -303,14 +287,14 @@ class SequenceDiagram(ScrollView, can_focus=True, inherit_bindings=False):
         if y == 0:
             title = f" {self._title}{'  ·  following' if self.following else ''}"
             return Strip([Segment(fit(title, room), self._style("title"))])
-        if y < HEADER:
+        if y < self.HEADER:
             head, role = self._heads(y), "head" if y == 1 else "muted"
             strip = Strip([Segment(" " * _LEFT, style)])
             return self._scrolled(strip, Strip([Segment(head, self._style(role))]), left, style)
-        place = self.scroll_offset.y + y - HEADER
+        place = self.scroll_offset.y + y - self.HEADER
         if place < len(self._lines):
-            return self._line(self._lines[place], current=place == self._cursor)
-        text = f" {self._empty}" if y == HEADER and not self._lines else ""
+            return self._line(self._lines[place], current=place == self.cursor)
+        text = f" {self._empty}" if y == self.HEADER and not self._lines else ""
         return Strip([Segment(fit(text, room), self._style("muted"))])
 
     def _style(self, role: str) -> Style:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from captures.analysis.conversation import Fold, Kind, Outcome, Step
-from kproxy.cli.times import milliseconds, span
+from captures.time_format import milliseconds, milliseconds_range, span
 
 LONG_SILENCE = 1_000_000_000
 """ns without anything, from which on the diagram says so."""
@@ -114,15 +114,12 @@ def _answer(step: Step, response: str, latencies: list[int]) -> str:
             return "in flight"
         case Outcome.UNANSWERED | Outcome.ORPHAN:
             return response
-    parts = [_latency(latencies), "waited" if step.waited else "", response or "answer"]
+    parts = [
+        milliseconds_range(latencies) if latencies else "",
+        "waited" if step.waited else "",
+        response or "answer",
+    ]
     return "  ".join(filter(None, parts))
-
-
-def _latency(nanoseconds: list[int]) -> str:
-    if not nanoseconds:
-        return ""
-    low, high = milliseconds(min(nanoseconds)), milliseconds(max(nanoseconds))
-    return f"{low} ms" if low == high else f"{low} to {high} ms"
 
 
 # ---------------------------------------------------------------- what repeats

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from captures.meaning import words
 from dissectors.printable import printable
-from kproxy.tui.safe import width
+from kproxy.text.cells import width
 
 MOST_WIDTH = 120
 """Cells; a column gets no more, however long its texts are."""

@@ -26,9 +26,9 @@ from textual.widget import Widget
 from textual.widgets import Input, Label, OptionList, Static
 
 from captures.filters import Candidate
+from kproxy.text.cells import width
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.history import History, Recall
-from kproxy.tui.safe import width
 from kproxy.tui.widgets.completion_list import CompletionList
 from kproxy.tui.widgets.verdict import Validity, Verdict, harmless, told
 
@@ -36,7 +36,7 @@ _PATIENCE = 0.1
 """Seconds; values that were met are known to the session, which may have other things to do."""
 
 
-class _Shown(Highlighter):
+class _PrintableHighlighter(Highlighter):
     """Shows the text of a line harmlessly, character by character, and underlines what is wrong in it."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class _Line(Input):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"line--wrong"}
 
     def __init__(self, placeholder: str) -> None:
-        self._shown = _Shown()
+        self._shown = _PrintableHighlighter()
         super().__init__(
             placeholder=placeholder, compact=True, highlighter=self._shown, select_on_focus=False
         )
@@ -212,6 +212,8 @@ class TypingLine(Widget):
         focused = self.screen.focused
         if focused is not None and focused is not self._line:
             self._before = focused
+        if self.screen.maximized is not None:  # what is typed has to be seen
+            self.screen.minimize()
         self.display = True
         self._put_text(text)
         # at once, so that what is typed next comes here

@@ -8,7 +8,7 @@ from typing import Any
 
 from captures.filters import FilterError
 from dissectors.printable import is_printable, printable
-from kproxy.tui.safe import cut, width
+from kproxy.text.cells import cut, width
 
 
 class Validity(Enum):

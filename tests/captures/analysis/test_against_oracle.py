@@ -11,13 +11,13 @@ import json
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 
 from captures.analysis.api_stats import ApiStats
 from captures.analysis.client_stats import ClientStats
 from captures.analysis.topic_stats import Flow, TopicStats
 from captures.exchanges import Capture, ExchangeReader, open_capture
+from captures.exchanges.columns import ExchangeColumns
 from tests.reference import captures_dir, needs_reference
 
 pytestmark = needs_reference
@@ -52,10 +52,10 @@ def test_requests_by_api_and_client(name: str) -> None:
     asked = [line for line in lines("oracle", name) if line["dir"] == "req"]
     capture = read(name)
     apis, clients, quick = ApiStats(), ClientStats(), ApiStats()
-    for exchange in ExchangeReader(capture, annotate=False, gist=False):
+    for exchange in ExchangeReader(capture, annotate=False, summary=False):
         apis.add(exchange)
         clients.add(exchange)
-    quick.add_columns(capture.table, np.arange(len(capture.table)))
+    quick.add_columns(ExchangeColumns(capture), bodies=False)
     by_api = Counter((line["api"], line["v"]) for line in asked)
     for stats in (apis, quick):
         assert {(row.api, row.version): row.exchanges for row in stats.result()} == by_api
@@ -78,7 +78,7 @@ RECORDED = [
 @pytest.mark.parametrize("name", RECORDED)
 def test_records_by_partition(name: str) -> None:
     capture = read(name)
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     stats = TopicStats(reader.knowledge.topic_name)
     for exchange in reader:
         stats.add(exchange)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from captures.analysis.api_stats import PAUSED, ApiStats
-from captures.exchanges import ExchangeTable, Flag
+from captures.exchanges import Capture, ExchangeTable, Flag
+from captures.exchanges.columns import ExchangeColumns
+from captures.json_objects import to_json
 from tests.captures.analysis.kit import MS, error, exchange, unanswered
 
 
@@ -96,9 +102,14 @@ def table() -> ExchangeTable:
     return made
 
 
+def columns(table: ExchangeTable, rows: NDArray[np.int64]) -> ExchangeColumns:
+    capture = SimpleNamespace(table=table, endpoints=lambda connection: ("10.0.0.7:5000", "10.0.0.1:9092"))
+    return ExchangeColumns(cast("Capture", capture), rows)
+
+
 def test_columns_give_what_exchanges_give(table: ExchangeTable) -> None:
     by_columns, by_exchanges = ApiStats(), ApiStats()
-    by_columns.add_columns(table, np.arange(5))
+    by_columns.add_columns(columns(table, np.arange(5)), bodies=False)
     by_exchanges.add(exchange(0, 10, latency=4))
     by_exchanges.add(unanswered(0, 10, request_size=200))
     by_exchanges.add(exchange(18, -3, latency=7, request_size=30, response_size=60))
@@ -106,12 +117,12 @@ def test_columns_give_what_exchanges_give(table: ExchangeTable) -> None:
         exchange(None, None, flag=Flag.SASL_TOKEN, request_size=40, response_size=0, latency=None)
     )
     by_exchanges.add(exchange(None, None, flag=Flag.ORPHAN, request_size=0, response_size=70, latency=None))
-    without_bodies = [row | {"broker_time": None} for row in by_exchanges.to_json()]
-    assert by_columns.to_json() == without_bodies
+    without_bodies = [row | {"broker_time": None} for row in to_json(by_exchanges.result())]
+    assert to_json(by_columns.result()) == without_bodies
 
 
 def test_only_the_rows_asked_for_are_counted(table: ExchangeTable) -> None:
     stats = ApiStats()
-    stats.add_columns(table, np.array([1]))
+    stats.add_columns(columns(table, np.array([1])), bodies=False)
     (row,) = stats.result()
     assert (row.exchanges, row.unanswered, row.request_bytes) == (1, 1, 200)

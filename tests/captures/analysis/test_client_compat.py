@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from captures.analysis.client_compat import BrokerFit, ClientCompatibility
 from captures.analysis.compat_model import Verdict
 from captures.analysis.releases import BrokerRelease, line_of
@@ -49,6 +51,7 @@ def test_kafka_4_clients_and_brokers_before_2_1() -> None:
     assert not [each for each in baseline.apis if each.verdict is Verdict.REFUSED]
 
 
+@pytest.mark.slow
 def test_an_old_client_is_refused_by_kafka_4_though_produce_is_announced_from_0_on() -> None:
     (broker,) = fits("0.10.2", told("4.3"))
     produce = next(each for each in broker.apis if each.key == PRODUCE)

@@ -11,11 +11,13 @@ import pytest
 
 from captures.analysis.compat import NEEDS, Compatibility
 from captures.analysis.compat_model import ApiVerdict, Report, Target, Verdict
-from captures.analysis.groups.vocabulary import Certainty
+from captures.analysis.groups.model import Certainty
 from captures.analysis.releases import BrokerRelease
 from captures.exchanges import Capture, Exchange, ExchangeReader, Flag, open_capture
 from captures.exchanges.projected import ProjectedExchanges
 from tests.captures.analysis.kit import exchange
+
+pytestmark = pytest.mark.quick
 
 DATA = Path(__file__).parents[2] / "data"
 FETCH, PRODUCE, METADATA, API_VERSIONS, CONSUMER_HEARTBEAT = 1, 0, 3, 18, 68
@@ -37,7 +39,7 @@ def report(release: str, *exchanges: Exchange, capture: Capture | None = None, *
 
 def of_recording(name: str, release: str) -> Report:
     capture = opened(name)
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     read = ProjectedExchanges(reader, NEEDS).read(np.arange(len(reader)))
     return report(release, *(each for _, each in read), capture=capture)
 

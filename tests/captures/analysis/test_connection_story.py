@@ -66,7 +66,7 @@ def test_errors_and_missing_answers(capture: Capture) -> None:
 
 def test_silence_is_told_with_what_ended_it(capture: Capture) -> None:
     moments = told(capture, exchange(time=0), exchange(time=IDLE), exchange(time=IDLE + IDLE + 2 * MS))
-    assert texts(moments) == ["first request: Metadata v12", "silence for 10s"]
+    assert texts(moments) == ["first request: Metadata v12", "silence for 10 s"]
     assert moments[1].number == 3
     assert moments[1].time - moments[0].time == IDLE + 2 * MS
 
@@ -134,7 +134,7 @@ def test_a_real_one_as_a_whole() -> None:
     capture = open_capture(str(FOLDER.parents[2] / "captures" / "samples" / "rebalance.pcap"))
     capture.read()
     stories, stats = ConnectionStories(capture), ConnectionStats(capture)
-    for each in ExchangeReader(capture, annotate=False, gist=False):
+    for each in ExchangeReader(capture, annotate=False, summary=False):
         stories.add(each)
         stats.add(each)
     said = texts(stories.of(stats.row(6)))

@@ -11,10 +11,10 @@ from captures.analysis.conversation import (
     closing,
     exchange_step,
     folded,
-    gist,
     name_clients,
     opening,
     participants,
+    summary,
 )
 from captures.exchanges import Exchange, ExchangeReader, Flag
 from tests.captures.analysis.kit import error, exchange, unanswered
@@ -128,12 +128,12 @@ def test_connections_open_and_end() -> None:
     assert opened_.key is None  # never folded
 
 
-def test_gists_are_those_of_the_reader() -> None:
+def test_summaries_are_those_of_the_reader() -> None:
     capture = opened(SAMPLE)
     told = ExchangeReader(capture)
-    plain = ExchangeReader(capture, annotate=False, gist=False)
+    plain = ExchangeReader(capture, annotate=False, summary=False)
     for one, other in zip(told, plain, strict=True):
-        assert gist(other, plain.knowledge.topic_name) == one.gist
+        assert summary(other, plain.knowledge.topic_name) == one.summary
 
 
 def test_clients_are_called_by_their_ids_where_these_are_told() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from captures.analysis.error_stats import ErrorStats
+from captures.json_objects import to_json
 from tests.captures.analysis.kit import error, exchange
 
 
@@ -16,7 +17,7 @@ def test_one_response_with_an_error_for_many_partitions_counts_once() -> None:
     assert (row.api, row.name, row.count, row.exchanges) == ("Produce", "NOT_LEADER_OR_FOLLOWER", 3, 2)
     assert (row.first, row.last, row.message) == (7, 9, "moved")
     assert (row.first_time, row.last_time) == (1_000_000_000, 1_000_000_000)
-    assert row.to_json()["first_time"] == "1970-01-01T00:00:01.000000000Z"
+    assert to_json(row)["first_time"] == "1970-01-01T00:00:01.000000000Z"
     assert row.clients == {"app": 1, "10.0.0.9": 1}
 
 
@@ -35,4 +36,4 @@ def test_expected_errors_come_last_with_their_reason() -> None:
 def test_what_went_well_leaves_nothing() -> None:
     stats = ErrorStats()
     stats.add(exchange())
-    assert stats.to_json() == []
+    assert stats.result() == []

@@ -10,7 +10,8 @@ import pytest
 from captures.analysis import lag
 from captures.analysis.lag import LEAST_SLICE, MOST_SLICES, LagOverTime, LagRow, LagStats, total
 from captures.exchanges import Exchange, ExchangeReader, open_capture
-from dissectors.records import Record, build_batch
+from dissectors.records import Record
+from tests.batches import build_batch
 from tests.captures.analysis.kit import MS, exchange
 
 RECORDED = Path(__file__).parents[2] / "data" / "groups"
@@ -219,6 +220,7 @@ def test_merged_keeps_the_highest_of_each() -> None:
     assert LagOverTime(0, 1, []).merged(10) == []
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_time() -> None:
     def size(count: int) -> int:
         every = [
@@ -277,7 +279,7 @@ def offsets(exchanges: list[Exchange], group: str) -> tuple[dict[int, int], dict
 def test_recorded_lag_is_that_of_kafka_consumer_groups(name: str) -> None:
     capture = open_capture(str(RECORDED / f"21_k430_{name}.pcap.zst"))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     stats = LagStats(reader.knowledge.topic_name)
     exchanges = list(reader)
     for each in exchanges:
@@ -296,7 +298,7 @@ def test_lag_grows_while_a_member_is_stopped() -> None:
     """m2, which has partitions 3 to 5, is stopped for 12 s (truth/21_k430_java_sigstop.json); m1 takes over after 6."""
     capture = open_capture(str(RECORDED / "21_k430_java_sigstop.pcap.zst"))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     stats = LagStats(reader.knowledge.topic_name)
     for each in reader:
         stats.add(each)

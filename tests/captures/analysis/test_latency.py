@@ -88,7 +88,7 @@ def test_what_was_not_answered_is_only_counted() -> None:
 
 def test_groups_come_with_the_filter_for_them() -> None:
     capture = opened(SAMPLE)
-    exchanges = list(ExchangeReader(capture, annotate=False, gist=False))
+    exchanges = list(ExchangeReader(capture, annotate=False, summary=False))
     stats = counted(*exchanges)
     context = context_of(ExchangeReader(capture))
     for dimension in Dimension:
@@ -133,6 +133,7 @@ def test_slices_cover_all_of_the_time() -> None:
     assert int(found.counts.sum()) == 4
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("days", [0.001, 1, 30, 20_000])
 def test_slices_get_longer_so_that_there_are_not_more_of_them(days: float) -> None:
     length = int(days * 86_400 * SECOND)

@@ -9,6 +9,7 @@ import pytest
 from captures.analysis.negotiation import Negotiation
 from captures.analysis.version_matrix import ClientVersions, Limit, Matrix, Use, WarningKind, shown
 from captures.exchanges import Exchange, ExchangeReader, Flag, open_capture
+from captures.json_objects import to_json
 from tests.captures.analysis.kit import body, error, exchange
 from tests.captures.export.files import SAMPLE, opened
 
@@ -170,7 +171,7 @@ def test_one_client_or_broker() -> None:
         asked("Fetch", 13, **other, client_id="b"),
         asked("Metadata", 3, client_id="b"),
     )
-    one = found.of("app", None)
+    one = found.of({"app"}, None)
     assert [each.name for each in one.clients] == ["app"]
     assert [each.broker for each in one.brokers] == ["10.0.0.1:9092"]
     assert {each.client for each in one.warnings} == {"app"}
@@ -197,7 +198,7 @@ def test_bad_input(odd: Exchange) -> None:
     negotiation = Negotiation()
     odd.request = odd.request or body(odd.api_key or 0, odd.version or 0, None)
     negotiation.add(odd)
-    negotiation.result().to_json()
+    to_json(negotiation.result())
 
 
 def test_ranges_in_words() -> None:
@@ -208,7 +209,7 @@ def test_ranges_in_words() -> None:
 def test_the_sample() -> None:
     capture = opened(SAMPLE)
     negotiation = Negotiation(capture)
-    for each in ExchangeReader(capture, annotate=False, gist=False):
+    for each in ExchangeReader(capture, annotate=False, summary=False):
         negotiation.add(each)
     found = negotiation.result()
     (broker,) = found.brokers
@@ -224,7 +225,7 @@ def test_old_clients_do_not_ask() -> None:
     capture = open_capture([str(DATA / "groups" / "31_k0901_rebalance_range.pcap.zst")])
     capture.read()
     negotiation = Negotiation(capture)
-    for each in ExchangeReader(capture, annotate=False, gist=False):
+    for each in ExchangeReader(capture, annotate=False, summary=False):
         negotiation.add(each)
     found = negotiation.result()
     assert all(each.asks is False for each in found.clients if not each.is_broker)

@@ -64,7 +64,7 @@ def test_the_limits_are_those_of_a_broker_of_kafka_4() -> None:
     capture.read()
     offered = OfferedVersions()
     broker = ""
-    for each in ExchangeReader(capture, annotate=False, gist=False):
+    for each in ExchangeReader(capture, annotate=False, summary=False):
         offered.add(each)
         broker = each.broker
     for api in (

@@ -9,7 +9,8 @@ import pytest
 
 from captures.analysis.positions import Position, Positions
 from captures.exchanges import Exchange, ExchangeReader, open_capture
-from dissectors.records import Record, build_batch
+from dissectors.records import Record
+from tests.batches import build_batch
 from tests.captures.analysis.kit import exchange
 
 DATA = Path(__file__).parents[2] / "data" / "findings"
@@ -218,7 +219,7 @@ def test_recorded_transactions() -> None:
     """Commits at 10 and 13, and an abort at 17 (scenario "consume-transform-produce" of the recording)."""
     capture = open_capture(str(DATA / "27_k391_tx_java_eos.pcap.zst"))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     stats = Positions(reader.knowledge.topic_name)
     for each in reader:
         stats.add(each)

@@ -1,4 +1,4 @@
-"""What ``kproxy clients --config`` reconstructs, beside the settings that clients of five libraries were given."""
+"""What ``kproxy clients --settings`` reconstructs, beside the settings that clients of five libraries were given."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LATE_MS = 500
 
 @cache
 def read(path: str) -> dict[str, dict[str, Any]]:
-    ran = CliRunner().invoke(main, ["clients", "--config", "--json", path])
+    ran = CliRunner().invoke(main, ["clients", "--settings", "--json", path])
     assert ran.exit_code in (0, 3), ran.output
     return {each["client_id"]: each for each in json.loads(ran.stdout)["clients"]}
 
@@ -168,6 +168,7 @@ NAMES = sorted(
 )
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_members_of_groups_were_given_is_read(name):
     found = read(str(groups.FOLDER / f"{name}.pcap.zst"))
@@ -192,6 +193,7 @@ SESSIONS = sorted(
 )
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", SESSIONS)
 def test_session_timeouts_of_classic_members_are_read(name):
     seen = 0

@@ -67,7 +67,7 @@ def answered(recording: str, client_id: str) -> dict[str, int]:
     capture = open_capture(str(DATA / recording))
     capture.read()
     highest: dict[str, int] = defaultdict(lambda: -1)
-    for exchange in ExchangeReader(capture, annotate=False, gist=False):
+    for exchange in ExchangeReader(capture, annotate=False, summary=False):
         refused = any(each.code == 35 for each in exchange.errors)
         if client_id in (exchange.client_id, "") and exchange.latency is not None and not refused:
             assert exchange.version is not None
@@ -85,6 +85,7 @@ def verdicts(recording: str, client_id: str, release: str) -> dict[str, dict[str
     return {api["api"]: api for each in clients if client_id in (each["client"], "") for api in each["apis"]}
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(("client", "before", "after"), PAIRS)
 def test_what_a_broker_answered_is_not_said_to_be_refused_and_the_version_is_right(client, before, after):
     told = verdicts(*RECORDED[client][before], after)
@@ -124,6 +125,7 @@ def test_old_clients_are_refused_by_4_3_where_they_really_were(release):
         assert bool(refused) is (done not in happened), (client, refused)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("release", OF_THEIR_TIME)
 def test_at_4_3_itself_what_is_said_to_be_refused_is_what_was_not_answered(release):
     recording = truth(OLD).path

@@ -42,6 +42,7 @@ def later(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return cut(str(FOLDER / name), tmp_path / "later.pcapng", since=since / 1_000_000)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("name", "later"), [(each[0], each) for each in PARTS], indirect=["later"])
 def test_each_hop_that_is_told_of_a_record_happened(name, later):
     happened = truth(name)
@@ -93,6 +94,7 @@ def test_nothing_is_said_to_be_skipped_or_delivered_again_that_was_not(later, re
             assert offsets(group["skipped"]) <= everything - set(had)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("name", "later"), [(each[0], each) for each in PARTS], indirect=["later"])
 def test_parties_can_be_followed(name, later):
     clients = {each["client_id"] for each in json.loads(asked("clients", "--json", later))["clients"]}
@@ -106,7 +108,7 @@ def test_parties_can_be_followed(name, later):
 @pytest.mark.parametrize("later", [(SETTINGS, 0.4), (SETTINGS, 0.7)], indirect=True)
 def test_settings_that_are_still_told_are_right(later):
     known = 0
-    for client in json.loads(asked("clients", "--config", "--json", later))["clients"]:
+    for client in json.loads(asked("clients", "--settings", "--json", later))["clients"]:
         told = {each["key"]: each for each in client["settings"]}
         told |= {each["name"]: each for each in client["settings"]}
         for key, value in visible(client["client_id"]).items():

@@ -124,6 +124,7 @@ def test_who_has_no_idempotence_has_records_at_two_offsets_and_who_has_is_answer
             assert {first.offset, second.offset} in ({each["offset"], *each["copies"]} for each in found), key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_a_record_is_the_same_by_its_place_by_its_key_and_by_what_is_in_it(name):
     happened = truth(name)

@@ -63,7 +63,7 @@ def recorded(name: str) -> Capture:
 
 def announced(capture: Capture) -> dict[int, Range]:
     negotiation = Negotiation(capture)
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     for _, exchange in ProjectedExchanges(reader, NEEDS).read(np.arange(len(reader))):
         negotiation.add(exchange)
     (found,) = {tuple(sorted(each.apis.items())) for each in negotiation.result().brokers if each.apis}

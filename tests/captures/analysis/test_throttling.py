@@ -65,7 +65,7 @@ def test_a_pause_is_of_one_connection() -> None:
 
 
 def test_who_was_not_throttled_is_not_listed() -> None:
-    assert counted(produced(0), unanswered(0, 9), exchange(3, 0, response={"brokers": []})).to_json() == []
+    assert counted(produced(0), unanswered(0, 9), exchange(3, 0, response={"brokers": []})).result() == []
 
 
 def test_the_longest_in_total_comes_first() -> None:

@@ -10,6 +10,7 @@ import pytest
 from captures.analysis.percentiles import Percentiles
 from captures.analysis.time_shares import ShareRow, TimeShares
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
+from captures.json_objects import to_json
 from tests.captures.analysis.kit import MS, exchange, unanswered
 from tests.captures.packets.kit import Conversation, pcap
 
@@ -165,7 +166,7 @@ def test_consumers_are_no_followers(capture: Capture) -> None:
 
 def test_a_real_cluster() -> None:
     capture = read(*(CLEAN / f"26_k430_steady_{side}.pcap.zst" for side in ("clients", "interbroker")))
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     found = told(TimeShares(capture, reader.knowledge.topic_name), *reader)
     produced = found["Produce"]
     assert produced.followers is not None
@@ -180,7 +181,7 @@ def test_a_real_cluster() -> None:
 def test_asking_twice_gives_the_same() -> None:
     capture = read(SAMPLES / "rebalance.pcap")
     shares = TimeShares(capture, lambda _: None)
-    for each in ExchangeReader(capture, annotate=False, gist=False):
+    for each in ExchangeReader(capture, annotate=False, summary=False):
         shares.add(each)
-    assert shares.to_json() == shares.to_json()
-    assert {row["api"] for row in shares.to_json()} >= {"Fetch", "JoinGroup", "Heartbeat"}
+    assert to_json(shares.result()) == to_json(shares.result())
+    assert {row["api"] for row in to_json(shares.result())} >= {"Fetch", "JoinGroup", "Heartbeat"}

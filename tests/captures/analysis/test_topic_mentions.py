@@ -42,7 +42,7 @@ def test_a_topic_that_is_named_by_name_and_id_counts_once() -> None:
 def test_it_is_what_a_filter_finds() -> None:
     capture = open_capture(str(FOLDER / "35_k282_sasl_plain.pcap.zst"))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     stats = TopicMentions(reader.knowledge.topic_name)
     for each in reader:
         stats.add(each)

@@ -125,6 +125,7 @@ def test_a_response_that_began_before_it_could_be_one(tmp_path: Path, block_size
     assert outcome(capture_of(tmp_path, wire.records, block_size)) == thorough
 
 
+@pytest.mark.slow
 def test_head_bytes_that_end_inside_the_head(tmp_path: Path) -> None:
     """A frame whose first packet has less than its size field, with its end blocks later."""
     talk = Talk(0)

@@ -31,6 +31,7 @@ from tests.reference import captures_dir, needs_reference
 BLOCKS = (1000, 4000, 1 << 22)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 4), block_size=st.sampled_from(BLOCKS))
 def test_both_ways_give_the_same(seed: int, count: int, block_size: int) -> None:
@@ -154,6 +155,7 @@ def test_answers_to_requests_that_need_none(tmp_path: Path) -> None:
     whole_file(tmp_path, talk)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("lost", [30, 31, 32, 33, 60])
 def test_a_lost_packet(tmp_path: Path, lost: int) -> None:
     """What is lost makes no other exchange wrong, and the connection comes back to the fast way."""
@@ -172,6 +174,7 @@ def test_a_lost_packet(tmp_path: Path, lost: int) -> None:
     assert first.ordinary[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32), block_size=st.sampled_from(BLOCKS))
 def test_lost_packets_give_the_same_both_ways(seed: int, block_size: int) -> None:
@@ -183,6 +186,7 @@ def test_lost_packets_give_the_same_both_ways(seed: int, block_size: int) -> Non
         assert outcome(capture_of(Path(folder), kept, block_size)) == thorough
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
@@ -267,6 +271,7 @@ def test_bytes_in_front_of_a_gap_that_came_after_those_behind_it(tmp_path: Path)
 ODD_IDS = ("consu\0er-1", "\x1b[2J", "\0", "\u202eorders", "x" * 70 + "\n", "a\ufffdb", "\x9b" * 64)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("client_id", ODD_IDS, ids=ascii)
 def test_client_ids_that_are_no_text(tmp_path: Path, client_id: str) -> None:
     """They are Kafka all the same, and go the fast way once they are in step. Found by fuzzing."""
@@ -302,6 +307,7 @@ def test_a_connection_that_only_looks_like_kafka(tmp_path: Path) -> None:
         assert len(capture_of(tmp_path, records, kind=kind).table) == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32),

@@ -11,6 +11,7 @@ import pytest
 
 from captures.exchanges import Exchange, ExchangeReader, open_capture, rfc3339
 from captures.interventions import FLAGS
+from captures.json_objects import to_json
 from tests.captures.recorded import FOLDER
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "json.md"
@@ -25,7 +26,7 @@ def read(name: str, **options: bool) -> list[Exchange]:
 def test_any_exchange_alone_is_what_it_is_in_order() -> None:
     """The names of topic IDs come from earlier exchanges, which are then read first."""
     name = "20_k430_ck_zstd.pcap"
-    in_order = [msgspec.json.encode(exchange.to_json()) for exchange in read(name)]
+    in_order = [msgspec.json.encode(to_json(exchange)) for exchange in read(name)]
     capture = open_capture(str(FOLDER / name))
     capture.read()
     fetches = [
@@ -34,16 +35,17 @@ def test_any_exchange_alone_is_what_it_is_in_order() -> None:
     assert fetches
     for index in (fetches[-1], 0, fetches[0], len(in_order) - 1):
         reader = ExchangeReader(capture)
-        assert msgspec.json.encode(reader.exchange(index).to_json()) == in_order[index]
+        assert msgspec.json.encode(to_json(reader.exchange(index))) == in_order[index]
 
 
+@pytest.mark.slow
 def test_keys_and_flags_are_those_of_the_document() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     head, _, flags = text.partition("## `flags`")
     flags = flags.partition("\n## ")[0]
     documented = set(re.findall(r"`([a-z_]+)`", "".join(re.findall(r"^\| (`.+?) \|", head, re.MULTILINE))))
     known = set(re.findall(r"`([a-z_]+)`", "".join(re.findall(r"^\| (`.+?) \|", flags, re.MULTILINE))))
-    shapes = [exchange.to_json() for name in SHOWN for exchange in read(name)]
+    shapes = [to_json(exchange) for name in SHOWN for exchange in read(name)]
     assert {key for shape in shapes for key in shape} == documented
     met = {flag for shape in shapes for flag in shape["flags"]}
     assert met <= known
@@ -67,14 +69,14 @@ SHOWN = (
 def test_secrets_are_masked_unless_asked_for() -> None:
     """alice's password in 35_k282_sasl_plain is alice-secret (the JAAS file of the broker)."""
     name = "35_k282_sasl_plain.pcap.zst"
-    masked = b"".join(msgspec.json.encode(exchange.to_json()) for exchange in read(name))
+    masked = b"".join(msgspec.json.encode(to_json(exchange)) for exchange in read(name))
     shown = read(name, show_secrets=True)
     tokens = [token for exchange in shown for token in exchange.tokens if token]
     assert b"\0alice\0alice-secret" in tokens
     assert b"alice-secret" not in masked
     assert msgspec.json.encode(tokens[0]).strip(b'"') not in masked
     first = next(exchange for exchange in shown if exchange.api == "SaslToken")
-    assert first.to_json()["request"] == {"token": first.tokens[0]}
+    assert to_json(first)["request"] == {"token": first.tokens[0]}
     assert (first.correlation_id, first.api_key, first.version) == (None, None, None)
 
 

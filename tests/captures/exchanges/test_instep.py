@@ -94,6 +94,7 @@ def test_a_packet_of_which_nothing_was_captured_waits_with_the_others() -> None:
     )
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_nothing_is_lost_or_turned_around(data: st.DataObject) -> None:
     step, number, ends = InStep(), 0, [0, 0, 0, 0]

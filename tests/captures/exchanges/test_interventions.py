@@ -8,11 +8,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from captures.analysis.attempts import ended_by_broker
+from captures.analysis.error_stats import ErrorStats
+from captures.analysis.findings.diagnosis import Diagnosis
+from captures.analysis.time_shares import TimeShares
 from captures.exchanges import Capture, ExchangeReader
+from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.notes import Note, Notes, told_in
 from captures.exchanges.samples import Samples
 from captures.filters import compile_filter, context_of
-from captures.interventions import Interventions, TcpSample
+from captures.interventions import Intervention, Interventions, TcpSample
 from captures.live import capture as live
 from captures.live.capture import GrowingCapture
 from captures.packets import open_files
@@ -23,6 +28,8 @@ from tests.captures.exchanges.proxied import (
     SAMPLE,
     Recording,
     metadata,
+    request,
+    response,
     rewritten,
 )
 from tests.captures.export.files import exported, opened
@@ -44,7 +51,7 @@ def test_each_exchange_has_its_own(tmp_path: Path) -> None:
     exchanges = list(ExchangeReader(capture))
     assert [exchange.interventions for exchange in exchanges] == DONE
     assert [exchange.note for exchange in exchanges] == [Note(), Note("look", True), Note()]
-    assert [exchange.flags for exchange in exchanges] == [["changed"], ["fault", "held"], []]
+    assert [exchange.flags for exchange in exchanges] == [["changed"], ["fault", "held", "intervened"], []]
     assert exchanges[0].response is not None
     assert exchanges[0].response.value["brokers"][0]["host"] == "kafka1"
     assert capture.notes.unplaced == [len(capture.notes._table) * 2 + 5]
@@ -124,6 +131,114 @@ def test_filters_ask_for_it(tmp_path: Path, text: str, numbers: set[int]) -> Non
     assert {exchange.number for exchange in reader if wanted.match(exchange, context)} == numbers
 
 
+# ---------------------------------------------------------------- what is the cluster's, and what kproxy's
+PRODUCE = 0
+DENIED = 29  # TOPIC_AUTHORIZATION_FAILED
+SECOND = 1_000_000_000
+
+
+def produce(correlation_id: int, error: int = 0) -> tuple[bytes, bytes]:
+    """A Produce request of version 3, and its response."""
+    asked = {"transactional_id": None, "acks": 1, "timeout_ms": 1000, "topic_data": []}
+    partition = {"index": 0, "error_code": error, "base_offset": 0, "log_append_time_ms": -1}
+    topic = {"name": "orders", "partition_responses": [partition]}
+    answered = {"responses": [topic], "throttle_time_ms": 0}
+    return request(PRODUCE, 3, correlation_id, asked), response(PRODUCE, 3, correlation_id, answered)
+
+
+def intervened(path: Path) -> Path:
+    """Four exchanges: the first delayed, the second answered by kproxy, the third altered, the fourth left alone."""
+    recording = Recording()
+    done = [
+        (
+            (Intervention(rule="r", action="delayed by 1ms", delayed_ns=1_000_000),),
+            (Intervention(delayed_ns=SECOND),),
+        ),
+        ((Intervention(rule="r", not_forwarded=True),), (Intervention(answered=True),)),
+        ((Intervention(rule="r", altered=True),), ()),
+        ((), ()),
+    ]
+    for number, (asked, answered) in enumerate(done, 1):
+        sent, got = produce(number, 0 if number == 1 else DENIED)
+        recording.data(0, sent, *asked)
+        for _ in range(3):
+            recording.note(0)  # time passes
+        recording.data(1, got, *answered)
+    return recording.write(path)
+
+
+def test_what_kproxy_held_and_answered_is_no_latency(tmp_path: Path) -> None:
+    capture = opened(intervened(tmp_path / "own.pcapng"))
+    exchanges = list(ExchangeReader(capture))
+    table = capture.table
+    measured = (table.column("response_first") - table.column("request_last")).tolist()
+    assert min(measured) > 1_000_000
+    expected = [measured[0] - 1_000_000, None, *measured[2:]]
+    assert [each.latency for each in exchanges] == expected
+    assert [each.kproxy_time for each in exchanges] == [SECOND + 1_000_000, measured[1], 0, 0]
+    assert [each.end - each.time for each in exchanges] == [measured[0] + SECOND, *measured[1:]]
+    latency, there = table.latency(slice(None))
+    assert [time if known else None for time, known in zip(latency, there, strict=True)] == expected
+
+
+def test_errors_of_kproxys_making_are_expected(tmp_path: Path) -> None:
+    capture = opened(intervened(tmp_path / "own.pcapng"))
+    exchanges = list(ExchangeReader(capture))
+    assert [len(each.errors) for each in exchanges] == [0, 1, 1, 1]
+    assert [len(each.expected) for each in exchanges] == [0, 1, 1, 0]
+    columns = ExchangeColumns(capture)
+    found = [
+        [list(columns[name][row]) for row in range(4)] for name in ("error_codes", "expected_error_codes")
+    ]
+    assert found == [[[], [], [], [DENIED]], [[], [DENIED], [DENIED], []]]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("kproxy", {1, 2, 3}),
+        ("kproxy.time > 900ms", {1}),
+        ("error", {4}),
+        ("error.any == 29", {2, 3, 4}),
+        ("latency", {1, 3, 4}),
+    ],
+)
+def test_filters_tell_the_two_apart(tmp_path: Path, text: str, numbers: set[int]) -> None:
+    reader = ExchangeReader(opened(intervened(tmp_path / "own.pcapng")))
+    wanted, context = compile_filter(text), context_of(reader)
+    assert {index + 1 for index in wanted.select(reader, context).tolist()} == numbers
+    assert {exchange.number for exchange in reader if wanted.match(exchange, context)} == numbers
+
+
+def test_findings_errors_and_shares_are_the_clusters(tmp_path: Path) -> None:
+    capture = opened(intervened(tmp_path / "own.pcapng"))
+    reader = ExchangeReader(capture, annotate=False)
+    names = reader.knowledge.topic_name
+    diagnosis, errors, shares = Diagnosis(capture, names), ErrorStats(), TimeShares(capture, names)
+    for exchange in reader:
+        for analysis in (diagnosis, errors, shares):
+            analysis.add(exchange)
+    (denied,) = [each for each in diagnosis.findings() if each.rule == "authorization_failures"]
+    assert denied.evidence == (4,)
+    assert diagnosis.intervened == 3
+    assert [(row.expected, row.exchanges) for row in errors.result()] == [(False, 1), (True, 2)]
+    (row,) = shares.result()
+    assert row.latency is not None
+    assert row.kproxy is not None
+    assert (row.latency.count, row.kproxy.count) == (3, 2)
+
+
+def test_connections_that_kproxy_ended_are_not_the_brokers(tmp_path: Path) -> None:
+    recording = Recording()
+    sent, got = produce(1)
+    recording.data(0, sent)
+    recording.data(1, got, Intervention(rule="r", ended="closed"))
+    recording.made.send(recording.sent[1], b"", ack=recording.sent[0], from_client=False, fin=True)
+    capture = opened(recording.write(tmp_path / "closed.pcapng"))
+    assert capture.notes.ended_connections == {0}
+    assert ended_by_broker(capture, 0) is None
+
+
 # ---------------------------------------------------------------- samples
 def test_samples_belong_to_connections(tmp_path: Path) -> None:
     capture = opened(rewritten(tmp_path / "proxied.pcapng"))
@@ -158,6 +273,7 @@ def test_of_several_connections_between_the_same_ends_the_latest_is_meant() -> N
 
 
 # ---------------------------------------------------------------- days of it
+@pytest.mark.slow
 def test_what_was_shown_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "_FORGET_EVERY", 0.0)
     monkeypatch.setattr(GrowingCapture, "remembered", 20_000_000)  # 20 packets of a Conversation

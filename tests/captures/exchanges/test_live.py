@@ -28,7 +28,7 @@ def seen(reader: ExchangeReader, capture: Capture, *, forget: bool = False) -> l
         for each in reader.take(rows.tolist()):
             assert each.number == len(found) + 1
             found.append(
-                (each.connection, each.time, each.api, each.correlation_id, each.gist, flags(each.flags))
+                (each.connection, each.time, each.api, each.correlation_id, each.summary, flags(each.flags))
             )
         if forget:
             capture.forget(int(capture.connections.last_time.max()))
@@ -40,6 +40,7 @@ def flags(names: list[str]) -> list[str]:
     return [name for name in names if name != "no_response_expected"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block_size", [1 << 12, 1 << 22])
 @pytest.mark.parametrize("path", RECORDED)
 def test_every_exchange_comes_once(path: str, block_size: int) -> None:
@@ -47,7 +48,7 @@ def test_every_exchange_comes_once(path: str, block_size: int) -> None:
     whole.read()
     reader = ExchangeReader(whole)
     expected = [
-        (each.connection, each.time, each.api, each.correlation_id, each.gist, flags(each.flags))
+        (each.connection, each.time, each.api, each.correlation_id, each.summary, flags(each.flags))
         for each in reader
     ]
     assert seen(ExchangeReader(growing), growing) == sorted(expected, key=repr)

@@ -65,6 +65,7 @@ def test_a_comment_belongs_to_the_exchange_whose_bytes_the_packet_has(tmp_path: 
     assert again.notes.unplaced == [1]
 
 
+@pytest.mark.slow
 @needs_editcap
 @needs_tshark
 def test_a_comment_on_the_response_belongs_to_the_same_exchange(tmp_path: Path) -> None:
@@ -155,6 +156,7 @@ def test_what_is_noted_goes_before_what_was_read(tmp_path: Path) -> None:
     assert opened(tmp_path / "second.pcapng").notes.all() == {}
 
 
+@pytest.mark.slow
 @needs_tshark
 def test_wireshark_shows_notes_as_packet_comments(tmp_path: Path) -> None:
     capture, out = opened(SAMPLE), tmp_path / "out.pcapng"

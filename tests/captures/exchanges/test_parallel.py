@@ -13,6 +13,7 @@ import pytest
 
 from captures.exchanges import Exchange, ExchangeReader, open_capture, parallel
 from captures.exchanges.parallel import in_parallel
+from captures.json_objects import to_json
 from captures.packets import CaptureError
 from tests.captures.recorded import FOLDER
 
@@ -39,13 +40,14 @@ def every(reader: ExchangeReader) -> np.ndarray:
 
 
 def lines(exchanges: Iterable[Exchange]) -> list[bytes]:
-    return [msgspec.json.encode(exchange.to_json()) for exchange in exchanges]
+    return [msgspec.json.encode(to_json(exchange)) for exchange in exchanges]
 
 
 def with_process(exchanges: Iterable[Exchange]) -> list[tuple[int, list[bytes]]]:
     return [(os.getpid(), lines(exchanges))]
 
 
+@pytest.mark.slow
 def test_the_same_exchanges_in_the_same_order(reader: ExchangeReader) -> None:
     expected = lines(ExchangeReader(reader.capture))
     shares = list(in_parallel(reader, every(reader), with_process, jobs=3))
@@ -101,6 +103,7 @@ def one_by_one(exchanges: Iterable[Exchange]) -> Iterable[bytes]:
         yield msgspec.json.encode(exchange.number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_pieces_of_a_share_come_one_after_the_other(reader: ExchangeReader, jobs: int) -> None:
     pieces = list(in_parallel(reader, every(reader), one_by_one, jobs=jobs))

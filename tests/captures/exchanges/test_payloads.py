@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from captures.exchanges import Capture, open_capture
-from captures.exchanges.payloads import SIDES, payloads
+from captures.exchanges.payloads import payloads
 from captures.packets.reader import BLOCK_SIZE
 from captures.packets.tls import KeyLog
+from dissectors.sides import SIDES
 from tests.captures.exchanges.talk import capture_of, mixed, packets, random_talk
 from tests.captures.recorded import FOLDER
 

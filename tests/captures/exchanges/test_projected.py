@@ -26,12 +26,13 @@ def read(name):
     return capture
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_projected_values_are_parts_of_the_full_ones(name):
     capture = read(name)
     needs = frozenset(NEEDS)
     rows = np.arange(len(capture.table))
-    exchanges = {x.row: x for x in ExchangeReader(capture, annotate=False, gist=False)}
+    exchanges = {x.row: x for x in ExchangeReader(capture, annotate=False, summary=False)}
     met = 0
     for parts in ProjectedReader(capture, lambda _: needs).read(rows):
         whole = exchanges[parts.row]
@@ -66,13 +67,13 @@ def test_every_row_comes_once_in_the_given_order(monkeypatch):
 def test_a_side_of_which_nothing_is_wanted_is_not_read(monkeypatch):
     capture = read("20_k430_ck_zstd.pcap")
     asked = []
-    original = projected.payloads
+    original = projected.read_frames
 
-    def counted(of, rows, side):
+    def counted(of, rows, side, room):
         asked.extend([side] * len(rows))
-        return original(of, rows, side)
+        return original(of, rows, side, room)
 
-    monkeypatch.setattr(projected, "payloads", counted)
+    monkeypatch.setattr(projected, "read_frames", counted)
     reader = ProjectedReader(capture, lambda key: frozenset({"acks"} if key == 0 else ()))
     found = list(reader.read(np.arange(len(capture.table))))
     produced = int(np.count_nonzero(capture.table.column("api_key") == 0))

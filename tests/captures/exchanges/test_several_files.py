@@ -44,6 +44,7 @@ def folder_of(folder: Path, files: list[list[Record]], rng: Random) -> Capture:
     return open_capture(str(inside), rng.choice(BLOCKS))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 3), cuts=st.integers(1, 12))
 def test_cut_anywhere(seed: int, count: int, cuts: int) -> None:
@@ -57,6 +58,7 @@ def test_cut_anywhere(seed: int, count: int, cuts: int) -> None:
         assert outcome(capture) == outcome(capture_of(Path(name), records))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 3), by_direction=st.booleans())
 def test_split_by_direction_or_at_random(seed: int, count: int, by_direction: bool) -> None:
@@ -88,6 +90,7 @@ RECORDED = [
 ]
 
 
+@pytest.mark.slow
 @needs_wireshark
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_recorded_captures_that_were_cut_or_split(path: Path, tmp_path: Path) -> None:

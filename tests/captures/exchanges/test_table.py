@@ -6,6 +6,7 @@ import numpy as np
 
 from captures.exchanges import ExchangeTable, Flag
 from captures.exchanges.table import NO_TIME, ROW_BYTES
+from dissectors.sides import SIDES
 
 
 def test_a_row_is_small() -> None:
@@ -19,7 +20,7 @@ def test_new_rows_know_nothing() -> None:
     row = table.row(1)
     unknown = {name: row[name] for name in ("client_id", "api_key", "version")}
     assert set(unknown.values()) == {-1}
-    times = {row[f"{side}_{end}"] for side in ("request", "response") for end in ("first", "last")}
+    times = {row[f"{side}_{end}"] for side in SIDES for end in ("first", "last")}
     assert times == {NO_TIME}
     assert row["flags"] == row["request_size"] == row["response_size"] == 0
 

@@ -18,6 +18,7 @@ from tests.lanes.tls import CAPTURES, CLIENTS, EXPECTED, LISTENERS, RECORDS
 RECORDED = json.loads(EXPECTED.read_text())
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_recorded_client(name: str) -> None:
     keylog = KeyLog(CAPTURES / f"{name}.keylog")

@@ -12,6 +12,7 @@ import pytest
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.export.capture_file import CaptureFileWriter
 from captures.export.selection import Selection
+from captures.json_objects import to_json
 from captures.packets.tls import KeyLog
 
 ROOT = Path(__file__).parents[3]
@@ -39,7 +40,7 @@ def exported(capture: Capture, out: Path, rows: list[int] | None = None, **how: 
 
 def shapes(capture: Capture, *, drop: tuple[str, ...] = ("connection",), **how: Any) -> list[dict[str, Any]]:
     """The exchanges as JSON shapes, less what counts packets and connections of the file."""
-    made = [exchange.to_json() for exchange in ExchangeReader(capture, **how)]
+    made = [to_json(exchange) for exchange in ExchangeReader(capture, **how)]
     return [{name: value for name, value in shape.items() if name not in drop} for shape in made]
 
 

@@ -25,6 +25,7 @@ def texts(shapes: list[dict]) -> str:
     return repr(shapes)  # telemetry has NaN, which is not equal to itself
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 @pytest.mark.parametrize("synthetic", [False, True], ids=["original", "synthetic"])
 def test_our_reader_sees_the_same_exchanges(path: Path, synthetic: bool, tmp_path: Path) -> None:
@@ -180,6 +181,7 @@ def test_scapy_agrees_on_every_checksum(tmp_path: Path) -> None:
     assert count > 120
 
 
+@pytest.mark.slow
 @needs_tshark
 @pytest.mark.parametrize(
     "how", [{}, {"synthetic": True}, {"scrub": True}, {"scrub": True, "synthetic": True}], ids=str
@@ -197,6 +199,7 @@ def test_tshark_sees_the_same_messages(how: dict, tmp_path: Path) -> None:
     assert malformed[0] == malformed[1]
 
 
+@pytest.mark.slow
 @needs_tshark
 def test_tshark_finds_nothing_wrong_with_synthetic_tcp(tmp_path: Path) -> None:
     out = tmp_path / "out.pcapng"

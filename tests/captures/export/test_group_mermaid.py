@@ -6,7 +6,7 @@ import re
 from datetime import UTC
 
 from captures.analysis.groups.model import (
-    Awaited,
+    AwaitedMember,
     Certainty,
     CommitFailure,
     GroupTimeline,
@@ -39,7 +39,7 @@ def test_a_rebalance_is_a_block() -> None:
         "    actor G1M2 as m1",
         "    participant G1 as coordinator of orders",
         "    rect rgb(226, 233, 246)",
-        "        Note over G1M1,G1: 14:13:30.000 generation 1 → 2, took 3.0 s",
+        "        Note over G1M1,G1: 14:13:30.000 generation 1 → 2, took 3 s",
         "        G1M1->>G1: member_joined: m2 joined",
         "        G1-->>G1M2: orders 0-1",
         "        G1-->>G1M1: nothing assigned",
@@ -56,7 +56,7 @@ def test_silence_doubt_and_trouble_are_told() -> None:
         causes=causes,
         end=None,
         running=True,
-        awaited=[Awaited("m1-id", "m1", at(10))],
+        awaited=[AwaitedMember("m1-id", "m1", at(10))],
         commit_failures=[CommitFailure(5, at(11), "m1-id", 27, "REBALANCE_IN_PROGRESS")],
     )
     found = drawn(timeline(told))

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
+
 from captures.exchanges import Exchange, ExchangeReader, Flag
 from captures.export.mermaid import SequenceDiagram
 from tests.captures.export.files import SAMPLE, opened
+
+pytestmark = pytest.mark.quick
 
 # the grammar of what is written: mermaid.js.org/syntax/sequenceDiagram.html
 PARTICIPANT = re.compile(r"    (?:actor|participant) [A-Z]\d+ as [^;#]+(?:#\d+;[^;#]*)*")
@@ -24,7 +28,7 @@ sequenceDiagram
     C1->>B1: JoinGroup v9 gr2-java_eager_range  range
     B1-->>C1: MEMBER_ID_REQUIRED, join again as m-b4ca (3.8 ms)
     C1->>B1: JoinGroup v9 gr2-java_eager_range  range  m-b4ca
-    B1-->>C1: gen 1, leader, 1 member (3,001 ms, waits by design)
+    B1-->>C1: gen 1, leader, 1 member (3001.2 ms, waits by design)
     C1->>B1: SyncGroup v5 gr2-java_eager_range gen 1 m-b4ca  1 assignment
     B1-->>C1: r2-java_eager_range 0-5 (0.8 ms)
     C1->>B1: OffsetFetch v9 gr2-java_eager_range  r2-java_eager_range 0-5  stable
@@ -102,7 +106,7 @@ def test_a_long_conversation_says_what_it_leaves_out() -> None:
 def test_text_that_would_break_the_diagram() -> None:
     capture = opened(SAMPLE)
     first = next(iter(ExchangeReader(capture)))
-    odd = replace(first, client_id="a;b #1\nend", gist=("<script>; %% comment", "x" * 500), flag=Flag(0))
+    odd = replace(first, client_id="a;b #1\nend", summary=("<script>; %% comment", "x" * 500), flag=Flag(0))
     diagram = SequenceDiagram()
     diagram.add(capture, [odd])
     text = "\n".join(diagram.lines())
@@ -116,7 +120,7 @@ def test_what_a_terminal_would_obey_is_not_written() -> None:
     first = next(iter(ExchangeReader(capture)))
     hostile = "\x1b]0;title\x07 \u202eevil\x9b31m \u2028line"
     diagram = SequenceDiagram()
-    diagram.add(capture, [replace(first, client_id=hostile, gist=(hostile, hostile))])
+    diagram.add(capture, [replace(first, client_id=hostile, summary=(hostile, hostile))])
     lines = list(diagram.lines())
     check_syntax("\n".join(lines) + "\n")
     assert all(line.isprintable() for line in lines)

@@ -13,6 +13,8 @@ from scapy.utils import RawPcapNgReader
 from captures.export.pcapng_writer import Packet, PcapngWriter, open_for_append
 from captures.packets import open_source, read_packets
 
+pytestmark = pytest.mark.quick
+
 T0 = 1_700_000_000_123_456_789
 
 

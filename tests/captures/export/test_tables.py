@@ -19,6 +19,7 @@ from captures.export.columns import COLUMNS, PLAIN, choose
 from captures.export.csv_export import write_csv
 from captures.export.jsonlines import write_json_lines
 from captures.export.parquet import ParquetMissing, write_parquet
+from captures.json_objects import to_json
 from tests.captures.export.files import ROOT, SAMPLE, opened
 
 
@@ -35,7 +36,7 @@ def test_json_lines(exchanges: list[Exchange]) -> None:
     file = io.BytesIO()
     assert write_json_lines(exchanges, file) == len(exchanges) == 402
     assert [json.loads(line) for line in file.getvalue().splitlines()] == plain(
-        [exchange.to_json() for exchange in exchanges]
+        [to_json(exchange) for exchange in exchanges]
     )
 
 
@@ -68,7 +69,7 @@ def test_csv(exchanges: list[Exchange]) -> None:
     rows = list(csv.DictReader(file))
     assert list(rows[0]) == list(PLAIN)
     for row, exchange in zip(rows, exchanges, strict=True):
-        shape = exchange.to_json()
+        shape = to_json(exchange)
         for name in (
             "number",
             "time",
@@ -82,7 +83,7 @@ def test_csv(exchanges: list[Exchange]) -> None:
             assert row[name] == str(shape[name])
         assert row["latency_ns"] == ("" if exchange.latency is None else str(exchange.latency))
         assert row["flags"].split() == shape["flags"]
-        assert row["request_gist"] == exchange.gist[0]
+        assert row["request_summary"] == exchange.summary[0]
     assert rows[17]["errors"] == "MEMBER_ID_REQUIRED"
 
 
@@ -123,7 +124,7 @@ def test_parquet(exchanges: list[Exchange], tmp_path: Path) -> None:
     assert table["flags"].to_pylist() == [exchange.flags for exchange in exchanges]
     for name in ("request", "response", "decoded"):
         found = [None if text is None else json.loads(text) for text in table[name].to_pylist()]
-        assert found == plain([exchange.to_json()[name] for exchange in exchanges])
+        assert found == plain([to_json(exchange)[name] for exchange in exchanges])
 
 
 def test_parquet_writes_row_groups(exchanges: list[Exchange], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +151,7 @@ def test_parquet_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_columns_are_named_as_in_the_json() -> None:
     documented = (ROOT / "docs" / "json.md").read_text()
-    own = {"errors", "request_gist", "response_gist"}
+    own = {"errors", "request_summary", "response_summary"}
     assert all(f"`{column.name}`" in documented for column in COLUMNS if column.name not in own)
 
 

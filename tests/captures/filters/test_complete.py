@@ -11,6 +11,8 @@ from captures.filters.describe import summary
 from captures.filters.fields import BY_NAME, FIELDS
 from captures.filters.shortforms import FORMS
 
+pytestmark = pytest.mark.quick
+
 
 def texts(text, **known):
     return [one.text for one in complete(text, **known)]
@@ -66,7 +68,7 @@ def test_values_of_the_capture_are_offered():
 def test_a_candidate_says_what_it_replaces_and_what_it_is():
     (one,) = [one for one in complete("api == Fetch and late", 21) if one.text == "latency"]
     assert (one.start, one.kind) == (17, "field")
-    assert "measured" in one.doc
+    assert "end of the request" in one.doc
     (path,) = [one for one in complete("api == Fetch and request.max_w") if one.kind == "path"]
     assert path.text == "request.max_wait_ms"
     assert "ms" in path.doc

@@ -8,6 +8,8 @@ from captures.filters.field_values import FieldValues
 from captures.filters.lexer import quoted
 from tests.conftest import DATA
 
+pytestmark = pytest.mark.quick
+
 CODECS = DATA / "20_k430_ck_zstd.pcap"
 
 

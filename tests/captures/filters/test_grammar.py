@@ -23,6 +23,8 @@ from captures.filters.grammar import (
     render,
 )
 
+pytestmark = pytest.mark.quick
+
 
 def is_(field, value, operator="==", *, negated=False, quoted=False):
     return Compare(Name(field), operator, Value(value, quoted), negated)
@@ -97,6 +99,30 @@ def test_expanded_says_what_a_short_form_stands_for():
     assert compile_filter("~c x or ~u").expanded == '(client_id ~ "x" or client ~ "x") or unanswered'
 
 
+_ANYWHERE = 'api ~ "{0}" or client ~ "{0}" or broker ~ "{0}" or topic ~ "{0}" or group ~ "{0}"'
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("fetch", "api == fetch"),
+        ("rebalance_in_progress", "error.any == rebalance_in_progress"),
+        ("orders", _ANYWHERE.format("orders")),
+        ("m3", _ANYWHERE.format("m3")),
+        ('"my app"', _ANYWHERE.format("my app")),
+        ('"fetch"', _ANYWHERE.format("fetch")),
+        ("10.0.0.7:41078", _ANYWHERE.format("10.0.0.7:41078")),
+        ("not orders-3", f"not ({_ANYWHERE.format('orders-3')})"),
+        ("m3 ~e", f"({_ANYWHERE.format('m3')}) and error"),
+        ("(m3 or fetch) and latency > 1s", f"(({_ANYWHERE.format('m3')}) or api == fetch) and latency > 1s"),
+        ("error", "error"),
+        ("request.rack_id", "request.rack_id"),
+    ],
+)
+def test_a_text_alone_says_where_it_is_looked_for(text: str, meant: str) -> None:
+    assert render(parse(text)) == meant
+
+
 @pytest.mark.parametrize(
     ("text", "caret", "said"),
     [
@@ -116,7 +142,9 @@ def test_expanded_says_what_a_short_form_stands_for():
         ('topic ~ "abc', "        ^", "never closed"),
         ('topic ~ "a(b"', "          ^^^", "not a regular expression"),
         ("topic ~ *", "        ^", "not a regular expression"),
-        ('"orders"', "^", "no condition"),
+        ("latencyy", "^^^^^^^^", "did you mean latency"),
+        ("error.nay", "^^^^^^^^^", "did you mean error.any"),
+        ("fetch orders", "      ^^^^^^", "and, or"),
         ("17", "^^", "a field is expected"),
         ("api == Fech", "       ^^^^", "did you mean Fetch"),
         ("api in {Fetch, Produse}", "               ^^^^^^^", "did you mean Produce"),
@@ -124,8 +152,6 @@ def test_expanded_says_what_a_short_form_stands_for():
         ("api in {Fetch", "       ^", "never closed"),
         ("api in {}", "        ^", "a value is missing"),
         ("api not Fetch", "        ^^^^^", "in, contains or matches"),
-        ("Fetch", "^^^^^", "write api == Fetch"),
-        ("NOT_COORDINATOR", "^^^^^^^^^^^^^^^", "write error == NOT_COORDINATOR"),
         ("latencey > 1s", "^^^^^^^^", "did you mean latency"),
         ("latency > 100", "          ^^^", "100ms"),
         ("latency > fast", "          ^^^^", "is a duration"),

@@ -20,6 +20,7 @@ def reader() -> ExchangeReader:
     return ExchangeReader(capture)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "text",
     ["api == Fetch", "error.any", "~t r2", "latency > 100ms", "time < 5s", "request.topics exists", "group"],

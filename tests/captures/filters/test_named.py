@@ -42,6 +42,7 @@ def of_connection(capture: Capture, connection: int) -> list[int]:
     return (np.flatnonzero(capture.table.column("connection")[order] == connection) + 1).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -60,6 +61,7 @@ def test_a_client_is_found_by_its_name(capture: Capture, text: str) -> None:
     assert len(numbers(capture, f"not ({text})")) == len(capture.table) - len(mine)
 
 
+@pytest.mark.slow
 def test_all_names_are_known_and_addresses_still_are(capture: Capture) -> None:
     everything = len(capture.table)
     host, _, port = capture.endpoints(0)[1].rpartition(":")
@@ -69,6 +71,7 @@ def test_all_names_are_known_and_addresses_still_are(capture: Capture) -> None:
     assert numbers(capture, "broker == kafka-1") == []
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("text", "found"),
     [

@@ -9,6 +9,7 @@ from captures.meaning import mentions
 from captures.meaning.payload import _records_fields
 from captures.meaning.plans import plan
 from dissectors.apis import NAMES, version_limits
+from dissectors.sides import SIDES
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ def test_no_api_is_left_out_that_may_mention_it(kind, choices):
         for key in range(len(NAMES))
         for low, high in [version_limits()[key]]
         for version in range(low, high + 1)
-        for side in ("request", "response")
+        for side in SIDES
         for choice in choices
         if plan(choice, key, version, side)
     }

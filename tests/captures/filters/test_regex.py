@@ -25,6 +25,7 @@ def test_what_backtracking_never_ends_is_over_at_once(pattern: str) -> None:
     assert not BytesRegex(pattern).found(text.encode())
 
 
+@pytest.mark.slow
 def test_users_patterns_are_compiled_by_one_module() -> None:
     """``re`` is given names of our own constants, or literals, wherever it is imported."""
     users = [
@@ -36,7 +37,7 @@ def test_users_patterns_are_compiled_by_one_module() -> None:
         and "re2" in [getattr(node, "module", None), *(name.name for name in node.names)]
     ]
     assert users == ["captures/filters/regex.py"]
-    for path in ("captures/filters/literals.py", "captures/filters/predicates.py", "kproxy/tui/searching.py"):
+    for path in ("captures/filters/literals.py", "captures/filters/predicates.py", "kproxy/tui/search.py"):
         for node in ast.walk(ast.parse((HOUSE / path).read_text("utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in (
                 "re.compile",

@@ -94,7 +94,7 @@ START = 1_795_254_658_908_000_000  # 2026-11-21T09:50:58.908Z
         ("2026-11-21", 1_795_219_200 * SECOND),
     ],
 )
-def test_moments(text, expected):
+def test_time_format(text, expected):
     found = values.moment(text, UTC)
     assert found is not None
     assert found.resolve(START) == expected

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from scapy.utils import RawPcapNgReader
 
-from captures.live.recorder import Kept, Match, Recorder
+from captures.live.recorder import Match, RecordedFile, Recorder
 from tests.captures.live.kit import HEADER, record
 from tests.captures.packets.kit import T0
+
+pytestmark = pytest.mark.quick
 
 SECOND = 1_000_000_000
 LIMIT = 6 * len(HEADER + 10 * record(0, 20))  # six chunks of ten seconds
@@ -62,13 +64,13 @@ def match(second: float, text: str = "Produce v9") -> Match:
     return Match(moment, moment + SECOND // 10, "Produce", text)
 
 
-def seconds(kept: Kept) -> list[int]:
+def seconds(kept: RecordedFile) -> list[int]:
     """Times of the packets in a kept file, in seconds from the beginning."""
     with RawPcapNgReader(str(kept.path)) as reader:
         return [((info.tshigh << 32 | info.tslow) - T0) // SECOND for _, info in reader]
 
 
-def comments(kept: Kept) -> list[str]:
+def comments(kept: RecordedFile) -> list[str]:
     with RawPcapNgReader(str(kept.path)) as reader:
         return [comment.decode() for _, info in reader for comment in info.comments or ()]
 
@@ -158,7 +160,7 @@ def test_what_is_no_longer_in_the_ring_is_said(
     recorder.save_due()
     (kept,) = recorder.kept
     assert seconds(kept) == list(range(25, 36))
-    assert kept.missing == "the first 5.0 s were no longer in the ring"
+    assert kept.missing == "the first 5 s were no longer in the ring"
     assert kept.missing.encode() in kept.path.read_bytes()[:400]
 
 
@@ -169,7 +171,7 @@ def test_a_match_soon_after_the_beginning(recorder: Recorder, clock: Clock, chun
     recorder.save_due()
     (kept,) = recorder.kept
     assert seconds(kept) == list(range(9))
-    assert kept.missing == "recording began 7.0 s after the beginning of the window"
+    assert kept.missing == "recording began 7 s after the beginning of the window"
 
 
 def test_what_is_about_to_leave_the_ring_is_kept_early(
@@ -281,7 +283,7 @@ def test_the_thread_keeps_on_demand(recorder: Recorder, clock: Clock, chunk: Cal
     (kept,) = recorder.kept
     assert seconds(kept) == list(range(22, 33))
     assert kept.path.name.endswith("-asked.pcapng")
-    assert kept.missing == "recording ended 5.0 s before the end of the window"
+    assert kept.missing == "recording ended 5 s before the end of the window"
 
 
 def test_the_end_keeps_what_came_before_it(recorder: Recorder, clock: Clock, chunk: Callable) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from captures.live.ring import Ring, ring_source
 from captures.packets import Source, read_packets
-from captures.packets.errors import Dropped
+from captures.packets.errors import SpoolDropped
 from captures.packets.spool import Quota
 from tests.captures.live.kit import HEADER, Writer, record
 
@@ -123,7 +123,7 @@ def test_what_was_read_and_dropped_since_is_told(make_ring: Callable[..., Ring],
         for number in range(1, 3000):
             writer.write(record(number))
             position += source.read_into(position, memoryview(bytearray(1 << 20)))
-        with pytest.raises(Dropped):
+        with pytest.raises(SpoolDropped):
             source.read(0, 100)
         assert not source.held(0)
         assert source.held(position - 1)

@@ -14,7 +14,7 @@ import pytest
 from captures.live import sniffer as sniffer_module
 from captures.live.device import Counts, DeviceError
 from captures.live.ring import Ring
-from captures.live.sniffer import Sniffer, Taken
+from captures.live.sniffer import CaptureCounts, Sniffer
 from tests.captures.live.kit import HEADER, record
 
 WAIT = 20.0  # seconds after which a test gives up
@@ -111,7 +111,7 @@ def test_all_that_came_is_in_the_file_when_it_was_stopped(
     sniffer.stop()  # at once: what is waiting is taken nevertheless
     sniffer.join()
     assert (tmp_path / "out.pcap").read_bytes() == HEADER + b"".join(map(record, range(1234)))
-    assert sniffer.taken == Taken(captured=1234)
+    assert sniffer.taken == CaptureCounts(captured=1234)
     assert (sniffer.failure, notices) == ("", [])
 
 
@@ -129,7 +129,7 @@ def test_what_the_kernel_dropped_is_told(ring: Ring, notices: list[str]) -> None
     sniffer.start()
     sniffer.stop()
     sniffer.join()
-    assert sniffer.taken == Taken(received=100, dropped=7, interface_dropped=2)
+    assert sniffer.taken == CaptureCounts(received=100, dropped=7, interface_dropped=2)
     assert sniffer.taken.missing == 9
 
 
@@ -179,7 +179,7 @@ def test_while_nothing_can_be_written_packets_are_counted(
         "nothing can be recorded for now: No space left on device",
         "recording goes on; 150 packets were not recorded",
     ]
-    assert sniffer.taken == Taken(captured=150, not_written=150)
+    assert sniffer.taken == CaptureCounts(captured=150, not_written=150)
 
 
 def test_without_a_last_resort_a_full_disk_is_the_end(ring: Ring, notices: list[str], tmp_path: Path) -> None:

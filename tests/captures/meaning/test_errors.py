@@ -15,6 +15,8 @@ from dissectors.schema import Array, Struct
 from dissectors.wire import UNKNOWN_TAGS
 from tests.dissectors.values import Values
 
+pytestmark = pytest.mark.quick
+
 
 def key_of(api: str) -> int:
     return apis.keys_by_name()[api.lower()]
@@ -74,6 +76,7 @@ def test_error_fields_of_other_names() -> None:
     ]
 
 
+@pytest.mark.sample(91)
 @pytest.mark.parametrize("key", range(len(apis.NAMES)), ids=apis.NAMES)
 def test_every_error_field_of_every_version_is_found(key: int) -> None:
     """Against a walk of our own: every field declared as an error code, in random bodies of every version."""

@@ -14,9 +14,10 @@ from captures.meaning import (
     topics_in,
     transactional_ids_in,
 )
-from captures.meaning.plans import Side
 from dissectors import apis
-from dissectors.records import Record, build_batch
+from dissectors.records import Record
+from dissectors.sides import Side
+from tests.batches import build_batch
 
 ORDERS_ID = "b8tRS7h4TJ2Vt43Dp85v2A"
 

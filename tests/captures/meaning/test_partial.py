@@ -14,14 +14,14 @@ from captures.meaning import (
     groups_in,
     members_in,
     producers_in,
-    request_gist,
-    response_gist,
+    request_summary,
+    response_summary,
     topics_in,
     transactional_ids_in,
 )
-from captures.meaning.plans import Side
 from dissectors import apis
-from dissectors.versioned import Versioned
+from dissectors.message_version import MessageVersion
+from dissectors.sides import Side
 from tests.dissectors.values import Values, label
 
 CUTS = 5
@@ -31,14 +31,14 @@ def nameless(_: str) -> None:
     return None
 
 
-def layouts(key: int, side: Side) -> list[Versioned]:
+def layouts(key: int, side: Side) -> list[MessageVersion]:
     known = apis.api(key)
     assert known is not None
     message = known.request if side == "request" else known.response
     return [each for version in message.versions for each in (message[version], *message[version].older)]
 
 
-def partial(layout: Versioned, rng: Random) -> list[Any]:
+def partial(layout: MessageVersion, rng: Random) -> list[Any]:
     """The value, what tracing gives for its first bytes, and the value with holes."""
     value = Values(label(layout)).draw(layout.struct)
     data = layout.build(value)
@@ -58,8 +58,8 @@ def holes(value: Any, rng: Random) -> Any:
 
 def check(key: int, version: int, request: Any, response: Any) -> None:
     for said in (
-        request_gist(key, version, request, nameless),
-        response_gist(key, version, request, response, nameless, 600_000_000),
+        request_summary(key, version, request, nameless),
+        response_summary(key, version, request, response, nameless, 600_000_000),
     ):
         assert said.isprintable()
         assert len(said) <= 400
@@ -80,6 +80,7 @@ def check_mentions(key: int, version: int, body: Any, side: Side) -> None:
     assert all(producer.producer_id >= 0 for producer in producers_in(key, version, body, side))
 
 
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("key", range(len(apis.NAMES)), ids=apis.NAMES)
 def test_any_body_has_words(key: int) -> None:
     rng = Random(key)

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from captures.meaning import designed_wait_ns
-from dissectors.knowledge import CLUSTER_METADATA_ID
-from dissectors.records import Record, build_batch
+from dissectors.records import Record
+from dissectors.session_context import CLUSTER_METADATA_ID
+from tests.batches import build_batch
 
 MS = 1_000_000
 FETCH, JOIN, SYNC, PRODUCE, SHARE_FETCH = 1, 11, 14, 0, 78

@@ -27,6 +27,11 @@ def test_size(count: int, said: str) -> None:
     assert words.size(count) == said
 
 
+def test_volume() -> None:
+    found = [words.volume(count) for count in (0, 812, 3_300, 14 << 20, 5 << 30)]
+    assert found == ["0 B", "812 B", "3.2 KiB", "14 MiB", "5.0 GiB"]
+
+
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [

@@ -4,6 +4,8 @@ import pytest
 
 from captures.names import Names
 
+pytestmark = pytest.mark.quick
+
 
 def named(address: str, *names: str, port: int | None = None) -> Names:
     made = Names()

@@ -3,6 +3,7 @@ from __future__ import annotations
 from ipaddress import IPv6Address, ip_address
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from captures.packets import AddressBook
 from captures.packets.addresses import Interner
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9))))
 def test_keys_are_numbered_in_the_order_they_are_met(batches: list[list[int]]) -> None:
     interner, expected = Interner(), dict[int, int]()
@@ -26,6 +28,7 @@ def test_keys_are_numbered_in_the_order_they_are_met(batches: list[list[int]]) -
     assert len(interner) == len(expected)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.ip_addresses() | st.just(ip_address("::1")), st.sampled_from([0, 9092, 65535])),

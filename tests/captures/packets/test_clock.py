@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from captures.arrays import Int64s
 from captures.packets.clock import STEADY, STEP, CaptureClock
-from captures.packets.table import Int64s
 
 
 def readings(times: list[int], sizes: list[int] | None = None) -> Int64s:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from captures.arrays import Int64s
 from captures.packets.clock_offsets import ClockOffset, offset_of
-from captures.packets.table import Int64s
 
 MS, US, SECOND = 1_000_000, 1_000, 1_000_000_000
 BEGIN = 1_700_000_000 * SECOND

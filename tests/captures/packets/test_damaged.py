@@ -48,8 +48,9 @@ FILES = {
 }
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(FILES)), st.randoms(use_true_random=False), st.integers(1, 12), st.booleans())
-@settings(deadline=2000, max_examples=400)
+@settings(deadline=2000, max_examples=200)
 def test_mutated_files(
     tmp_path_factory: pytest.TempPathFactory, name: str, chance: random.Random, changes: int, small: bool
 ) -> None:
@@ -75,6 +76,7 @@ def test_mutated_files(
         assert got.assembler.connections[index].closed
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(FILES)), st.data())
 @settings(deadline=2000)
 def test_a_cut_file_gives_all_whole_packets(
@@ -101,6 +103,7 @@ def test_random_bytes(tmp_path_factory: pytest.TempPathFactory, noise: bytes, he
         assert got.reader.statistics.packets <= len(noise) // 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_what_is_found_behind_damage_does_not_depend_on_the_blocks(tmp_path: Path, name: str) -> None:
     """Two damaged records, with few records between them and the end of a block anywhere: found by fuzzing."""

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from captures.packets.errors import CaptureError, Dropped, Gone, NotACapture
+from captures.packets.errors import CaptureError, FileGone, NotACapture, SpoolDropped
 
 
 @pytest.mark.parametrize(
@@ -14,8 +14,8 @@ from captures.packets.errors import CaptureError, Dropped, Gone, NotACapture
     [
         CaptureError("a.pcap", 7, "no such thing"),
         NotACapture("b.txt", 0, "this is no capture"),
-        Dropped("c.pcap", 9),
-        Gone("d.pcap", "No such file or directory"),
+        SpoolDropped("c.pcap", 9),
+        FileGone("d.pcap", "No such file or directory"),
     ],
 )
 def test_errors_go_to_other_processes_as_they_are(error: CaptureError) -> None:

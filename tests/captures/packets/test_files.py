@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from captures.packets import CaptureError, open_files, open_source
-from captures.packets.files import Found, expanded, find_files, first_time
+from captures.packets.files import FoundFiles, expanded, find_files, first_time
 from captures.packets.joined import JoinedSource
 from captures.packets.spool import Quota
 from tests.captures.packets import kit
@@ -24,11 +24,11 @@ def capture(path: Path, *seconds: int) -> Path:
     return path
 
 
-def find(*paths: Path | str) -> Found:
+def find(*paths: Path | str) -> FoundFiles:
     return find_files([str(path) for path in paths], Quota())
 
 
-def names(found: Found) -> list[str]:
+def names(found: FoundFiles) -> list[str]:
     return [Path(file.path).name for file in found.files]
 
 

@@ -418,6 +418,7 @@ def wrappings() -> dict[str, Callable[[bytes], bytes]]:
     }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["VLAN", "QinQ", "GRE", "VXLAN", "Geneve", "MPLS", "PPPoE"])
 def test_encapsulation(tmp_path: Path, name: str) -> None:
     talk, wrap = conversation(), wrappings()[name]
@@ -454,8 +455,9 @@ def test_several_interfaces_and_link_types(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------ all at once
+@pytest.mark.slow
 @given(st.integers(0, 2**32))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 def test_nothing_lost_nothing_different(seed: int) -> None:
     """Any segmentation, order and repetition of the packets gives the same exchanges if all bytes are there."""
     rng, talk = Random(seed), conversation(seed % 100)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captures.arrays import Int64s
 from captures.packets import MissingBytes, SegmentBlock, SegmentIndex, open_source
-from captures.packets.table import Gaps, Int64s
+from captures.packets.table import Gaps
 
 NONE = np.empty(0, np.int64)
 NO_GAPS = Gaps(NONE, NONE, NONE, NONE.astype(np.uint8), NONE, NONE)
@@ -32,6 +33,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30), st.integers(1, 40)), max_size=8), max_size=6

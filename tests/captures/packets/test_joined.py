@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from captures.packets import JoinedReader, PacketBlock, joined, open_files, read_packets
-from captures.packets.errors import Dropped
+from captures.packets.errors import SpoolDropped
 from tests.captures.packets import kit
 from tests.captures.packets.test_network import fragments
 
@@ -76,6 +76,7 @@ def test_blocks_of_one_file_are_handed_on_as_they_are(tmp_path: Path) -> None:
     assert len(blocks) == pytest.approx(reader.done / 4000, abs=4)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("block_size", [300, 1000, 1 << 22])
 @pytest.mark.parametrize("seed", range(4))
 def test_overlapping_files_are_merged_by_time(seed: int, block_size: int, tmp_path: Path) -> None:
@@ -193,6 +194,7 @@ def test_a_named_pipe_among_others(tmp_path: Path) -> None:
     assert payloads(blocks) == [b"one", b"two"]
 
 
+@pytest.mark.slow
 def test_more_files_than_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joined, "MOST_OPEN", 8)
     files = [[tcp_record(n, b"%d" % n, n), tcp_record(n + 500, b"%d" % n, n + 5)] for n in range(200)]
@@ -303,5 +305,5 @@ def test_files_that_were_deleted_can_be_read_while_they_are_open(
     next(reader)
     assert [source.held(offset) for offset in offsets] == [False, False, True, True]
     assert source.read(offsets[-1], 9) == b"in file 4"
-    with pytest.raises(Dropped, match="No such file"):
+    with pytest.raises(SpoolDropped, match="No such file"):
         source.read(offsets[0], 9)

@@ -64,6 +64,7 @@ def test_raw_ip_of_one_version(tmp_path: Path, link_type: int, frame: bytes) -> 
     assert got.payloads() == [b"payload"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_cut_anywhere(tmp_path: Path, name: str) -> None:
     """Cut by the snapshot length at every byte: counted as cut, or a packet with less payload."""

@@ -86,6 +86,7 @@ def test_tunnels(tmp_path: Path, name: str) -> None:
     assert got.reader.statistics.tunnels.total() >= 2
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", TUNNELS)
 def test_tunnels_cut_anywhere(tmp_path: Path, name: str) -> None:
     for size in range(14, len(TUNNELS[name])):

@@ -7,6 +7,8 @@ import pytest
 from captures.packets import ACK, CaptureError
 from tests.captures.packets.kit import BROKER, CLIENT, MS, T0, Record, packet, pcap, read_bytes
 
+pytestmark = pytest.mark.quick
+
 FRAMES = [packet(CLIENT, BROKER, 1000 + n, 7, ACK, bytes([n]) * (n * 7 % 50)) for n in range(40)]
 
 

@@ -183,6 +183,7 @@ def test_no_section_header(tmp_path: Path, data: bytes, reason: str) -> None:
         read_bytes(tmp_path, data)
 
 
+@pytest.mark.slow
 def test_many_changes_of_byte_order_take_linear_time(tmp_path: Path) -> None:
     one = section("<") + interface(order="<") + section(">") + interface(order=">")
     got = read_bytes(tmp_path, one * 2000 + enhanced(FRAMES[0], MICROS, order=">"))

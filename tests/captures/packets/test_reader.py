@@ -16,6 +16,8 @@ from captures.packets import CaptureError, PacketReader, open_source
 from captures.packets.source import Source
 from tests.captures.packets import kit
 
+pytestmark = pytest.mark.quick
+
 FRAME = kit.packet(kit.CLIENT, kit.BROKER, 1000, 0, kit.ACK, b"hello")
 PCAP = kit.pcap([FRAME] * 5)
 PCAPNG = kit.section() + kit.interface() + b"".join(kit.enhanced(FRAME, kit.T0 // 1000) for _ in range(5))

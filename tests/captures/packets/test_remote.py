@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from captures.exchanges import ExchangeReader, open_capture
+from captures.json_objects import to_json
 from captures.packets import CaptureError, remote
 from captures.packets.files import FileStatus, expanded, find_files, is_one_file
 from captures.packets.remote import InReach, is_remote, local
@@ -46,7 +47,7 @@ def memory() -> Iterator[Any]:
 def exchanges(*paths: str | Path) -> list[bytes]:
     capture = open_capture([str(path) for path in paths])
     capture.read()
-    return [msgspec.json.encode(each.to_json()) for each in ExchangeReader(capture)]
+    return [msgspec.json.encode(to_json(each)) for each in ExchangeReader(capture)]
 
 
 # ---------------------------------------------------------------- the same as here
@@ -55,6 +56,7 @@ def test_a_file_is_read_where_it_is(memory: Any, path: Path) -> None:
     assert exchanges(f"memory://captures/{path.name}") == exchanges(path)
 
 
+@pytest.mark.slow
 def test_a_folder_and_a_pattern(memory: Any) -> None:
     here = exchanges(SAMPLE, ZSTD, PCAPNG)
     assert exchanges("memory://captures") == exchanges("memory://captures/") == here
@@ -122,6 +124,7 @@ def test_little_is_read_of_a_large_file(memory: Any, monkeypatch: pytest.MonkeyP
     assert asked == [(0, 1 << 20)]
 
 
+@pytest.mark.slow
 def test_all_commands_take_them(memory: Any, tmp_path: Path) -> None:
     def said(*words: str) -> str:
         result = CliRunner().invoke(main, words)

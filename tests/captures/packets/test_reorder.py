@@ -6,13 +6,14 @@ import os
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captures.packets import ACK, GRACE, RST, GapCause
 from captures.packets.reorder import PATIENCE
-from tests.captures.packets.kit import MS, Conversation, Read, Record, limited, pcap, read_bytes
+from tests.captures.packets.kit import MS, T0, Conversation, Read, Record, limited, pcap, read_bytes
 from tests.captures.packets.model import Model
 from tests.captures.packets.test_tcp import outcome
 
@@ -96,13 +97,15 @@ def check(got: Read, model: Model) -> None:
     assert int(streams.retransmitted[0]) == model.retransmitted
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.sampled_from([256, 400, 1500, 1 << 22]))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 def test_as_the_model_says(tmp_path_factory: pytest.TempPathFactory, seed: int, block_size: int) -> None:
     records, model = random_stream(Random(seed))
     check(read_bytes(tmp_path_factory.getbasetemp(), pcap(list(records), nano=True), block_size), model)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.sampled_from([256, 400, 1500]))
 @settings(deadline=None, max_examples=60)
 def test_what_is_given_up_for_want_of_room_does_not_depend_on_blocks(
@@ -111,7 +114,8 @@ def test_what_is_given_up_for_want_of_room_does_not_depend_on_blocks(
     folder, rng = tmp_path_factory.getbasetemp(), Random(seed)
     records, _ = random_stream(rng)
     data = pcap(list(records), nano=True)
-    with limited(waiting_packets=rng.randrange(1, 9), waiting_bytes=rng.randrange(10, 120)):
+    limits = {"waiting_packets": rng.randrange(1, 9), "waiting_bytes": rng.randrange(10, 120)}
+    with limited(waiting_packets_in_all=rng.randrange(1, 20), **limits):
         assert outcome(read_bytes(folder, data, block_size)) == outcome(read_bytes(folder, data))
 
 
@@ -146,6 +150,41 @@ def test_a_silent_connection_does_not_wait_for_the_end(
     early = silent_after_a_loss(patience - 3 * MS, acked=acked)
     got = read_bytes(tmp_path, pcap(list(early), nano=True), block_size)
     assert len(got.segments[-1].gaps)
+
+
+@pytest.mark.parametrize(("others", "given_up"), [(9, False), (10, True)])
+@pytest.mark.parametrize("block_size", [256, 1 << 22])
+def test_packets_of_all_connections_end_the_wait(
+    tmp_path: Path, block_size: int, others: int, given_up: bool
+) -> None:
+    """What waits is bounded over all streams: it is among the latest packets of the capture."""
+    talk = Conversation()
+    talk.handshake()
+    talk.send(20, DATA[20:30])
+    other = Conversation(client=("10.0.0.9", 50_000), now=talk.now)
+    for position in range(others):
+        other.send(position, b"x")
+    with limited(waiting_packets_in_all=10):
+        got = read_bytes(tmp_path, pcap(list(talk.records + other.records), nano=True), block_size)
+    assert got.gaps() == [(0, 0, 20, GapCause.UNKNOWN)]
+    assert bool(len(got.segments[-1].gaps)) is not given_up  # at the end of the capture, else before
+
+
+def test_no_more_packets_wait_than_the_limit_over_all_streams(tmp_path: Path) -> None:
+    records: list[Record] = []
+    for number in range(60):
+        talk = Conversation(client=("10.0.0.9", 50_000 + number), now=T0 + number)
+        talk.handshake()
+        for low in range(20, 200, 20):
+            talk.send(low, DATA[low : low + 10])
+        records += talk.records
+    data = pcap(sorted(records, key=lambda record: record.time), nano=True)
+    with limited(waiting_packets_in_all=100):
+        got = read_bytes(tmp_path, data, 4096)
+    came = np.cumsum([np.count_nonzero(block.length) for block in got.blocks])
+    went = np.cumsum([len(segments) for segments in got.segments])
+    assert 90 < max(came - went[: len(came)]) <= 100
+    assert came[-1] == went[-1] == 60 * 9
 
 
 def test_each_hole_waits_for_itself_only(tmp_path: Path) -> None:

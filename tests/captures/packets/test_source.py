@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from captures.packets import CaptureError, open_source
-from captures.packets.errors import Dropped
+from captures.packets.errors import SpoolDropped
 from captures.packets.source import KEPT, Source
 from captures.packets.spool import Quota
 
@@ -251,7 +251,7 @@ def test_a_bounded_spool_drops_the_oldest(tmp_path: Path) -> None:
         assert source.held(source.size - 1)
         assert not source.held(0)
         assert source.read(len(DATA) - 500, 500) == DATA[-500:]
-        with pytest.raises(Dropped):
+        with pytest.raises(SpoolDropped):
             source.read(0, 10)
         assert source.read_or_zeros(0, 10) == bytes(10)
 
@@ -359,7 +359,7 @@ def test_kept_bytes_are_bounded_too(tmp_path: Path) -> None:
         last = source.keep(DATA[: 1 << 20])
         assert (source.held(first), source.held(last + (1 << 19))) == (False, True)
         assert source.held(0)
-        with pytest.raises(Dropped):
+        with pytest.raises(SpoolDropped):
             source.read(first, 5)
 
 

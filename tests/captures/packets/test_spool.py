@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from captures.packets import spool as spool_module
-from captures.packets.errors import Dropped
+from captures.packets.errors import SpoolDropped
 from captures.packets.spool import Quota, Spool, spare_bytes, spool_directory
 
 CHUNK = 1 << 16  # the smallest
@@ -58,7 +58,7 @@ def test_the_oldest_chunks_are_dropped(make: Make) -> None:
     assert kept.read(6 * CHUNK, 4 * CHUNK) == numbered(6 * CHUNK, 4 * CHUNK)
     for place in (0, 6 * CHUNK - 1):
         with pytest.raises(
-            Dropped, match=r"pipe.*: the bytes were dropped from the spool \(--spool"
+            SpoolDropped, match=r"pipe.*: the bytes were dropped from the spool \(--spool"
         ) as caught:
             kept.read(place, 8)
         assert caught.value.offset == place
@@ -85,7 +85,7 @@ def test_a_spool_that_lost_all_goes_on(make: Make) -> None:
     assert (one.begin, one.size) == (10, 10)
     assert one.append(numbered(10, 20)) == 10
     assert one.read(10, 20) == numbered(10, 20)
-    with pytest.raises(Dropped):
+    with pytest.raises(SpoolDropped):
         one.read(9, 2)
 
 

@@ -98,6 +98,7 @@ def deliveries(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]], bytes]:
     return isn, pieces, DATA[:size]
 
 
+@pytest.mark.slow
 @given(deliveries(), st.booleans())
 @settings(deadline=None)
 def test_any_order_of_any_segments_gives_the_stream(
@@ -118,6 +119,7 @@ def test_any_order_of_any_segments_gives_the_stream(
     assert [gap for gap in got.gaps() if gap[0] == 0] == []
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(1, 60), st.booleans()), min_size=1, max_size=30),
     st.booleans(),
@@ -173,6 +175,7 @@ def test_gaps_are_where_bytes_were_lost(
         assert caught.value.position == at
 
 
+@pytest.mark.slow
 def test_the_outcome_does_not_depend_on_blocks(tmp_path: Path) -> None:
     """Many connections with loss, reordering and repeats, in blocks of any size."""
     chance = random.Random(3)
@@ -521,6 +524,7 @@ def test_payload_of_rows_from_earlier_blocks(tmp_path: Path) -> None:
     assert np.array_equal(starts, lows)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(
@@ -533,7 +537,7 @@ def test_payload_of_rows_from_earlier_blocks(tmp_path: Path) -> None:
         max_size=40,
     )
 )
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 def test_any_packets_at_all_keep_the_invariants(
     tmp_path_factory: pytest.TempPathFactory, packets: list[tuple[bool, int, int, int, int]]
 ) -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from captures.arrays import Bytes
 from captures.packets import open_source
 from captures.packets.pcap import PcapFormat
 from captures.packets.pcapng import PcapngFormat
-from captures.packets.table import PADDING, Bytes, Statistics
+from captures.packets.table import PADDING, Statistics
 from captures.packets.walk import RecordLayout, _walk_one_by_one, resync, walk
 from tests.captures.packets.kit import MS, T0, Record, enhanced, interface, pcap, section
 
@@ -50,6 +51,7 @@ def as_layout(kind: str, records: list[Record], tmp: str, order: str) -> tuple[R
     return layout, data, start
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("kind", ["pcap", "pcapng"])
 @pytest.mark.parametrize("damage", ["none", "cut", "broken length"])

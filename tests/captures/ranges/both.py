@@ -11,9 +11,10 @@ from unittest import mock
 import msgspec
 
 from captures.exchanges import Capture, ExchangeReader, open_capture
+from captures.json_objects import to_json
 from captures.packets.tls import KeyLog
-from captures.ranges import reading
-from captures.ranges.jobs import Input, Read, give_out, read_here
+from captures.ranges import range_reader
+from captures.ranges.jobs import Input, MergeResult, give_out, read_here
 from captures.ranges.plan import make_plan
 from captures.ranges.whole import WholeCapture, whole_of
 
@@ -58,6 +59,7 @@ class Outcome(NamedTuple):
     :ivar connections: endpoints, client and broker, and all columns
     :ivar skipped: bytes that belong to no frame
     :ivar foreign: what connections spoke instead of Kafka
+    :ivar ended_by_kproxy: the connections that kproxy closed, reset or let fall silent
     :ivar samples: what the kernel told of them, in order
     :ivar counted: packets, by what they were, and damage by its place
     """
@@ -66,6 +68,7 @@ class Outcome(NamedTuple):
     connections: list[dict[str, Any]]
     skipped: list[tuple[Any, ...]]
     foreign: dict[int, str]
+    ended_by_kproxy: list[int]
     samples: list[Any]
     counted: dict[str, Any]
 
@@ -77,24 +80,29 @@ def one_reading(paths: Sequence[str | Path], keylog: bytes = b"") -> Outcome:
     reader = ExchangeReader(capture)
     reader.learn(len(reader))
     exchanges = [
-        _encoder.encode(each.to_json()) for each in ExchangeReader(capture, knowledge=reader.knowledge)
+        _encoder.encode(to_json(each)) for each in ExchangeReader(capture, knowledge=reader.knowledge)
     ]
     return _outcome(exchanges, capture)
 
 
 def in_ranges(
     paths: Sequence[str | Path], size: int, *, buckets: int = 3, keylog: bytes = b"", block: int | None = None
-) -> tuple[Outcome, Read]:
+) -> tuple[Outcome, MergeResult]:
     """Read files in ranges, and put them together.
 
     :param block: bytes that are looked at together; connections can be sure of themselves behind the first of them
     """
     given = Input(make_plan([str(path) for path in paths], size), keylog, buckets)
-    first, most = (reading._FIRST_BLOCK, reading.BLOCK_SIZE) if block is None else (block, 4 * block)
-    with mock.patch.object(reading, "_FIRST_BLOCK", first), mock.patch.object(reading, "BLOCK_SIZE", most):
+    first, most = (
+        (range_reader._FIRST_BLOCK, range_reader.BLOCK_SIZE) if block is None else (block, 4 * block)
+    )
+    with (
+        mock.patch.object(range_reader, "_FIRST_BLOCK", first),
+        mock.patch.object(range_reader, "BLOCK_SIZE", most),
+    ):
         read = read_here(given)
         parts = [give_out(read.given, context, read.numbered.facts) for context in read.numbered.contexts]
-        exchanges = [_encoder.encode(each.to_json()) for part in parts for each in part.exchanges()]
+        exchanges = [_encoder.encode(to_json(each)) for part in parts for each in part.exchanges()]
     whole = WholeCapture(
         read.given.plan.source(), whole_of(read.numbered, [each.mark for each in read.marked])
     )
@@ -110,7 +118,7 @@ def compare(expected: Outcome, found: Outcome, what: str = "") -> None:
     :raises AssertionError: if they do
     """
     told = [*_exchanges(expected.exchanges, found.exchanges), *_connections(expected, found)]
-    for name in ("skipped", "foreign", "samples", "counted"):
+    for name in ("skipped", "foreign", "ended_by_kproxy", "samples", "counted"):
         one, other = getattr(expected, name), getattr(found, name)
         if one != other:
             told.append(f"{name}: {one!r:.1000} in one reading, {other!r:.1000} in ranges")
@@ -123,7 +131,7 @@ def same(
     keylog: bytes = b"",
     expected: Outcome | None = None,
     **options: Any,
-) -> Read:
+) -> MergeResult:
     """Check that ranges of some sizes give what one reading gives; returns the last reading."""
     expected = one_reading(paths, keylog) if expected is None else expected
     for size in sizes:
@@ -148,6 +156,7 @@ def _outcome(exchanges: list[bytes], capture: Capture | WholeCapture) -> Outcome
         [_connection(capture, number) for number in range(len(capture.connections))],
         sorted((each.stream, each.position, each.size, each.reason, each.at_end) for each in capture.skipped),
         dict(sorted(capture.foreign.items())),
+        sorted(capture.notes.ended_connections),
         list(capture.samples),
         {
             "packets": counted.packets,

@@ -12,12 +12,13 @@ import msgspec
 import pytest
 
 from captures.exchanges import Exchange, ExchangeReader, open_capture
+from captures.json_objects import to_json
 from captures.packets.tls import KeyLog
-from captures.ranges.batches import Standing, read_on
+from captures.ranges.batches import BatchState, read_on
 from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import Input, give_out, read_part
 from captures.ranges.plan import make_plan
-from captures.ranges.stitching import WholeConnection
+from captures.ranges.stitcher import WholeConnection
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.packets.kit import pcap
 from tests.captures.ranges.made import traffic
@@ -38,7 +39,7 @@ class Batches:
     def __init__(self, size: int = 30_000, keylog: bytes = b"", buckets: int = 2) -> None:
         self._size = size
         self._keylog = keylog
-        self.standing = Standing(buckets)
+        self.standing = BatchState(buckets)
         self.exchanges: list[dict[str, Any]] = []
         self.connections: dict[int, WholeConnection] = {}
 
@@ -48,7 +49,7 @@ class Batches:
             make_plan([str(path) for path in files], self._size), self._keylog, self.standing.buckets
         )
         told = {part.number: list(read_part(given, part)) for part in given.plan.ranges}
-        before: Standing = unpack(pack(self.standing))  # as it goes from one process to another
+        before: BatchState = unpack(pack(self.standing))  # as it goes from one process to another
         given, numbered, self.standing = read_on(given, told, before)
         self.connections |= numbered.connections
         found = [
@@ -63,8 +64,8 @@ class Batches:
 
 
 def plain(exchange: Exchange) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(exchange.to_json()))
-    for name in ("gist", "topic", "topics"):  # names may become known later
+    told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(to_json(exchange)))
+    for name in ("summary", "topic", "topics"):  # names may become known later
         told.pop(name, None)
     return told
 
@@ -95,6 +96,7 @@ def compare(found: Batches, expected: list[dict[str, Any]]) -> None:
     assert [each["number"] for each in found.exchanges] == list(range(1, len(found.exchanges) + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 7, 40])
 def test_a_recorded_rebalance(count: int, tmp_path: Path) -> None:
     batches = Batches()
@@ -107,6 +109,7 @@ def test_a_recorded_rebalance(count: int, tmp_path: Path) -> None:
     assert len(pack(batches.standing)) < 20_000
 
 
+@pytest.mark.slow
 def test_several_files_a_batch(tmp_path: Path) -> None:
     batches = Batches(15_000, buckets=5)
     files = cut(SAMPLE, 9, tmp_path)
@@ -116,6 +119,7 @@ def test_several_files_a_batch(tmp_path: Path) -> None:
     compare(batches, one_reading(SAMPLE))
 
 
+@pytest.mark.slow
 def test_within_a_batch_numbers_are_in_the_order_of_first_bytes(tmp_path: Path) -> None:
     batches = Batches(8_000)
     expected = {
@@ -130,6 +134,7 @@ def test_within_a_batch_numbers_are_in_the_order_of_first_bytes(tmp_path: Path) 
         assert found == sorted(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 5])
 def test_tls(count: int, tmp_path: Path) -> None:
     batches = Batches(9_000, KEYLOG)
@@ -150,12 +155,14 @@ def test_secrets_that_come_late_are_in_time_for_what_was_not_read_yet(tmp_path: 
     assert not found - counted(one_reading(TLS, KEYLOG))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(6), 24])  # 24: a port is used again while its connection is carried
 def test_made_traffic(seed: int, tmp_path: Path) -> None:
     found, expected = both(seed, 0, tmp_path)
     compare(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_in_trouble_nothing_is_told_twice(seed: int, tmp_path: Path) -> None:
     """What is told at the end of a batch may turn out to be otherwise, but is not taken back, or told again."""

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,6 +42,7 @@ def read(
     return np.concatenate([clock.read(each) for each in np.array_split(part, 3)]), clock.span
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32), cuts=st.integers(0, 8))
 def test_readings_are_those_of_one_clock(seed: int, cuts: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from captures.exchanges import ExchangeReader, open_capture
 from captures.ranges.headers import headers_of
-from captures.ranges.jobs import Input, Read, exchanges_of, give_out, read_here
+from captures.ranges.jobs import Input, MergeResult, exchanges_of, give_out, read_here
 from captures.ranges.plan import make_plan
 from tests.captures.exchanges.talk import Talk, mixed
 from tests.captures.packets.kit import pcap
@@ -19,13 +19,13 @@ from tests.captures.ranges.made import packets, traffic
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> tuple[str, Read]:
+def made(tmp_path: Path) -> tuple[str, MergeResult]:
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap([*traffic(Random(21), connections=3, trouble=0)], nano=True))
     return str(path), read_here(Input(make_plan([str(path)], 12_000), buckets=2))
 
 
-def test_numbers_and_connections_count_over_the_whole_capture(made: tuple[str, Read]) -> None:
+def test_numbers_and_connections_count_over_the_whole_capture(made: tuple[str, MergeResult]) -> None:
     path, read = made
     parts = [give_out(read.given, context, read.numbered.facts) for context in read.numbered.contexts]
     assert len(parts) > 3
@@ -40,7 +40,7 @@ def test_numbers_and_connections_count_over_the_whole_capture(made: tuple[str, R
         assert [each.number for each in part.exchanges()] == part.numbers.tolist()
 
 
-def test_some_exchanges_by_index_and_by_api(made: tuple[str, Read]) -> None:
+def test_some_exchanges_by_index_and_by_api(made: tuple[str, MergeResult]) -> None:
     path, read = made
     capture = open_capture([path])
     capture.read()
@@ -53,7 +53,7 @@ def test_some_exchanges_by_index_and_by_api(made: tuple[str, Read]) -> None:
         assert [each.number for each in part.exchanges(apis=(1, 3))] == wanted
 
 
-def test_headers_alone_are_the_same(made: tuple[str, Read]) -> None:
+def test_headers_alone_are_the_same(made: tuple[str, MergeResult]) -> None:
     _, read = made
     for context, finished in zip(read.numbered.contexts, read.finished, strict=True):
         part = give_out(read.given, context, read.numbered.facts)
@@ -65,6 +65,7 @@ def test_headers_alone_are_the_same(made: tuple[str, Read]) -> None:
             assert mine[headers.rows].tolist() == theirs[part.rows].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client_id", ["consu\0er-1", "\x1b[2J", "a\ufffdb"], ids=ascii)
 def test_client_ids_that_are_no_text(tmp_path: Path, client_id: str) -> None:
     """A connection that uses one is in step where a range begins, as it is in one reading."""

@@ -14,7 +14,7 @@ from captures.export.pcapng_writer import PcapngWriter
 from captures.ranges.jobs import (
     EDGES,
     Input,
-    Marked,
+    RangeSummary,
     marked_of,
     misread,
     number_all,
@@ -74,6 +74,7 @@ def plain(name: str, folder: Path) -> Path:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), RECORDED)
 def test_recorded_captures(name: str, size: int, tmp_path: Path) -> None:
     secrets = (FOLDER / name).with_suffix(".keylog")
@@ -100,6 +101,7 @@ def ordinary(number: int = 0, count: int = 60, body: int = 40) -> Talk:
     return talk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2_000, 9_000])
 def test_rotated_files(size: int, tmp_path: Path) -> None:
     data = pcap([*traffic(Random(5), connections=2, trouble=0)])
@@ -111,6 +113,7 @@ def test_rotated_files(size: int, tmp_path: Path) -> None:
     same(list(reversed(paths)), size)
 
 
+@pytest.mark.slow
 def test_overlapping_files_are_read_together(tmp_path: Path) -> None:
     records = timed(
         mixed([packets(ordinary(number), Random(number)) for number in range(3)], Random(1)), Random(1)
@@ -124,6 +127,7 @@ def test_overlapping_files_are_read_together(tmp_path: Path) -> None:
     assert sum(each.files == (2, 3) for each in read.given.plan.ranges) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [600, 4_000])
 def test_compressed_files(size: int, tmp_path: Path) -> None:
     data = pcap([*traffic(Random(8), trouble=0.02)], nano=True)
@@ -135,6 +139,7 @@ def test_compressed_files(size: int, tmp_path: Path) -> None:
     assert sorted(read.given.plan.whole.values()) == ["compressed with gzip", "compressed with zstd"]
 
 
+@pytest.mark.slow
 def test_secrets_in_one_of_several_files(tmp_path: Path) -> None:
     data = (FOLDER / "24_k430_tls13_franz.pcap").read_bytes()
     secrets = (FOLDER / "24_k430_tls13_franz.keylog").read_bytes()
@@ -146,6 +151,7 @@ def test_secrets_in_one_of_several_files(tmp_path: Path) -> None:
     assert read.numbered.exchanges > 10
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("cut", [4, 5, 6, 8, 12, 21, 34])
 def test_a_recording_of_the_proxy_in_two_files(cut: int, tmp_path: Path) -> None:
     recording = Recording()
@@ -171,6 +177,7 @@ def test_a_recording_of_the_proxy_in_two_files(cut: int, tmp_path: Path) -> None
 
 
 # ------------------------------------------------------------ what looks like a record, and what does not
+@pytest.mark.slow
 def test_payload_that_holds_records_of_a_capture(tmp_path: Path) -> None:
     inside = pcap([Record(bytes(range(60)), T0 + each) for each in range(40)], nano=True)[24:]
     talk = Talk(0)
@@ -187,6 +194,7 @@ def test_payload_that_holds_records_of_a_capture(tmp_path: Path) -> None:
     assert fooled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [500, 1_500, 10_000])
 def test_damaged_files(size: int, tmp_path: Path) -> None:
     data = pcap([*timed(packets(ordinary(), Random(3)), Random(3))], nano=True)
@@ -206,6 +214,7 @@ def test_damaged_files(size: int, tmp_path: Path) -> None:
         same([path], size, block=400)
 
 
+@pytest.mark.slow
 def test_fragments_that_cross_an_edge_are_read_together(tmp_path: Path) -> None:
     records = packets(ordinary(body=900), Random(2))
     out: list[Record] = []
@@ -236,6 +245,7 @@ def test_nothing_but_other_packets(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------ steps
+@pytest.mark.slow
 def test_order_and_number_of_buckets_change_nothing(tmp_path: Path) -> None:
     path = written(tmp_path / "a.pcap", traffic(Random(11), connections=4, trouble=0.02))
     expected = one_reading([path])
@@ -243,11 +253,12 @@ def test_order_and_number_of_buckets_change_nothing(tmp_path: Path) -> None:
         compare(expected, in_ranges([path], 9_000, buckets=buckets, block=900)[0], f"{buckets} buckets")
 
 
+@pytest.mark.slow
 def test_steps_may_be_taken_in_any_order(tmp_path: Path) -> None:
     path = written(tmp_path / "a.pcap", traffic(Random(12), connections=3, trouble=0))
     given = Input(make_plan([str(path)], 6_000), buckets=4)
     told = {part.number: list(read_part(given, part)) for part in reversed(given.plan.ranges)}
-    marked: list[Marked] = marked_of(told)
+    marked: list[RangeSummary] = marked_of(told)
     marks = [each.mark for each in marked]
     assert not misread(given.plan, marks)
     assert replan(given.plan, marks) is None
@@ -264,6 +275,7 @@ def test_steps_may_be_taken_in_any_order(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_clock_that_was_set_back_at_an_edge(tmp_path: Path) -> None:
     """What is missing is given up by the clock of the whole capture, which a range has to be told."""
     records = timed(packets(ordinary(count=200, body=300), Random(4)), Random(4))
@@ -276,6 +288,7 @@ def test_a_clock_that_was_set_back_at_an_edge(tmp_path: Path) -> None:
     assert [part.clock is not None for part in read.given.plan.ranges][1]
 
 
+@pytest.mark.slow
 def test_a_loss_that_only_a_closing_packet_shows(tmp_path: Path) -> None:
     """The bytes before a FIN are missing: in ranges that shows at the end, in one reading by what others send."""
     lost = packets(ordinary(count=20), Random(6), end="fin")

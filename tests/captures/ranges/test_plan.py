@@ -12,6 +12,8 @@ from captures.packets import CaptureError
 from captures.ranges.plan import Range, make_plan
 from tests.captures.packets.kit import Record, enhanced, interface, pcap, section
 
+pytestmark = pytest.mark.quick
+
 FRAME = bytes(100)
 
 

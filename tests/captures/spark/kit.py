@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
+from captures.json_objects import to_json
 from captures.spark.pipeline import write_tables
 from captures.tables import single
 from captures.tables.options import TablesOptions, TablesSummary
@@ -77,7 +78,7 @@ def same_summary(found: TablesSummary, expected: TablesSummary) -> None:
 
 def _plain(made: TablesSummary) -> dict[str, Any]:
     files = tuple(replace(each, tasks=1, why="") for each in made.files)
-    told = replace(made, out="", engine="", seconds=0.0, files=files).to_json()
+    told = to_json(replace(made, out="", engine="", seconds=0.0, files=files))
     told["damage"] = sorted(told["damage"])
     return told
 

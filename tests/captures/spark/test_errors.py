@@ -42,7 +42,7 @@ TEXTS = {
     JOB.format(
         "org.apache.arrow.memory.OutOfMemoryException: Failure allocating buffer.",
         "io.netty.util.internal.OutOfDirectMemoryError: failed to allocate 536870952 byte(s) of direct memory",
-    ): "Spark's JVM ran out of memory: give it more (--set spark.driver.memory=4g",
+    ): "Spark's JVM ran out of memory: give it more (--spark-conf spark.driver.memory=4g",
     JOB.format(
         "java.io.IOException: Mkdirs failed to create file:/proc/x/_temporary/0 (exists=false, cwd=file:/tmp)",
         "java.io.IOException: Mkdirs failed to create file:/proc/x/_temporary/0 (exists=false, cwd=file:/tmp)",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from captures.packets import CaptureError
-from captures.spark import Reading, exchanges, frames, tables
+from captures.spark import ReadOptions, exchanges, frames, tables
 from captures.tables.options import TablesOptions
 from captures.tables.schema import TABLES, Needs
 from tests.captures.export.files import DATA, SAMPLE
@@ -39,7 +39,7 @@ def chosen(rows: list[dict[str, Any]], names: list[str]) -> list[str]:
 
 def test_tables(spark: SparkSession, expected: dict[str, list[dict[str, Any]]]) -> None:
     wanted = ("exchanges", "topic_partitions", "rebalances", "findings")
-    found = tables(spark, str(SAMPLE), wanted, reading=Reading(range_bytes=50_000))
+    found = tables(spark, str(SAMPLE), wanted, reading=ReadOptions(range_bytes=50_000))
     assert tuple(found) == wanted
     for name, frame in found.items():
         ones = sorted((_plain(row.asDict(recursive=True)) for row in frame.collect()), key=repr)
@@ -69,7 +69,7 @@ def test_headers(
     spark: SparkSession, expected: dict[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frames, "_GiveRows", None)  # nothing is decoded
-    found = exchanges(spark, str(SAMPLE), columns=HEADER, reading=Reading(range_bytes=50_000))
+    found = exchanges(spark, str(SAMPLE), columns=HEADER, reading=ReadOptions(range_bytes=50_000))
     assert chosen([row.asDict() for row in found.collect()], list(HEADER)) == chosen(
         expected["exchanges"], list(HEADER)
     )
@@ -79,14 +79,14 @@ def test_filters(spark: SparkSession, tmp_path: Path) -> None:
     by_one_process([SAMPLE], tmp_path / "single", TablesOptions(tables=("exchanges",), filter=GROUP))
     numbers = sorted(row["number"] for row in rows_of(tmp_path / "single")["exchanges"])
     found = exchanges(
-        spark, str(SAMPLE), columns=["number"], reading=Reading(filter=GROUP, range_bytes=80_000)
+        spark, str(SAMPLE), columns=["number"], reading=ReadOptions(filter=GROUP, range_bytes=80_000)
     )
     assert sorted(row.number for row in found.collect()) == numbers
     assert numbers
 
 
 def test_a_key_log(spark: SparkSession) -> None:
-    reading = Reading(keylog=str(DATA / "24_k430_tls13_franz.keylog"), range_bytes=15_000)
+    reading = ReadOptions(keylog=str(DATA / "24_k430_tls13_franz.keylog"), range_bytes=15_000)
     found = exchanges(spark, str(DATA / "24_k430_tls13_franz.pcap"), columns=["api"], reading=reading)
     assert found.count() > 10
     assert exchanges(spark, str(DATA / "24_k430_tls13_franz.pcap"), columns=["api"]).count() == 0
@@ -98,6 +98,6 @@ def test_mistakes(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nope"):
         tables(spark, str(SAMPLE), ["nope"])
     with pytest.raises(ValueError):
-        exchanges(spark, str(SAMPLE), reading=Reading(filter="api =="))
+        exchanges(spark, str(SAMPLE), reading=ReadOptions(filter="api =="))
     with pytest.raises(CaptureError, match="there is no capture in this folder"):
         exchanges(spark, str(tmp_path))

@@ -13,12 +13,13 @@ import pytest
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.rules.refused_by_kafka_4 import RefusedByKafka4
 from captures.exchanges import Exchange
+from captures.json_objects import to_json
 from captures.packets import CaptureError
-from captures.spark import pipeline, reading
+from captures.spark import capture_reader, pipeline
 from captures.tables.folder import FolderError, read_manifests
 from captures.tables.options import TablesOptions, TablesSummary
 from captures.tables.schema import TABLES, Needs
-from captures.tables.single import Wanted
+from captures.tables.single import TableRequest
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.spark.kit import (
     ALL,
@@ -56,7 +57,7 @@ def test_all_tables_are_those_of_one_process(
     assert made.files[0].tasks == -(-SAMPLE.stat().st_size // size)
     assert not leftovers(tmp_path / "out")
     (manifest,) = read_manifests(str(tmp_path / "out"))
-    assert manifest.summary == made.to_json()
+    assert manifest.summary == to_json(made)
 
 
 def test_rotated_files_in_any_order(expected: tuple[Path, TablesSummary], tmp_path: Path) -> None:
@@ -223,8 +224,8 @@ def test_a_killed_worker_changes_nothing(
 ) -> None:
     flags = []
     for module, name in (
-        (reading, "_ReadParts"),
-        (reading, "_PutTogether"),
+        (capture_reader, "_ReadParts"),
+        (capture_reader, "_PutTogether"),
         (pipeline, "WriteRanges"),
         (pipeline, "Judge"),
     ):
@@ -275,8 +276,8 @@ def test_a_fault_in_a_task_is_told_by_the_driver(tmp_path: Path, monkeypatch: py
             if exchange.number in (17, 300):
                 raise KeyError("planted")
 
-    wanted = Wanted(rules=(Failing, *RULES))
-    monkeypatch.setattr(Wanted, "of", lambda _: wanted)
+    wanted = TableRequest(rules=(Failing, *RULES))
+    monkeypatch.setattr(TableRequest, "of", lambda _: wanted)
     made = on_spark([SAMPLE], tmp_path / "out", replace(ALL, tables=wanted.tables, range_bytes=60_000))
     single = by_one_process([SAMPLE], tmp_path / "single", replace(ALL, tables=wanted.tables))
     assert made.faults == single.faults

@@ -91,6 +91,7 @@ except (KeyboardInterrupt, Exception):  # pyspark's own clearing away may fail, 
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_machine_and_leaves_nothing(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()

@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from captures.json_objects import to_json
 from captures.tables import folder as module
 from captures.tables.folder import Folder, FolderError, Input, Part, PartWriter, open_folder, read_manifests
 from captures.tables.schema import VERSION, schema
@@ -82,7 +83,7 @@ def test_rows_go_to_the_date_and_hour_of_their_time(tmp_path: Path) -> None:
         assert (row["date"], row["hour"]) == (moment.strftime("%Y-%m-%d"), moment.hour)
 
 
-def test_moments_before_the_epoch_have_a_place_too(tmp_path: Path) -> None:
+def test_time_format_before_the_epoch_have_a_place_too(tmp_path: Path) -> None:
     run(tmp_path / "out", [-1])
     assert files(tmp_path / "out")[1] == "exchanges/date=1969-12-31/hour=23/part-00000-00000.parquet"
 
@@ -115,6 +116,19 @@ def test_rows_are_written_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert metadata.row_group(0).column(0).compression == "ZSTD"
 
 
+def test_rows_of_hours_in_turns_keep_their_order(tmp_path: Path) -> None:
+    """A clock that jumps: each hour has a file, of few rows, which is written as it is."""
+    out = tmp_path / "out"
+    folder = open_folder(str(out))
+    made = parts(folder, [batch([EVENING + number % 3 * HOUR for number in range(60)])])
+    folder.commit(made, tables=["exchanges"])
+    written = [pq.read_table(out / part.path, partitioning=None) for part in made]
+    assert [table["number"].to_pylist() for table in written] == [
+        [number + 1 for number in range(60) if number % 3 == hour] for hour in range(3)
+    ]
+    assert pq.ParquetFile(out / made[0].path).metadata.row_group(0).column(0).compression == "UNCOMPRESSED"
+
+
 def test_waiting_rows_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 5_000)
     folder = open_folder(str(tmp_path / "out"))
@@ -141,7 +155,8 @@ def test_several_tasks_and_attempts(tmp_path: Path) -> None:
     assert not list(out.glob(".staging-*"))
 
 
-def test_an_attempt_that_fails_removes_what_it_wrote(tmp_path: Path) -> None:
+def test_an_attempt_that_fails_removes_what_it_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROW_GROUP_ROWS", 1)
     folder = open_folder(str(tmp_path / "out"))
 
     def killed() -> None:
@@ -174,7 +189,7 @@ def test_the_manifest(tmp_path: Path) -> None:
         summary={"packets": 12},
     )
     shape = json.loads((tmp_path / "out/_kproxy/run-00000.json").read_text())
-    assert shape == json.loads(json.dumps(made.to_json()))
+    assert shape == json.loads(json.dumps(to_json(made)))
     assert [shape[name] for name in ("run", "schema", "summary")] == [0, VERSION, {"packets": 12}]
     (told,) = shape["inputs"]
     assert (told["path"], told["size"], told["mtime_ns"]) == (str(source), 100_000, source.stat().st_mtime_ns)

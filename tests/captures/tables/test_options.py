@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from captures.json_objects import to_json
 from captures.tables.options import FileLeftOut, FileRead, TablesOptions, TablesSummary, notes_told
 
 SUMMARY = TablesSummary(
@@ -21,7 +22,7 @@ SUMMARY = TablesSummary(
 def test_lines_for_people() -> None:
     assert list(SUMMARY.lines()) == [
         "one task: b.pcapng: pcapng cannot be cut",
-        "2 files, 32.0 MB: 1,000 packets, 1 exchange in 2.0 s, 16 MB/s",
+        "2 files, 31 MiB: 1,000 packets, 1 exchange in 2.0 s, 16 MB/s",
         "rows written to tables: exchanges 1, findings 0",
     ]
 
@@ -62,7 +63,7 @@ def test_what_is_complete() -> None:
 
 
 def test_as_json() -> None:
-    shape = json.loads(json.dumps(SUMMARY.to_json()))
+    shape = json.loads(json.dumps(to_json(SUMMARY)))
     assert shape["bytes"] == 32_000_000
     assert shape["complete"] is True
     assert shape["files"][1] == {

@@ -20,6 +20,8 @@ from captures.tables.schema import (
     schema,
 )
 
+pytestmark = pytest.mark.quick
+
 SNAPSHOT = Path(__file__).with_name("schema.txt")
 """All tables with all columns as they were released.
 

@@ -12,12 +12,13 @@ import pytest
 
 from captures.exchanges import ExchangeReader
 from captures.filters import compile_filter
+from captures.json_objects import to_json
 from captures.packets import CaptureError
 from captures.tables import single
 from captures.tables.folder import FolderError, open_folder, read_manifests
 from captures.tables.options import TablesOptions
 from captures.tables.schema import TABLES, USUAL, Needs
-from captures.tables.single import Wanted, write_tables, write_tables_single
+from captures.tables.single import TableRequest, write_tables, write_tables_single
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.tables.kit import exchanges_of, gathered, reopened, rows
 from tests.captures.tables.test_whole_rows import whole
@@ -50,7 +51,7 @@ def test_all_tables(tmp_path: Path) -> None:
     assert made.clean
     assert (made.exchanges, made.packets, made.bytes) == (402, 1518, SAMPLE.stat().st_size)
     (manifest,) = read_manifests(str(out))
-    assert manifest.summary == made.to_json()
+    assert manifest.summary == to_json(made)
     assert [each.path for each in manifest.inputs] == [str(SAMPLE)]
     assert told[-1] == ("writing", 402, 402)
     assert told[0][0] == "reading"
@@ -189,7 +190,7 @@ def test_mistakes(tmp_path: Path) -> None:
 
 def test_a_capture_that_was_read_already(tmp_path: Path) -> None:
     folder = open_folder(str(tmp_path / "out"))
-    wanted = Wanted(tables=("findings", "rebalances"))
+    wanted = TableRequest(tables=("findings", "rebalances"))
     made = write_tables_single(reopened(SAMPLE), folder, wanted, summary={"why": "test"})
     assert made.summary == {"why": "test"}
     assert {name: told["rows"] for name, told in made.tables.items()} == {

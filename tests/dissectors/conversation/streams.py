@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 from dissectors.conversation import (
     Conversation,
+    ConversationEnd,
     Event,
     Exchange,
-    Finished,
     Foreign,
     Limits,
     RequestSeen,
     SaslToken,
     Side,
-    Skipped,
+    SkippedBytes,
 )
 
 PRODUCE, FETCH, METADATA, SASL_HANDSHAKE, API_VERSIONS, CONTROLLED_SHUTDOWN = 0, 1, 3, 17, 18, 7
@@ -90,11 +90,11 @@ def brief(event: Event) -> str:
             return f"{outcome.value} {'/'.join(ids)}" + (f" ({note})" if note else "")
         case SaslToken(side, start, end, data, mechanism):
             return f"token {side.value} {start}-{end} {data!r} {mechanism}"
-        case Skipped(side, start, end, reason):
+        case SkippedBytes(side, start, end, reason):
             return f"skipped {side.value} {start}-{end}: {reason}"
         case Foreign(side, start, guess, evidence):
             return f"foreign {side.value} {start}: {guess}, {evidence}"
-        case Finished():
+        case ConversationEnd():
             return "finished"
 
 

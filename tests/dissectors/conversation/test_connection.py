@@ -19,6 +19,8 @@ from tests.dissectors.conversation.streams import (
     response,
 )
 
+pytestmark = pytest.mark.quick
+
 
 def test_a_request_is_seen_and_then_answered() -> None:
     play = Playbook().client(request(1)).expect("seen 1")

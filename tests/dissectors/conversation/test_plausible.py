@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dissectors.apis import NAMES
 from dissectors.conversation.plausible import (
     IMPLAUSIBLE,
     STRONG,
@@ -34,7 +35,7 @@ def judge(data: bytes, *, in_step: bool = False, odd_ids: tuple[bytes, ...] = ()
         (request(-1, client_id=None), WEAK),
         (request(1, client_id=""), WEAK),
         (request(1, version=14), WEAK),
-        (request(1, key=95), WEAK),
+        (request(1, key=len(NAMES)), WEAK),
         (frame(b"\x00\x07\x00\x00" + bytes(8)), WEAK),
         (request(1, client_id="a\nb"), IMPLAUSIBLE),
         (request(1, version=40), IMPLAUSIBLE),

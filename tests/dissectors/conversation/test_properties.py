@@ -6,11 +6,12 @@ import random
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.conversation import Conversation, Event, Exchange, Limits, Outcome, Side, Skipped, State
-from dissectors.conversation.limits import KIB
+from dissectors.conversation import Conversation, Event, Exchange, Limits, Outcome, Side, SkippedBytes, State
+from dissectors.units import KIB
 from tests.dissectors.conversation.streams import (
     FETCH,
     METADATA,
@@ -118,6 +119,7 @@ def cut_up(steps: list[Step], seed: int, largest: int) -> list[Step]:
 FEW = 60
 
 
+@pytest.mark.slow
 @given(scripts(), st.integers(0, 1000), st.sampled_from([1, 7, 100]))
 @settings(max_examples=FEW, deadline=None)
 def test_segmentation_does_not_matter(script: Script, seed: int, largest: int) -> None:
@@ -126,6 +128,7 @@ def test_segmentation_does_not_matter(script: Script, seed: int, largest: int) -
     assert feed(cut_up(script.steps, seed, largest)) == whole
 
 
+@pytest.mark.slow
 @given(scripts(), st.randoms(use_true_random=False))
 @settings(max_examples=FEW, deadline=None)
 def test_interleaving_does_not_matter(script: Script, dice: random.Random) -> None:
@@ -138,6 +141,7 @@ def test_interleaving_does_not_matter(script: Script, dice: random.Random) -> No
     assert sorted(map(brief, told)) == sorted(map(brief, feed(script.steps)))
 
 
+@pytest.mark.slow
 @given(scripts(sasl=False, frames=40), st.data())
 @settings(max_examples=FEW, deadline=None)
 def test_garbage_between_frames_costs_little(script: Script, data: st.DataObject) -> None:
@@ -226,6 +230,7 @@ def test_what_a_hostile_stream_makes_it_hold_is_bounded() -> None:
             assert half.buffer.available <= 1100 * KIB
 
 
+@pytest.mark.slow
 @given(scripts(sasl=False, first_id=1000, frames=40), st.data())
 @settings(max_examples=FEW * 2, deadline=None)
 def test_gaps_cost_only_what_they_touch(script: Script, data: st.DataObject) -> None:
@@ -279,7 +284,7 @@ def test_every_byte_is_accounted_for(script: Script, data: st.DataObject) -> Non
             if isinstance(event, Exchange):
                 part = event.request if side is Side.CLIENT else event.response
                 spans += [(part.start, part.end)] if part else []
-            elif isinstance(event, Skipped) or hasattr(event, "mechanism"):
+            elif isinstance(event, SkippedBytes) or hasattr(event, "mechanism"):
                 spans += [(event.start, event.end)] if event.side is side else []
         spans.sort()
         assert sum(stop - start for start, stop in spans) == script.sent[side], spans

@@ -8,6 +8,8 @@ from dissectors.conversation.plausible import highest
 from dissectors.conversation.resync import Evidence, Requests, Responses, Search
 from tests.dissectors.conversation.streams import VERSIONS, Playbook, brief, frame, noise, request, response
 
+pytestmark = pytest.mark.quick
+
 JUNK = noise(200)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from dissectors.conversation import Side, State
 from dissectors.conversation.sasl import first_token, handshake_error, handshake_mechanism
-from tests.dissectors.conversation.streams import SASL_HANDSHAKE, Playbook, frame, request, response
+from tests.dissectors.conversation.streams import SASL_HANDSHAKE, Playbook, brief, frame, request, response
 
 # 34_k111_sasl_plain.pcap, 127.0.0.1:59724: kafka-clients 0.10.2.2 against Kafka 1.1.1, whole frames
 HANDSHAKE = bytes.fromhex("0000001a00110000ffffffff00096a6176612d677a69700005504c41494e")
@@ -112,6 +112,23 @@ def test_handshake_v1_and_reauthentication_are_ordinary_frames() -> None:
         response(4)
     )
     assert [each.outcome.value for each in play.exchanges()] == ["answered"] * 4
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_a_second_handshake_ends_the_tokens_of_the_first(size: int) -> None:
+    play = Playbook().client(HANDSHAKE).broker(HANDSHAKE_ANSWER).client(PLAIN).broker(PLAIN_ANSWER)
+    unasked = response(7, b"\x01\x00")  # waits for the client to tell what it is
+    play.broker(unasked)
+    again = handshake("PLAIN", correlation_id=1) + PLAIN
+    for at in range(0, len(again), size):
+        play.client(again[at : at + size])
+    play.conversation.finish()
+    told = [brief(event) for event in play.conversation.events()]
+    assert told[-3:] == [
+        "orphan response 7 (no request with this correlation ID was seen)",
+        "unanswered 1 (the capture ended)",
+        "finished",
+    ]
 
 
 @pytest.mark.parametrize(

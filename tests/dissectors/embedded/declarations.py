@@ -22,8 +22,8 @@ from dissectors.embedded import (
     topics,
     transaction_state,
 )
+from dissectors.message_version import MessageVersion
 from dissectors.schema import Message
-from dissectors.versioned import Versioned
 from tests.dissectors.values import TEXTS, Values
 
 #: declared after Kafka's message definitions
@@ -52,7 +52,7 @@ def messages(*modules: ModuleType) -> dict[str, Message]:
     }
 
 
-def layouts() -> Iterator[Versioned]:
+def layouts() -> Iterator[MessageVersion]:
     """Every layout of every message, those of earlier releases included."""
     for message in messages(*KAFKAS, *OURS).values():
         for version in message.versions:

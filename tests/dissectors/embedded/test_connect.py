@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dissectors.embedded import Embedded, Hints, decode, trace
+from dissectors.embedded import EmbeddedValue, Hints, decode, trace
 from dissectors.embedded.connect import ConnectAssignment, ConnectMetadata
 
 # 21_k430_connect_eager.pcap: JoinGroup, protocol "default"
@@ -22,7 +22,7 @@ ASSIGNED = {
 }
 
 
-def metadata(data: bytes, name: str = "compatible") -> Embedded:
+def metadata(data: bytes, name: str = "compatible") -> EmbeddedValue:
     return decode("group_metadata", data, Hints("connect", name))
 
 

@@ -11,7 +11,7 @@ from kio.serial import entity_writer
 
 from dissectors import wire
 from dissectors.errors import DecodeError
-from dissectors.versioned import Versioned
+from dissectors.message_version import MessageVersion
 from tests.definitions import facts
 from tests.definitions.declared import drift
 from tests.dissectors.embedded.declarations import KAFKAS, OURS, EmbeddedValues, generated, layouts, messages
@@ -79,12 +79,13 @@ def test_kio_writes_what_we_write(package: str) -> None:
             assert layout.parse(out.getvalue()) == value
 
 
-def label(layout: Versioned) -> str:
+def label(layout: MessageVersion) -> str:
     return f"{layout.message.name} v{layout.version} {len(layout.struct.members)}"
 
 
+@pytest.mark.sample(75)
 @pytest.mark.parametrize("layout", list(layouts()), ids=label)
-def test_what_is_built_is_read_and_traced(layout: Versioned) -> None:
+def test_what_is_built_is_read_and_traced(layout: MessageVersion) -> None:
     for attempt in range(2):
         value = EmbeddedValues(f"{label(layout)} {attempt}").draw(layout.struct)
         data = layout.build(value)

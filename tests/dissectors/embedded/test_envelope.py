@@ -11,7 +11,7 @@ from dissectors.annotate import Annotations, Annotator
 from dissectors.embedded import Hints, decode, trace
 from dissectors.frames import decode_request, decode_response
 from dissectors.headers import RequestHeader
-from dissectors.knowledge import Knowledge
+from dissectors.session_context import SessionContext
 
 # 26_k430_steady_controller.pcap: a broker forwards CreateTopics v7 and IncrementalAlterConfigs v1
 CREATE_TOPICS = b64decode("ABMABwAAAAoAB3R4LWphdmEAAgRjdHj/////AAMBAQAAAHUwAAA=")
@@ -111,7 +111,7 @@ def test_the_annotator_pairs_request_and_response() -> None:
     assert known is not None
     answer = known.response[0].build({"response_data": ALTER_CONFIGS_ANSWER, "error_code": 0})
     response = decode_response(b"\0\0\0\1\0" + answer, 58, 0)
-    notes, annotator = Annotations(), Annotator(Knowledge())
+    notes, annotator = Annotations(), Annotator(SessionContext())
     annotator.annotate(request, "request", notes)
     assert request.value is not None
     annotator.annotate(response, "response", notes, request=request.value)
@@ -142,6 +142,7 @@ def test_addresses(data: bytes, text: str | None) -> None:
     assert bool(found.problems) == (data == b"abc")
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.binary(max_size=80), st.integers(0, len(ALTER_CONFIGS)), st.integers(0, 94), st.integers(0, 5))
 def test_any_bytes(data: bytes, at: int, key: int, version: int) -> None:

@@ -11,17 +11,19 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment as Kafka
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription as KafkaPythonSubscription
 from kafka.structs import TopicPartition
 
-from dissectors.embedded import Embedded, Hints, decode, trace
+from dissectors.embedded import EmbeddedValue, Hints, decode, trace
 from dissectors.embedded.consumer_protocol import ConsumerProtocolSubscription
 from dissectors.trace import Node
 from tests.dissectors.values import Values
 
+pytestmark = pytest.mark.quick
 
-def metadata(hexed: str, assignor: str | None = None, protocol: str | None = "consumer") -> Embedded:
+
+def metadata(hexed: str, assignor: str | None = None, protocol: str | None = "consumer") -> EmbeddedValue:
     return decode("group_metadata", bytes.fromhex(hexed), Hints(protocol, assignor))
 
 
-def assignment(hexed: str, assignor: str | None = None, protocol: str | None = "consumer") -> Embedded:
+def assignment(hexed: str, assignor: str | None = None, protocol: str | None = "consumer") -> EmbeddedValue:
     return decode("group_assignment", bytes.fromhex(hexed), Hints(protocol, assignor))
 
 

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.embedded import Embedded, Hints, decode, identity
+from dissectors.embedded import EmbeddedValue, Hints, decode, identity
+
+pytestmark = pytest.mark.quick
 
 # 07_noida_sasl_plain_java.pcap and 07_noida_sasl_plain_kp.pcap: SaslAuthenticate v2
 PLAIN_JAVA = b"\0alice\0alice-secret"
@@ -31,7 +33,7 @@ OAUTH_CLIENT = (
 OAUTH_REFUSAL = b'{"status":"invalid_token"}'
 
 
-def token(data: bytes, mechanism: str | None = None, *, show: bool = False) -> Embedded:
+def token(data: bytes, mechanism: str | None = None, *, show: bool = False) -> EmbeddedValue:
     return decode("sasl_token", data, Hints(mechanism=mechanism, show_secrets=show))
 
 
@@ -171,6 +173,37 @@ def test_what_is_not_understood_is_not_shown() -> None:
     assert "secret" not in repr(found)
 
 
+_UNKNOWN: dict[str, Any] = {
+    "refresh": "s3cr3t",
+    "scope": [{"x": "s3cr3t"}],
+    "sub": {"sub": {"sub": "s3cr3t"}},
+}
+
+
+def _oauth(claims: dict[str, Any], extension: str = "") -> bytes:
+    header, body = (urlsafe_b64encode(json.dumps(each).encode()).decode() for each in ({"alg": "x"}, claims))
+    return f"n,,\x01auth=Bearer {header}.{body}.s3cr3t{extension}\x01\x01".encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "mechanism"),
+    [
+        (b"a\0s3cr3t\0b", "MY-OWN"),
+        (b"n,,n=s3cr3t,r=s3cr3t", "MY-OWN"),
+        (b"n,,n=admin,r=abc,x=s3cr3t", "SCRAM-SHA-256"),
+        (_oauth(_UNKNOWN), "OAUTHBEARER"),
+        (_oauth({}, "\x01otherToken=s3cr3t"), None),
+        (json.dumps({"status": "x"} | _UNKNOWN).encode(), "OAUTHBEARER"),
+        (json.dumps({"request-id": "1"} | _UNKNOWN).encode(), None),
+        (json.dumps({"x-amz-signature": "x", "X-Amz-Security-Token": "s3cr3t"}).encode(), "AWS_MSK_IAM"),
+        (b'{"status":' + b'{"error":' * 400 + b'"s3cr3t"' + b"}" * 401, "OAUTHBEARER"),
+    ],
+)
+def test_what_is_not_known_to_be_no_secret_is_masked(data: bytes, mechanism: str | None) -> None:
+    assert "s3cr3t" not in repr(token(data, mechanism))
+    assert "s3cr3t" in repr(token(data, mechanism, show=True)) or mechanism == "MY-OWN"
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -193,8 +226,11 @@ def test_halves_of_scram(data: bytes) -> None:
 )
 def test_any_bytes(data: bytes, mechanism: str | None) -> None:
     found = token(data, mechanism)
-    for name in found.masked:
-        assert found.value[name] is None
+    for path in found.masked:
+        value = found.value
+        for name in path.split("."):
+            value = value[name]
+        assert value is None
 
 
 @settings(deadline=None)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.embedded import Embedded, Hints, decode, trace
+from dissectors.embedded import EmbeddedValue, Hints, decode, trace
 from dissectors.embedded.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from dissectors.embedded.streams_assignment import ModifiedUtf8, StreamsAssignmentInfo, Utf16
 from dissectors.embedded.streams_subscription import SubscriptionInfoData
@@ -26,7 +26,7 @@ SUBSCRIPTION = bytes.fromhex(
 )
 
 
-def assigned(user_data: bytes) -> Embedded:
+def assigned(user_data: bytes) -> EmbeddedValue:
     data = b"\0\3" + ConsumerProtocolAssignment[3].build({"user_data": user_data})
     found = decode("group_assignment", data, STREAM)
     tree = trace("group_assignment", data, STREAM)
@@ -35,7 +35,7 @@ def assigned(user_data: bytes) -> Embedded:
     return found
 
 
-def subscribed(user_data: bytes) -> Embedded:
+def subscribed(user_data: bytes) -> EmbeddedValue:
     data = b"\0\0" + ConsumerProtocolSubscription[0].build({"topics": ["t"], "user_data": user_data})
     return decode("group_metadata", data, STREAM)
 

@@ -7,15 +7,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors import wire
-from dissectors.embedded import INTERNAL_TOPICS, Embedded, cluster_metadata, internal_topic_record, topics
+from dissectors.embedded import (
+    INTERNAL_TOPICS,
+    EmbeddedValue,
+    cluster_metadata,
+    internal_topic_record,
+    topics,
+)
 from dissectors.embedded.consumer_offsets import ConsumerGroupMemberMetadataValue
 from dissectors.embedded.consumer_protocol import ConsumerProtocolSubscription
-from dissectors.versioned import Versioned
+from dissectors.message_version import MessageVersion
 from tests.definitions import facts
 from tests.dissectors.values import Values
 
 
-def record(topic: str, key: str | bytes | None, value: str | bytes | None, *, show: bool = False) -> Embedded:
+def record(
+    topic: str, key: str | bytes | None, value: str | bytes | None, *, show: bool = False
+) -> EmbeddedValue:
     made = [bytes.fromhex(item) if isinstance(item, str) else item for item in (key, value)]
     found = internal_topic_record(topic, made[0], made[1], show_secrets=show)
     assert found is not None
@@ -136,7 +144,7 @@ def test_the_frames_of_2_8() -> None:
 _EMBEDDING = {"GroupMetadataValue", "ConsumerGroupMemberMetadataValue"}
 
 
-def both(layout: Versioned) -> tuple[dict[str, Any], bytes]:
+def both(layout: MessageVersion) -> tuple[dict[str, Any], bytes]:
     value = Values(f"topics {layout!r}", unknown_tags=False).draw(layout.struct)
     return value, layout.build(value)
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from dissectors.budget import LimitReached, of_message
 from dissectors.budget import changed as limits
+from dissectors.codec import KNOWN_CODECS
 from dissectors.errors import DecodeError
 from dissectors.records import Codec, codecs, compress, decompress, inflate
 
@@ -25,7 +26,7 @@ XERIAL_HEADER = bytes.fromhex("82534e415050590000000001 00000001")  # as written
 
 
 @settings(deadline=None)
-@given(st.sampled_from(list(Codec)[:5]), st.binary(max_size=300) | st.just(PLAIN), st.sampled_from([0, 1, 2]))
+@given(st.sampled_from(KNOWN_CODECS), st.binary(max_size=300) | st.just(PLAIN), st.sampled_from([0, 1, 2]))
 def test_round_trip(codec: Codec, data: bytes, magic: int) -> None:
     assert decompress(codec, compress(codec, data, magic=magic), magic=magic) == data
 
@@ -39,7 +40,7 @@ def test_unknown_codec(codec: int) -> None:
 
 
 def test_codec_names_cover_three_bits() -> None:
-    assert [codec.name.lower() for codec in Codec][:5] == ["none", "gzip", "snappy", "lz4", "zstd"]
+    assert [codec.label for codec in KNOWN_CODECS] == ["none", "gzip", "snappy", "lz4", "zstd"]
     assert len(Codec) == 8
 
 
@@ -325,6 +326,7 @@ def test_exactly_the_limit_is_allowed(codec: Codec) -> None:
         decompress(codec, stream)
 
 
+@pytest.mark.slow
 def test_many_tiny_members_do_not_cost_their_square() -> None:
     # 20 bytes each; reading the rest of 2 MB anew for each of 100,000 would copy 100 GB.
     member = gzip.compress(b"", mtime=0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dissectors.errors import DecodeError
-from dissectors.records import ControlType, batches, control_record
+from dissectors.records import ControlType, control_record
+from tests.batches import batches
 from tests.dissectors.records.strategies import MARKER
 
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from dissectors.budget import of_message
 from dissectors.errors import DecodeError
-from dissectors.records import Record, build_batch
+from dissectors.records import Record
+from dissectors.records.cursor import Cursor, walk_record
 from dissectors.records.record import decode_records, most_records
-from dissectors.records.spans import Cursor, walk_record
-from dissectors.records.varint import encode_varint
+from tests.batches import build_batch, encode_varint
 from tests.dissectors.records.strategies import record_lists
 
 
@@ -36,7 +36,7 @@ def exact(payload: bytes, count: int) -> tuple[list[tuple[object, ...]], DecodeE
             walk_record(cursor, f"records[{index}]")
         except DecodeError as error:
             return rows, error
-        fields = {span.name: span for span in cursor.spans[-1].children}
+        fields = {span.name: span for span in cursor.nodes[-1].children}
         headers = [span.children[-1].value for name, span in fields.items() if name.startswith("headers[")]
         rows.append(
             (
@@ -66,6 +66,7 @@ def _consumed(payload: bytes, count: int) -> int:
     return cursor.pos
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(record_lists(start=0), st.data())
 def test_agrees_on_mutations(rows: list[Record], draw: st.DataObject) -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.records import Codec, Record, RecordSet, batches, build_batch, record_set
+from dissectors.records import Codec, Record, RecordSet, record_set
+from tests.batches import batches, build_batch
 from tests.dissectors.records.strategies import (
     GZIP_V1_RELATIVE,
     HEADER_RECORD,

@@ -9,16 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.budget import changed as limits
-from dissectors.records import (
-    Codec,
-    Record,
-    Span,
-    batches,
-    build_batch,
-    record_set,
-    trace_batch,
-    trace_records,
-)
+from dissectors.codec import KNOWN_CODECS
+from dissectors.records import Codec, Record, record_set, trace_records
+from dissectors.trace import Node
+from tests.batches import batches, build_batch
 from tests.dissectors.records.strategies import (
     GZIP_V1_RELATIVE,
     HEADER_RECORD,
@@ -33,18 +27,18 @@ from tests.dissectors.records.strategies import (
 ROWS = [Record(n, 1000, b"key", b"value", (("h", None),)) for n in range(10)]
 
 
-def leaves(spans: tuple[Span, ...] | list[Span]) -> Iterator[Span]:
-    """The spans that take up bytes, down to where another buffer begins."""
-    for span in spans:
-        if span.children and span.buffer is None:
-            yield from leaves(span.children)
+def leaves(nodes: list[Node]) -> Iterator[Node]:
+    """The nodes that take up bytes, down to where another buffer begins."""
+    for node in nodes:
+        if node.children and node.buffer is None:
+            yield from leaves(node.children)
         else:
-            yield span
+            yield node
 
 
-def assert_tiled(spans: tuple[Span, ...] | list[Span], start: int, end: int) -> None:
-    """Spans follow each other without gap or overlap; so do those in decompressed buffers."""
-    for leaf in leaves(spans):
+def assert_tiled(nodes: list[Node], start: int, end: int) -> None:
+    """Nodes follow each other without gap or overlap; so do those in decompressed buffers."""
+    for leaf in leaves(nodes):
         assert leaf.start == start
         start = leaf.end
         if leaf.buffer is not None:
@@ -52,34 +46,38 @@ def assert_tiled(spans: tuple[Span, ...] | list[Span], start: int, end: int) -> 
     assert start == end
 
 
-def named(span: Span, name: str) -> Span:
-    return next(child for child in span.children if child.name == name)
+def named(node: Node, name: str) -> Node:
+    return next(child for child in node.children or () if child.name == name)
+
+
+def place(node: Node) -> tuple[object, int, int]:
+    return node.value, node.start, node.end
 
 
 @pytest.mark.parametrize("data", RECORDED)
 def test_recorded_batches_are_tiled(data: bytes) -> None:
     trace = trace_records(data)
     assert (trace.problems, trace.skipped) == ([], 0)
-    assert_tiled(trace.spans, 0, len(data))
+    assert_tiled(trace.nodes, 0, len(data))
 
 
 def test_header_fields() -> None:
-    (span,) = trace_records(MARKER).spans
-    assert (named(span, "crc").value, named(span, "crc").start, named(span, "crc").end) == (
+    (node,) = trace_records(MARKER).nodes
+    assert place(named(node, "crc")) == (
         0x893697DF,
         17,
         21,
     )
-    assert named(span, "attributes").value == 0x30
-    assert named(span, "records_count")[1:4] == (1, 57, 61)
-    (record,) = named(span, "records").children
-    assert record.name == "records[0]"
-    assert named(record, "value")[1:4] == (b"\x00" * 6, 71, 77)
+    assert named(node, "attributes").value == 0x30
+    assert place(named(node, "records_count")) == (1, 57, 61)
+    (record,) = named(node, "records").children
+    assert record.name == 0
+    assert place(named(record, "value")) == (b"\x00" * 6, 71, 77)
 
 
 def test_compressed_positions_count_in_the_decompressed_bytes() -> None:
-    (span,) = trace_records(SNAPPY_V2).spans
-    records = named(span, "records")
+    (node,) = trace_records(SNAPPY_V2).nodes
+    records = named(node, "records")
     assert (records.start, records.end) == (61, len(SNAPPY_V2))
     assert records.buffer is not None
     key = named(records.children[0], "key")
@@ -87,8 +85,8 @@ def test_compressed_positions_count_in_the_decompressed_bytes() -> None:
 
 
 def test_wrapper_positions_count_in_the_decompressed_bytes() -> None:
-    (span,) = trace_records(GZIP_V1_RELATIVE).spans
-    value = named(span, "value")
+    (node,) = trace_records(GZIP_V1_RELATIVE).nodes
+    value = named(node, "value")
     assert value.buffer is not None
     first, second = value.children
     assert named(first, "value").value == b"sweep v0"
@@ -98,8 +96,8 @@ def test_wrapper_positions_count_in_the_decompressed_bytes() -> None:
 
 def test_positions_count_from_the_begin_of_the_field() -> None:
     trace = trace_records(MARKER + HEADER_RECORD)
-    assert [(span.name, span.start) for span in trace.spans] == [("batches[0]", 0), ("batches[1]", 78)]
-    assert_tiled(trace.spans, 0, len(MARKER + HEADER_RECORD))
+    assert [(node.name, node.start) for node in trace.nodes] == [(0, 0), (1, 78)]
+    assert_tiled(trace.nodes, 0, len(MARKER + HEADER_RECORD))
 
 
 @pytest.mark.parametrize(
@@ -108,15 +106,15 @@ def test_positions_count_from_the_begin_of_the_field() -> None:
 )
 def test_the_end_of_the_field_is_a_span(tail: bytes, name: str) -> None:
     trace = trace_records(MARKER + tail)
-    assert [span.name for span in trace.spans] == ["batches[0]", name]
-    assert_tiled(trace.spans, 0, len(MARKER + tail))
+    assert [node.name for node in trace.nodes] == [0, name]
+    assert_tiled(trace.nodes, 0, len(MARKER + tail))
     assert len(trace.problems) == (name == "unreadable")
 
 
 def test_slice_that_begins_inside_a_batch() -> None:
     data = MARKER[20:] + HEADER_RECORD
     trace = trace_records(data, aligned=False)
-    assert [(span.name, span.end) for span in trace.spans] == [("unaligned", 58), ("batches[0]", 133)]
+    assert [(node.name, node.end) for node in trace.nodes] == [("unaligned", 58), (0, 133)]
 
 
 def test_fault_in_a_record_keeps_the_fields_before_it() -> None:
@@ -126,12 +124,12 @@ def test_fault_in_a_record_keeps_the_fields_before_it() -> None:
     trace = trace_records(bytes(data))
     (problem,) = trace.problems
     assert problem.field_path.endswith("records[3].key")
-    records = named(trace.spans[0], "records").children
+    records = named(trace.nodes[0], "records").children
     assert len(records) == 4
-    assert [span.name for span in records[3].children][-1] == "key_length"
+    assert [node.name for node in records[3].children][-1] == "key_length"
 
 
-@pytest.mark.parametrize("codec", list(Codec)[:5])
+@pytest.mark.parametrize("codec", KNOWN_CODECS)
 def test_problems_are_those_of_reading(codec: Codec) -> None:
     data = bytearray(build_batch(ROWS, codec=codec))
     data[57:61] = (11).to_bytes(4, "big")
@@ -145,7 +143,7 @@ def test_fault_in_an_old_message() -> None:
     data = LOG_APPEND_V1[:26] + b"\x00\x00\x00\x63" + LOG_APPEND_V1[30:]
     trace = trace_records(data)
     assert [problem.field_path for problem in trace.problems] == ["message.key"]
-    assert [span.name for span in trace.spans[0].children][-1] == "key_length"
+    assert [node.name for node in trace.nodes[0].children][-1] == "key_length"
 
 
 def test_broken_wrapper() -> None:
@@ -163,14 +161,13 @@ def test_record_limit_over_all_batches() -> None:
     trace = trace_records(data, max_records=12)
     assert (trace.traced, trace.skipped) == (12, 8 + 10 + 10)
     assert trace.problems == []
-    assert [len(span.children[-1].children) for span in trace.spans] == [10, 2, 0, 0]
+    assert [len(node.children[-1].children or ()) for node in trace.nodes] == [10, 2, 0, 0]
 
 
-def test_one_batch_alone() -> None:
-    batch = record_set(MARKER + SNAPPY_V2).batches[1]
+def test_batch_beyond_a_limit() -> None:
     with limits(batch_bytes=10):
-        trace = trace_batch(batch, name="it")
-    assert [(span.name, span.start) for span in trace.spans] == [("it", 78)]
+        trace = trace_records(MARKER + SNAPPY_V2)
+    assert [(node.name, node.start) for node in trace.nodes] == [(0, 0), (1, 78)]
     assert [type(problem).__name__ for problem in trace.problems] == ["LimitReached"]
 
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.errors import DecodeError
-from dissectors.records.varint import encode_varint, read_varint
+from dissectors.records.varint import read_varint
+from tests.batches import encode_varint
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "loaded:"
 
 
+@pytest.mark.slow
 def test_reading_a_pipe_imports_neither_textual_nor_spark_nor_scapy() -> None:
     code = (
         "import sys\nfrom kproxy.cli import main\n"

@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 
 from captures.analysis.clients.inventory import Client
 from captures.analysis.clients.libraries import Library
+from captures.analysis.clients.setting_display import DisplayedSetting
 from captures.analysis.clients.settings import COMMIT, COMMON, FETCH, GROUP, PRODUCE, How, Setting
-from captures.analysis.clients.told import Told
 from captures.names import Names
 from kproxy.cli import main
-from kproxy.cli.clients_text import client_table, properties
+from kproxy.text.clients import client_table, properties
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data"
@@ -40,7 +40,7 @@ def test_a_table_of_clients() -> None:
 
 
 def test_settings_are_a_properties_file() -> None:
-    shown = run("--config", "-c", "m1", RANGE).stdout
+    shown = run("--settings", "--client", "m1", RANGE).stdout
     pairs = dict(line.split("=", 1) for line in shown.splitlines() if line and not line.startswith("#"))
     assert pairs["session.timeout.ms"] == "6000"
     assert pairs["heartbeat.interval.ms"] == "1000"
@@ -51,25 +51,25 @@ def test_settings_are_a_properties_file() -> None:
 
 
 def test_defaults_are_left_out_on_request() -> None:
-    shown = run("--config", "--changed", "-c", "m1", RANGE).stdout
+    shown = run("--settings", "--changed", "--client", "m1", RANGE).stdout
     assert "session.timeout.ms=6000" in shown
     assert "fetch.max.wait.ms" not in shown
     assert "sasl.mechanism" not in shown
 
 
 def test_dangers_are_pointed_at() -> None:
-    shown = run("--config", "--changed", ACKS).stdout
+    shown = run("--settings", "--changed", ACKS).stdout
     assert "# ! the producer learns of no error: records are lost without a trace\nacks=0\n" in shown
 
 
 def test_names_of_the_library() -> None:
-    shown = run("--config", "-c", "kp", MIXED).stdout
+    shown = run("--settings", "--client", "kp", MIXED).stdout
     assert "# the library is a guess: the versions it uses of 10 APIs" in shown
     assert "\nsession_timeout_ms=6000\n" in shown
 
 
 def test_json() -> None:
-    shape = json.loads(run("--json", "--config", RANGE).stdout)
+    shape = json.loads(run("--json", "--settings", RANGE).stdout)
     assert shape["captures"] == [str(RANGE)]
     client = next(each for each in shape["clients"] if each["client"] == "m1")
     assert client["library"] == {
@@ -90,7 +90,7 @@ def test_json() -> None:
 
 def test_the_documented_keys_are_those_that_there_are() -> None:
     documented = (ROOT / "docs" / "clients.md").read_text().split("## The shape of `--json`")[1]
-    client = json.loads(run("--json", "--config", RANGE).stdout)["clients"][0]
+    client = json.loads(run("--json", "--settings", RANGE).stdout)["clients"][0]
     for key in (*client, *client["library"], *client["settings"][0]):
         assert f"`{key}`" in documented
 
@@ -119,7 +119,7 @@ def test_a_capture_that_begins_in_the_middle() -> None:
     assert shape["clients"]
 
 
-@pytest.mark.parametrize("flags", [(), ("--config",), ("--json",)])
+@pytest.mark.parametrize("flags", [(), ("--settings",), ("--json",)])
 def test_no_kafka_at_all(flags: tuple[str, ...], tmp_path: Path) -> None:
     empty = tmp_path / "empty.pcap"
     empty.write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000"))
@@ -131,7 +131,9 @@ def test_no_kafka_at_all(flags: tuple[str, ...], tmp_path: Path) -> None:
 def test_what_clients_call_themselves_cannot_move_the_cursor() -> None:
     evil = "a\x1b[2Jb\nc=1"
     library = Library(evil, evil, told=True, why=evil)
-    told = Told(Setting("group.id", evil, How.READ, 1, (1,)), "group.id", evil, [(evil, 1)], None, None, "")
+    told = DisplayedSetting(
+        Setting("group.id", evil, How.READ, 1, (1,)), "group.id", evil, [(evil, 1)], None, None, ""
+    )
     client = Client(evil, evil, library, [evil], [evil], ["10.0.0.9"], [], [evil], settings=[told])
     table = client_table([client], Names()).lines(None, None, color=False)
     lines = [*table, *properties(client, Names(), changed=False, color=False)]

@@ -12,6 +12,8 @@ from click.testing import CliRunner, Result
 
 from kproxy.cli import main
 
+pytestmark = pytest.mark.quick
+
 DATA = Path(__file__).parents[2] / "data"
 OLD = DATA / "clean" / "36_k01001_java.pcap.zst"
 NEW = DATA / "clean" / "20_k430_ck_lz4.pcap.zst"
@@ -98,11 +100,11 @@ def test_brokers_that_are_too_old_for_a_client() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "give either --broker-version or --client-version"),
-        (["--broker-version", "4.3", "--client-version", "4.3"], "give either"),
+        ([], "use either --broker-version or --client-version"),
+        (["--broker-version", "4.3", "--client-version", "4.3"], "use either"),
         (["--broker-version", "5.0"], "'5.0' is no release of Apache Kafka from 0.8.0 to 4.4, and no file"),
         (["--broker-version", "4.3", "--zookeeper"], "works without ZooKeeper"),
-        (["--broker-version", str(OLD)], "is no output of 'kproxy api-versions --json'"),
+        (["--broker-version", str(OLD)], "is not output of 'kproxy api-versions --json'"),
         (["--client-version", "sarama-1.61"], "the versions of sarama are not known"),
         (["--client-version", "apache-kafka-java"], "not known"),
     ],
@@ -119,7 +121,7 @@ def test_files_without_ranges(tmp_path: Path) -> None:
         path.write_text(text)
         result = run("--broker-version", path, OLD)
         assert result.exit_code == 2
-        assert "tells of no broker what it offers" in re.sub(r"\s+", " ", result.stderr)
+        assert "has no broker with its versions" in re.sub(r"\s+", " ", result.stderr)
 
 
 def test_a_capture_that_is_not_there() -> None:

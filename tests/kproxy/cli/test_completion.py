@@ -93,6 +93,7 @@ def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return offer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 @pytest.mark.parametrize("what", TYPED)
 def test_what_is_offered(offered, shell: str, what: str) -> None:

@@ -8,18 +8,21 @@ import signal
 import subprocess
 import sys
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from kproxy.cli import main
-from kproxy.cli.ctl_tables import held_line, lines_of
+from kproxy.cli import holding, main
 from kproxy.proxy.control import CommandError
-from kproxy.proxy.run_folder import RunFolder
+from kproxy.proxy.run_folder import RunFolder, running
+from kproxy.text.control import held_line, lines_of
 from tests.kproxy.proxy.fake_plane import FakePlane, serving
+
+pytestmark = pytest.mark.quick
 
 CHANGING = frozenset(
     {"add_rule", "remove_rule", "set_hold", "release", "kill", "edit", "forwarding", "keep", "drain"}
@@ -144,7 +147,7 @@ def test_a_body_or_a_frame_in_place_of_fields(plane: Scripted, tmp_path: Path) -
     ("arguments", "said"),
     [
         (["edit", "1"], "give fields (PATH=VALUE), or --body, or --frame"),
-        (["edit", "1", "nonsense"], "'nonsense' is no change: write PATH=VALUE"),
+        (["edit", "1", "nonsense"], "'nonsense' is not a change: write PATH=VALUE"),
         (["release", "some"], "'some' is neither a number nor all"),
         (["forwarding", "maybe"], "'maybe' is not one of 'on', 'off'"),
     ],
@@ -220,8 +223,8 @@ def test_hold_stays_until_ctrl_c(plane: Scripted) -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
     assert (out, process.returncode) == ("", 0)
-    assert err.splitlines()[0] == "kproxy: holding requests that fit, until Ctrl-C"
-    assert err.endswith("kproxy: nothing is held any more, 1 went on\n")
+    assert err.splitlines()[0] == "kproxy: holding matching requests until Ctrl-C"
+    assert err.endswith("kproxy: holding ended, 1 released\n")
     changed = [asked for asked in plane.asked if asked[0] != "holds"]
     assert changed == [
         ("set_hold", {"filter": "api == Produce"}),
@@ -229,6 +232,27 @@ def test_hold_stays_until_ctrl_c(plane: Scripted) -> None:
         ("release", {"number": "all"}),
     ]
     plane.until(lambda: plane.left == 1)
+
+
+def test_on_a_terminal_held_messages_are_printed_in_lines(
+    plane: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    @contextmanager
+    def ended(stop: Callable[[], None]) -> Iterator[None]:
+        def echo(line: str, *, err: bool = False) -> None:
+            said.append(line)
+            if not err:
+                stop()
+
+        monkeypatch.setattr(holding, "echo", echo)
+        yield
+
+    monkeypatch.setattr(holding, "ended_by_signals", ended)
+    (run,) = running()
+    holding.hold_until_interrupted(run, "api == Produce", as_json=False)
+    assert said[1:2] == [held_line(HELD)]
 
 
 # ------------------------------------------------------------ tables

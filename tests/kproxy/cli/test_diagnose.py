@@ -44,6 +44,7 @@ def test_what_is_said_of_the_sample() -> None:
     assert "Could not be judged" not in text
 
 
+@pytest.mark.slow
 def test_the_command_shows_the_exchanges() -> None:
     text = run("--only", "group_full", FULL).stdout
     command = next(line.split(maxsplit=1)[1] for line in text.splitlines() if "kproxy read" in line)
@@ -135,6 +136,7 @@ def test_the_less_grave_is_left_out() -> None:
     assert {each["severity"] for each in found} <= {"medium", "high"}
 
 
+@pytest.mark.slow
 def test_all_of_many() -> None:
     names = ("aio_roundrobin", "franz_coop", "java_sticky", "kafkajs", "kp_range", "sarama_range")
     several = ("--only", "session_timeouts", *(GROUPS / f"21_k430_{name}.pcap.zst" for name in names))
@@ -146,7 +148,7 @@ def test_all_of_many() -> None:
 
 
 def test_thresholds_are_set_and_named() -> None:
-    (found,) = shape("--only", "records_doubled", "--set", "records_doubled.many=2", SAMPLE)["findings"]
+    (found,) = shape("--only", "records_doubled", "--threshold", "records_doubled.many=2", SAMPLE)["findings"]
     assert (found["severity"], found["thresholds"]) == ("medium", {"records_doubled.many": "2"})
 
 
@@ -163,11 +165,11 @@ def test_rules_are_left_out() -> None:
             "there is no rule 'groupful': did you mean group_full?\n  kproxy diagnose --list",
         ),
         (("--skip", "nonsense"), "there is no rule 'nonsense'\n  kproxy diagnose --list"),
-        (("--set", "slow_polls.held=1s"), "it has slow_polls.held_up"),
-        (("--set", "slow_polls.held_up=soon"), "'soon' is no value of slow_polls.held_up"),
+        (("--threshold", "slow_polls.held=1s"), "it has slow_polls.held_up"),
+        (("--threshold", "slow_polls.held_up=soon"), "'soon' is no value of slow_polls.held_up"),
         (("--only", "group_full", "--skip", "group_full"), "leave no rule"),
-        (("--json", "--markdown"), "give one of them"),
-        (("-Y", "nonsense =="), "the filter is not understood"),
+        (("--json", "--markdown"), "use either --json or --markdown"),
+        (("-Y", "nonsense =="), "invalid filter"),
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], why: str) -> None:
@@ -214,6 +216,7 @@ def started(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT)
 
 
+@pytest.mark.slow
 def test_a_pipe_is_followed() -> None:
     data = zstandard.ZstdDecompressor().stream_reader(FULL.read_bytes()).read()
     with started("--only", "group_full", "-") as process:
@@ -233,6 +236,7 @@ def test_a_pipe_is_followed() -> None:
     assert re.search(r"kproxy read -Y '[^']+'\n", whole)  # a pipe cannot be read again
 
 
+@pytest.mark.slow
 def test_a_folder_is_followed(tmp_path: Path) -> None:
     data = zstandard.ZstdDecompressor().stream_reader(FULL.read_bytes()).read()
     with (tmp_path / "a.pcap").open("wb", buffering=0) as file:

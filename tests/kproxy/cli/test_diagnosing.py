@@ -33,7 +33,7 @@ def told(
 ) -> list[Finding]:
     """What is told of a capture that is read bit by bit."""
     capture = open_capture(str(path), SMALL)
-    reader = ExchangeReader(capture, annotate=False, gist=False, live=True)
+    reader = ExchangeReader(capture, annotate=False, summary=False, live=True)
     diagnosis = Diagnosis(capture, reader.knowledge.topic_name, rules=rules)
     found: list[Finding] = []
     live = LiveFindings(diagnosis, capture, reader.knowledge, found.append, least=least, whole=whole)
@@ -52,6 +52,7 @@ def test_a_rebalance_that_waits_is_told_while_it_does() -> None:
     assert found.last - found.first < 12_800 * MS
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("always")
 def test_what_waits_belongs_to_no_selection(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []

@@ -84,7 +84,7 @@ def negative(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["groups"],
         ["lag"],
         ["clients"],
-        ["clients", "--config"],
+        ["clients", "--settings"],
         ["follow", "app"],
         ["journey", "--topic", "orders"],
         ["api-versions"],
@@ -234,12 +234,10 @@ def plant(monkeypatch: pytest.MonkeyPatch, where: str, number: int = 17) -> None
 
 
 COMMANDS: list[tuple[list[str], str, str]] = [
-    (["stats"], "captures.analysis.api_stats.ApiStats.add", "the table api"),
-    (["stats", "--json"], "captures.analysis.topic_stats.TopicStats.add", "the table topic"),
     (["groups"], "captures.analysis.groups.history.GroupHistories.add", "the histories of groups"),
     (["lag"], "captures.analysis.lag.LagStats.add", "following offsets"),
     (["clients"], "captures.analysis.clients.inventory.Clients.add", "getting to know its client"),
-    (["follow", "pump"], "captures.analysis.party.log.PartyLog.add", "following it"),
+    (["follow", "pump"], "captures.analysis.client_trace.log.PartyLog.add", "following it"),
     (
         ["journey", "--topic", "r2-java_eager_range"],
         "captures.analysis.journey.journeys.Journeys.add",
@@ -252,11 +250,12 @@ COMMANDS: list[tuple[list[str], str, str]] = [
         "learning versions",
     ),
     (["diff", str(SAMPLE)], "captures.analysis.comparison.side.Side.add", "learning what to compare"),
-    (["read"], "kproxy.cli.lines.Lines.line", "showing it"),
-    (["read", "-V"], "kproxy.cli.lines.Lines.line", "showing it"),
+    (["read"], "kproxy.text.lines.Lines.line", "showing it"),
+    (["read", "-V"], "kproxy.text.lines.Lines.line", "showing it"),
 ]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("arguments", "where", "doing"), COMMANDS, ids=[" ".join(each[0]) for each in COMMANDS]
 )
@@ -269,6 +268,20 @@ def test_a_fault_ends_no_command(
     assert result.exit_code == 3
     assert f"kproxy: exchange {number}: {doing} failed: KeyError: 'planted'" in result.stderr
     assert "Please report" in result.stderr
+    assert len(result.stdout) > 100  # the rest went on
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_fault_in_a_table_of_stats_leaves_the_others(
+    options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise KeyError("planted")
+
+    monkeypatch.setattr("captures.analysis.topic_stats.TopicStats.add_columns", fails)
+    result = run("stats", *options, SAMPLE)
+    assert result.exit_code == 3
+    assert "the table topic failed: KeyError: 'planted'" in result.stderr
     assert len(result.stdout) > 100  # the rest went on
 
 
@@ -378,14 +391,14 @@ def test_grave_findings_go_before_faults(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_one_group_that_cannot_be_told_ends_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from captures.analysis.groups.history import GroupHistories
 
-    told = GroupHistories._told
+    told = GroupHistories._timeline
 
     def fail(histories: GroupHistories, calls: Any, now: int) -> Any:
         if calls.group == "bad":
             raise AssertionError("planted")
         return told(histories, calls, now)
 
-    monkeypatch.setattr(GroupHistories, "_told", fail)
+    monkeypatch.setattr(GroupHistories, "_timeline", fail)
     recording = Recording()
     for group in ("bad", "good"):
         beat = {"group_id": group, "generation_id": 1, "member_id": "m"}
@@ -477,11 +490,11 @@ def broken(*_: Any, **__: Any) -> Any:
 
 
 RESULTS: list[tuple[list[str], str, str]] = [
-    (["stats"], "kproxy.cli.stats_tables.topic_table", "the table topic"),
-    (["stats", "--json"], "captures.analysis.topic_stats.TopicStats.to_json", "the table topic"),
+    (["stats"], "kproxy.text.stats.topic_table", "the table topic"),
+    (["stats", "--json"], "captures.analysis.topic_stats.TopicStats.result", "the table topic"),
     (["lag"], "captures.analysis.lag.LagStats.result", "telling how far groups are behind"),
     (["clients"], "captures.analysis.clients.inventory.Clients._describe", "describing a client"),
-    (["follow", "pump"], "captures.analysis.party.log.PartyLog.result", "telling what it did"),
+    (["follow", "pump"], "captures.analysis.client_trace.log.PartyLog.result", "telling what it did"),
     (
         ["journey", "--topic", "x"],
         "captures.analysis.journey.journeys.Journeys.result",
@@ -508,10 +521,11 @@ RESULTS: list[tuple[list[str], str, str]] = [
         "captures.analysis.groups.history.fill_effects",
         "the history of group gr2-java_eager_range",
     ),
-    (["read", "--exchange", "17"], "kproxy.cli.tree.traced_exchange", "exchange 17: showing it"),
+    (["read", "--exchange", "17"], "kproxy.text.tree.traced_exchange", "exchange 17: showing it"),
 ]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("arguments", "where", "doing"), RESULTS, ids=[" ".join(each[0]) for each in RESULTS]
 )
@@ -532,7 +546,7 @@ def _yielding(*_: Any) -> Iterator[str]:
 
 
 def test_tables_of_figures_besides_the_one_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.cli.stats_tables.topic_table", broken)
+    monkeypatch.setattr("kproxy.text.stats.topic_table", broken)
     said = run("stats", SAMPLE).stdout
     assert "APIs" in said
     assert "Connections" in said

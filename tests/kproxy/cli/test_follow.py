@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from captures.analysis.groups.vocabulary import Certainty
-from captures.analysis.party.model import Asked, Bond, Line, Party, Phase, Question, Tie
+from captures.analysis.client_trace.model import Asked, Bond, Line, Party, Phase, Question, Tie
+from captures.analysis.groups.model import Certainty
 from captures.names import Names
 from kproxy.cli import main
-from kproxy.cli.follow_text import FollowText
+from kproxy.text.follow import FollowText
 
 ROOT = Path(__file__).parents[3]
 EAGER = ROOT / "tests" / "data" / "groups" / "21_k430_java_eager_range.pcap.zst"
@@ -59,7 +59,7 @@ def test_what_was_done_after_an_error_stands_below_it() -> None:
 
 def test_several_clients_are_told_apart() -> None:
     shown = run("--utc", "--producer-id", "2", FENCE).stdout
-    assert "3 client IDs: they are told together; name one to follow it alone" in shown
+    assert "3 client IDs: they are shown together; name one to follow it alone" in shown
     assert re.search(r"#20 +p-new +asks for a producer ID \(fx-o-tx2\): producer 2 epoch 2", shown)
     assert "by client ID and address: p-old at 127.0.0.1, as in #5 (inferred)" in shown
 
@@ -131,8 +131,8 @@ def test_a_part_of_the_time() -> None:
         (("nobody", EAGER), "no client 'nobody' in the capture; there are"),
         (("--member", "x", EAGER), "no member with the ID 'x' in the capture"),
         (("--connection", "999", EAGER), "no connection 999 in the capture"),
-        (("--member", "x", "--connection", "1", EAGER), "exclude each other"),
-        (("--json", "--mermaid", "m1", EAGER), "exclude each other"),
+        (("--member", "x", "--connection", "1", EAGER), "cannot be combined"),
+        (("--json", "--mermaid", "m1", EAGER), "use either --json or --mermaid"),
         ((EAGER,), "it takes a client and a capture"),
     ],
 )

@@ -30,7 +30,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 def told(name: str) -> list[Rebalance]:
     """What is told of a capture that is read bit by bit."""
     capture = open_capture(str(DATA / name), SMALL)
-    reader = ExchangeReader(capture, annotate=False, gist=False, live=True)
+    reader = ExchangeReader(capture, annotate=False, summary=False, live=True)
     found: list[Rebalance] = []
     live = LiveGroups(capture, reader.knowledge, lambda _, rebalance: found.append(rebalance))
     for rows in capture.updates():
@@ -44,13 +44,14 @@ def told(name: str) -> list[Rebalance]:
 def whole(name: str) -> list[Rebalance]:
     capture = open_capture(str(DATA / name))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     histories = GroupHistories(reader.knowledge.topic_name, capture)
     for exchange in reader:
         histories.add(exchange)
     return [each for group in histories.result() for each in group.rebalances]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("always")
 def test_each_rebalance_is_told_once_when_it_is_over() -> None:
     name = "21_k430_java_eager_range.pcap.zst"
@@ -97,6 +98,7 @@ def test_a_group_that_counts_anew_is_told_anew() -> None:
     assert found == [first.time, second.time]
 
 
+@pytest.mark.slow
 def test_the_program_follows_a_pipe() -> None:
     sample = Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap"
     command = [sys.executable, "-m", "kproxy", "groups", "--follow", "--json", "--group", "gr2-*", "-"]

@@ -91,9 +91,9 @@ def test_what_is_not_there_is_said() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((EOS,), "is no record: write TOPIC-PARTITION@OFFSET"),
+        ((EOS,), "is not a record: write TOPIC-PARTITION@OFFSET"),
         (("orders-3@1",), "Missing argument 'CAPTURE...'"),
-        (("-p", "1", "orders-3@1", EOS), "--partition goes with --key"),
+        (("--partition", "1", "orders-3@1", EOS), "--partition goes with --key"),
     ],
 )
 def test_wrong_usage(arguments: tuple[Any, ...], said: str) -> None:

@@ -55,6 +55,7 @@ def test_a_key_log_that_is_not_there(tmp_path: Path) -> None:
     assert f"the key log {tmp_path}/none cannot be read: No such file or directory" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["read", "stats"])
 def test_a_pipe_may_be_ahead_of_its_key_log(command: str, tmp_path: Path) -> None:
     keylog = tmp_path / "keys"
@@ -64,7 +65,7 @@ def test_a_pipe_may_be_ahead_of_its_key_log(command: str, tmp_path: Path) -> Non
     ) as process:
         assert process.stdin is not None
         assert process.stderr is not None
-        assert b"is not there yet: it is read as soon as it is" in process.stderr.readline()
+        assert b"does not exist yet: kproxy reads it as soon as it does" in process.stderr.readline()
         keylog.write_bytes(KEYLOG.read_bytes())
         output, _ = process.communicate(PCAP.read_bytes())
     found = [json.loads(line) for line in output.splitlines()]

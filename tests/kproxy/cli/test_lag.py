@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from captures.analysis.lag import LagOverTime, LagRow
 from kproxy.cli import main
-from kproxy.cli.group_option import chosen_groups
-from kproxy.cli.lag_tables import lag_table, sparkline
+from kproxy.cli.selecting import chosen
+from kproxy.text.lag import lag_table, sparkline
 
 ROOT = Path(__file__).parents[3]
 SIGSTOP = ROOT / "tests" / "data" / "groups" / "21_k430_java_sigstop.pcap.zst"
@@ -64,7 +64,7 @@ def test_only_the_groups_that_were_asked_for() -> None:
 
 def test_nothing_to_tell_is_said() -> None:
     shown = run(SHARE)
-    assert shown.stdout.startswith("No lag to be told")
+    assert shown.stdout.startswith("No lag to show")
     assert json.loads(run("--json", SHARE).stdout)["partitions"] == []
 
 
@@ -82,7 +82,7 @@ def test_no_capture_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_groups_are_chosen_by_name_or_pattern(wanted: tuple[str, ...], found: set[str]) -> None:
-    assert chosen_groups(["a-1", "a-2", "b-[1]"], wanted) == found
+    assert chosen(["a-1", "a-2", "b-[1]"], wanted) == found
 
 
 # ---------------------------------------------------------------- tables
@@ -116,15 +116,15 @@ def test_the_greatest_lag_comes_first_and_what_is_unknown_last() -> None:
     shown = lines(unknown, row(partition=1, lag=3), row(partition=2, lag=9))
     assert shown[0] == "billing  lag 12 in 2 partitions, not known of 1"
     assert [line.split()[0] for line in shown[2:5]] == ["orders-2", "orders-1", "orders-0"]
-    assert shown[5].strip() == "its end was not told"
+    assert shown[5].strip() == "its end is not known"
 
 
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"end": None, "end_at": None}, "its end was not told"),
-        ({"committed": None, "position": None}, "no position of the group was told"),
-        ({"committed": 130}, "what was told of its end is older than the position"),
+        ({"end": None, "end_at": None}, "its end is not known"),
+        ({"committed": None, "position": None}, "no position of the group is known"),
+        ({"committed": 130}, "the last known end is older than the position"),
     ],
 )
 def test_an_unknown_lag_says_why(fields: dict[str, Any], why: str) -> None:
@@ -132,7 +132,7 @@ def test_an_unknown_lag_says_why(fields: dict[str, Any], why: str) -> None:
 
 
 def test_an_old_end_says_how_old_it_is() -> None:
-    assert "120 (30.0 s ago)" in lines(row(end_at=NOW - 30 * SECOND))[2]
+    assert "120 (30 s ago)" in lines(row(end_at=NOW - 30 * SECOND))[2]
     assert "ago" not in lines(row(end_at=NOW - 5 * SECOND))[2]
 
 

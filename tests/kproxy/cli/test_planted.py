@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,10 +14,13 @@ from click.testing import CliRunner, Result
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from dissectors.printable import is_printable
 from kproxy.cli import main
-from kproxy.cli.printing import echo_lines
-from kproxy.cli.tree import problem_lines, traced_exchange
-from kproxy.copying.errors import CannotCopyError
-from kproxy.copying.formats import FORMATS, Context
+from kproxy.cli.diagnosing import DiagnosisBeside
+from kproxy.copy_as.errors import CannotCopyError
+from kproxy.copy_as.formats import FORMATS, Context
+from kproxy.notices import notice
+from kproxy.printing import echo_lines
+from kproxy.text.events import _SENTENCES, sentence_of
+from kproxy.text.tree import problem_lines, traced_exchange
 from kproxy.tui.detail.make import detail_of
 from tests.planted import FORGED, HOSTILE, SECRET, readings_of, written
 
@@ -56,6 +60,38 @@ def assert_fit_for_a_terminal(text: str, *, colored: bool = False) -> None:
     assert_tells_no_secret(text)
 
 
+def test_notices_of_a_diagnosis_beside_live_traffic(
+    capture: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What ``sniff --diagnose``, ``proxy --diagnose`` and ``attach --diagnose`` tell on standard error."""
+    opened = open_capture([str(capture)])
+    reader = ExchangeReader(opened)
+    diagnosis = DiagnosisBeside(reader, UTC, annotated=True)
+    opened.read()
+    for exchange in reader:
+        diagnosis.look(exchange)
+    diagnosis.tell()
+    diagnosis.conclude()
+    told = capsys.readouterr().err
+    assert told.count("\n") > 5
+    assert_fit_for_a_terminal(told.replace("kproxy: ", ""))
+
+
+@pytest.mark.parametrize("kind", sorted(_SENTENCES))
+def test_notices_of_what_a_proxy_tells(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """``attach`` and ``proxy`` tell of brokers, clients and APIs, whose names are those that strangers say."""
+    texts = dict.fromkeys(("role", "before", "address", "at", "client", "api", "text"), HOSTILE)
+    numbers = dict.fromkeys(
+        ("node_id", "bytes", "total", "connections", "lost_packets", "lost_bytes", "count", "on"), 1
+    )
+    sentence = sentence_of({"event": kind, **texts, **numbers})
+    assert sentence
+    notice(sentence)
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert_fit_for_a_terminal(told)
+
+
 LINES = [
     "read",
     "read --color always",
@@ -70,7 +106,7 @@ LINES = [
     "lag --all",
     "journey --all --key x",
     "clients --all",
-    "clients --all --config --color always",
+    "clients --all --settings --color always",
     "follow --all --connection 1",
     "follow --mermaid --connection 1",
     "api-versions --all --color always",
@@ -82,6 +118,7 @@ LINES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", LINES)
 def test_lines(command: str, capture: Path) -> None:
     name, *options = command.split()
@@ -92,6 +129,7 @@ def test_lines(command: str, capture: Path) -> None:
     assert_fit_for_a_terminal(result.stderr)
 
 
+@pytest.mark.slow
 def test_the_client_of_a_hostile_name_is_followed(capture: Path) -> None:
     assert_fit_for_a_terminal(run("follow", HOSTILE, capture).output)
     assert_fit_for_a_terminal(run("follow", "nobody", capture).output)
@@ -104,7 +142,7 @@ JSON = [
     "stats --json",
     "groups --json",
     "lag --json",
-    "clients --json --config",
+    "clients --json --settings",
     "follow --json --connection 1",
     "api-versions --json",
     "compat --json --broker-version 4.3",
@@ -113,6 +151,7 @@ JSON = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("command", JSON)
 def test_json(command: str, capture: Path) -> None:
     name, *options = command.split()
@@ -124,6 +163,7 @@ def test_json(command: str, capture: Path) -> None:
     assert_fit_for_a_terminal(result.stderr)
 
 
+@pytest.mark.slow
 def test_bytes_of_every_exchange(exchanges: list[Exchange], capsys: pytest.CaptureFixture[str]) -> None:
     """What ``read --exchange N`` prints."""
     assert len(exchanges) > 500
@@ -139,6 +179,7 @@ def test_one_exchange(number: int, capture: Path, exchanges: list[Exchange]) -> 
     assert_fit_for_a_terminal(run("read", "--exchange", str(wanted), capture).output)
 
 
+@pytest.mark.slow
 def test_secrets_are_there_if_they_are_asked_for(capture: Path) -> None:
     shown = run("read", "-V", "--show-secrets", capture).stdout
     assert SECRET in shown
@@ -146,6 +187,7 @@ def test_secrets_are_there_if_they_are_asked_for(capture: Path) -> None:
     assert SECRET in run("read", "--json", "--text", "--show-secrets", capture).stdout
 
 
+@pytest.mark.slow
 def test_copies(exchanges: list[Exchange], capture: Path) -> None:
     opened = open_capture([str(capture)])
     opened.read()
@@ -160,6 +202,7 @@ def test_copies(exchanges: list[Exchange], capture: Path) -> None:
             assert "\x1b" not in text
 
 
+@pytest.mark.slow
 def test_details_of_the_ui(exchanges: list[Exchange]) -> None:
     secret = SECRET.encode()
     for exchange in exchanges:
@@ -170,6 +213,7 @@ def test_details_of_the_ui(exchanges: list[Exchange]) -> None:
                 assert_tells_no_secret(f"{node.text(10_000)} {node.note} {node.change} {node.value!r}")
 
 
+@pytest.mark.slow
 def test_files(capture: Path, tmp_path: Path) -> None:
     page = tmp_path / "groups.html"
     run("groups", "--html", page, capture)
@@ -182,6 +226,7 @@ def test_files(capture: Path, tmp_path: Path) -> None:
     assert_tells_no_secret(json.dumps(pq.read_table(table).to_pylist(), default=str))
 
 
+@pytest.mark.slow
 def test_tables_and_their_report(capture: Path, tmp_path: Path) -> None:
     folder = tmp_path / "tables"
     assert_fit_for_a_terminal(run("tables", "--engine", "single", "-o", folder, capture).output)

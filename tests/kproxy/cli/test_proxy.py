@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from dissectors.error_codes import ErrorCode
 from kproxy.cli import main
 from kproxy.proxy.run_folder import leftovers, running
 from tests.kproxy.fake_broker import METADATA, FakeBroker
@@ -32,6 +33,7 @@ JOIN_GROUP = 11
 PATIENCE = 30.0
 ASKED = {"topics": None, "allow_auto_topic_creation": False}
 LIVING = {"group_id": "orders-group", "generation_id": 1, "member_id": "m"}
+JOINING = {"group_id": "orders-group", "member_id": "", "protocol_type": "consumer", "protocols": []}
 
 
 @pytest.fixture(autouse=True)
@@ -161,6 +163,7 @@ def test_exchanges_are_shown_while_they_happen(broker: FakeBroker) -> None:
     assert not leftovers()
 
 
+@pytest.mark.slow
 def test_json_and_a_filter_for_programs(broker: FakeBroker) -> None:
     with proxy("-b", f"127.0.0.1:{broker.port}", "--json", "-Y", "api == Metadata") as running_proxy:
         ask(running_proxy.port, request_frame(HEARTBEAT, 0, LIVING, 1), request_frame(METADATA, 12, ASKED, 2))
@@ -175,16 +178,29 @@ def test_json_and_a_filter_for_programs(broker: FakeBroker) -> None:
         assert running_proxy.end(signal.SIGTERM) == 0
 
 
-def test_what_is_wrong_is_told_while_it_happens(broker: FakeBroker) -> None:
-    joining = {"group_id": "orders-group", "member_id": "", "protocol_type": "consumer", "protocols": []}
-    fault = ("--fault", "api == JoinGroup => error GROUP_MAX_SIZE_REACHED")
-    with proxy("-b", f"127.0.0.1:{broker.port}", "-q", "--diagnose", *fault) as running_proxy:
-        ask(running_proxy.port, request_frame(JOIN_GROUP, 5, joining))
+@pytest.mark.slow
+def test_what_is_wrong_is_told_while_it_happens(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = {"error_code": int(ErrorCode.GROUP_MAX_SIZE_REACHED), "generation_id": -1, "protocol_name": ""}
+    nothing = {"throttle_time_ms": 0, "leader": "", "member_id": "", "members": []}
+    monkeypatch.setitem(broker.answers, JOIN_GROUP, lambda _request, _version: {**refused, **nothing})
+    with proxy("-b", f"127.0.0.1:{broker.port}", "-q", "--diagnose") as running_proxy:
+        ask(running_proxy.port, request_frame(JOIN_GROUP, 5, JOINING))
         running_proxy.notice("HIGH: Group orders-group is full: .* could not join .*group_full")
         assert running_proxy.end() == 0
         running_proxy.notice(r"1 finding: 1 high\.")
 
 
+@pytest.mark.slow
+def test_what_kproxy_did_is_no_finding(broker: FakeBroker) -> None:
+    fault = ("--fault", "api == JoinGroup => error GROUP_MAX_SIZE_REACHED")
+    with proxy("-b", f"127.0.0.1:{broker.port}", "-q", "--diagnose", *fault) as running_proxy:
+        ask(running_proxy.port, request_frame(JOIN_GROUP, 5, JOINING))
+        assert running_proxy.end() == 0
+        running_proxy.notice("kproxy intervened in 1 exchange")
+        assert not [line for line in running_proxy.said if "group_full" in line]
+
+
+@pytest.mark.slow
 def test_everything_is_appended_to_a_file(broker: FakeBroker, tmp_path: Path) -> None:
     path = tmp_path / "said.pcapng"
     for correlation_id in (1, 2):
@@ -197,6 +213,7 @@ def test_everything_is_appended_to_a_file(broker: FakeBroker, tmp_path: Path) ->
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 def test_what_cannot_be_recorded_ends_it_at_once(broker: FakeBroker, tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "said.pcapng"
     with proxy("-b", f"127.0.0.1:{broker.port}", "-w", str(path)) as running_proxy:
@@ -205,6 +222,7 @@ def test_what_cannot_be_recorded_ends_it_at_once(broker: FakeBroker, tmp_path: P
     assert not running()
 
 
+@pytest.mark.slow
 def test_what_another_run_has_recorded_is_not_shown_again(broker: FakeBroker, tmp_path: Path) -> None:
     path = tmp_path / "said.pcapng"
     for correlation_id in (1, 2):
@@ -215,6 +233,7 @@ def test_what_another_run_has_recorded_is_not_shown_again(broker: FakeBroker, tm
             assert running_proxy.end() == 0
 
 
+@pytest.mark.slow
 def test_what_an_unclean_end_leaves_is_named(broker: FakeBroker) -> None:
     with proxy("-b", f"127.0.0.1:{broker.port}", "-q") as running_proxy:
         ask(running_proxy.port, request_frame(HEARTBEAT, 0, LIVING, 1))
@@ -232,6 +251,7 @@ def test_what_an_unclean_end_leaves_is_named(broker: FakeBroker) -> None:
     assert [left.path for left in leftovers()] == [run.path]
 
 
+@pytest.mark.slow
 def test_when_the_front_is_gone_requests_in_flight_get_their_answers(broker: FakeBroker) -> None:
     async def slowly(*_: object) -> dict[str, Any]:
         await asyncio.sleep(0.5)
@@ -253,6 +273,7 @@ def test_when_the_front_is_gone_requests_in_flight_get_their_answers(broker: Fak
     assert run.capture == leftovers()[0].capture
 
 
+@pytest.mark.slow
 def test_the_flight_recorder_keeps_what_surrounds_a_match(broker: FakeBroker, tmp_path: Path) -> None:
     options = ["-q", "--keep", "api == Heartbeat", "--keep-dir", str(tmp_path), "--after", "100ms"]
     with proxy("-b", f"127.0.0.1:{broker.port}", *options) as running_proxy:
@@ -264,6 +285,7 @@ def test_the_flight_recorder_keeps_what_surrounds_a_match(broker: FakeBroker, tm
     assert "Heartbeat" in [json.loads(line)["api"] for line in result.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_metrics_are_served(broker: FakeBroker) -> None:
     pytest.importorskip("prometheus_client")
     with proxy("-b", f"127.0.0.1:{broker.port}", "--metrics", "0") as running_proxy:
@@ -285,6 +307,7 @@ def test_a_fault_is_applied_and_shown(broker: FakeBroker) -> None:
         assert running_proxy.end() == 0
 
 
+@pytest.mark.slow
 def test_a_stub_needs_no_broker() -> None:
     with proxy("--stub") as running_proxy:
         ask(running_proxy.port, request_frame(METADATA, 12, ASKED))
@@ -292,6 +315,7 @@ def test_a_stub_needs_no_broker() -> None:
         assert running_proxy.end() == 0
 
 
+@pytest.mark.slow
 def test_in_the_background_it_goes_on_without_a_terminal(broker: FakeBroker) -> None:
     started = Proxy("--listen", "127.0.0.1:0", "-b", f"127.0.0.1:{broker.port}", "--detach")
     assert started.wait() == 0
@@ -314,19 +338,19 @@ def test_in_the_background_it_goes_on_without_a_terminal(broker: FakeBroker) -> 
         (["-b", "a:1,b:2", "--mode", "passthrough"], "give one address with -b"),
         (["-b", "a:1", "--listen", "0.0.0.0:9092"], "say which with --advertise HOST"),
         (["-b", "a:1", "--listen", ":9092"], "say which with --advertise HOST"),
-        (["-b", "a:1", "--ports", "9093"], "is no choice of ports"),
-        (["-b", "a:x"], "is no address"),
-        (["-b", "a:1", "--cert", __file__], "--cert and --key belong together"),
-        (["-b", "a:1", "--client-ca", __file__], "give --cert and --key, or --client-tls"),
-        (["-b", "a:1", "--no-capture", "-w", "x"], "give one of them"),
+        (["-b", "a:1", "--ports", "9093"], "is not a valid choice of ports"),
+        (["-b", "a:x"], "is not an address"),
+        (["-b", "a:1", "--cert", __file__], "use --cert and --cert-key together"),
+        (["-b", "a:1", "--client-ca", __file__], "give --cert and --cert-key, or --client-tls"),
+        (["-b", "a:1", "--no-capture", "-w", "x"], "use one or the other"),
         (["-b", "a:1", "--no-capture", "--json"], "nothing to show"),
         (["-b", "a:1", "--tproxy"], "is for --mode transparent"),
         (["-b", "a:1", "--rotate-size", "1MB"], "about the file of -w"),
-        (["-b", "a:1", "--fault", "api == Nonsense => drop"], "the rule is not understood"),
+        (["-b", "a:1", "--fault", "api == Nonsense => drop"], "invalid rule"),
         (["-b", "a:1", "--fault", "true => drop"], ""),
-        (["-b", "a:1", "--hold", "api =="], "the rule is not understood"),
+        (["-b", "a:1", "--hold", "api =="], "invalid rule"),
         (["-b", "a:1", "--command-config", "/nowhere"], "does not exist"),
-        (["--stub", "--no-forward"], "give one of them"),
+        (["--stub", "--no-forward"], "use one or the other"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(arguments: list[str], sentence: str) -> None:
@@ -335,6 +359,7 @@ def test_what_cannot_be_meant_is_refused(arguments: list[str], sentence: str) ->
     assert sentence in result.stderr
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_named(broker: FakeBroker) -> None:
     at = f"127.0.0.1:{broker.port}"
     ended = subprocess.run(

@@ -43,12 +43,14 @@ def test_what_stands_in_the_text_is_not_said_twice() -> None:
     assert CLOSING.removeprefix("kproxy: ") in result.stdout
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_of_a_capture_that_was_read_as_a_whole_there_is_nothing_to_say(command: tuple[str, ...]) -> None:
     result = run(*command, SAMPLE)
     assert (result.exit_code, result.stderr) == (0, "")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("command", ["groups", "lag", "api-versions", "stats", "diagnose"])
 def test_colours_go_into_a_pipe_if_they_are_always_wanted(command: str) -> None:
     assert "\x1b[1m" in run(command, "--color", "always", SAMPLE).stdout

@@ -166,13 +166,13 @@ def test_a_cluster_that_is_not_there(capture: str, broker: FakeBroker) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--allow", "Produced"], "'Produced' is no API"),
+        (["--allow", "Produced"], "'Produced' is not a Kafka API"),
         (["--allow", "SaslAuthenticate"], "never replayed"),
-        (["--speed", "0"], "no speed"),
-        (["--speed", "fast"], "no speed"),
-        (["-b", "broker:port"], "'broker:port' is no address"),
-        (["-b", ""], "no address of a broker"),
-        (["-Y", "api =="], "the filter is not understood"),
+        (["--speed", "0"], "not a speed"),
+        (["--speed", "fast"], "not a speed"),
+        (["-b", "broker:port"], "'broker:port' is not an address"),
+        (["-b", ""], "not the address of a broker"),
+        (["-Y", "api =="], "invalid filter"),
     ],
 )
 def test_wrong_usage(capture: str, arguments: list[str], message: str) -> None:

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from captures.export.group_html.markup import Markup
+from captures.export.markup import Markup
 from captures.export.report import page
 from captures.export.report.traffic import TRAFFIC
 from kproxy.cli import main

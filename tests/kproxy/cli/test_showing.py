@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from kproxy.cli.showing import ended_by_signals
+from kproxy.signals import ended_by_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from kproxy.cli.sizes import LEAST_SPOOL, Size
+from kproxy.cli.options import LEAST_SPOOL, Size
 
 
 @pytest.mark.parametrize(
@@ -16,10 +16,10 @@ def test_sizes_are_read_with_their_units(text: str, size: int) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("", "is no size"),
-        ("lots", "is no size"),
+        ("", "is not a size"),
+        ("lots", "is not a size"),
         ("500", "500MB or 8GiB"),
-        ("63MiB", "too little: 64MiB at least"),
+        ("63MiB", "too small: use at least 64MiB"),
     ],
 )
 def test_what_makes_no_sense_is_refused(text: str, error: str) -> None:

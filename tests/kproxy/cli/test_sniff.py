@@ -133,6 +133,7 @@ def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
     return printed
 
 
+@pytest.mark.slow
 @needs_capturing
 @needs_libpcap
 def test_exchanges_are_shown_while_capturing_goes_on(server: socket.socket) -> None:
@@ -150,6 +151,7 @@ def test_exchanges_are_shown_while_capturing_goes_on(server: socket.socket) -> N
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 @needs_capturing
 @needs_libpcap
 def test_tls_is_read_as_its_key_log_grows(server: socket.socket, tmp_path: Path) -> None:
@@ -166,6 +168,7 @@ def test_tls_is_read_as_its_key_log_grows(server: socket.socket, tmp_path: Path)
     assert essence(list(map(json.loads, out.splitlines()))) == essence(recorded)
 
 
+@pytest.mark.slow
 @needs_capturing
 @needs_libpcap
 @needs_root
@@ -185,6 +188,7 @@ def test_what_is_written_belongs_to_who_called_sudo(server: socket.socket) -> No
         assert len(out.splitlines()) == len(read(PLAIN)) + 1
 
 
+@pytest.mark.slow
 @needs_capturing
 @needs_libpcap
 def test_a_number_of_packets_to_standard_output(server: socket.socket, tmp_path: Path) -> None:
@@ -203,6 +207,7 @@ def test_a_number_of_packets_to_standard_output(server: socket.socket, tmp_path:
     assert len(read(path)) > 0
 
 
+@pytest.mark.slow
 @needs_capturing
 @needs_libpcap
 def test_the_flight_recorder_keeps_what_surrounds_a_match(server: socket.socket) -> None:
@@ -327,9 +332,9 @@ def test_interfaces_are_listed() -> None:
         (["-f", "tcp", "port", "9092"], "not both"),
         (["-q"], "say with -w or --ring what is to be recorded"),
         (["--keep", "error"], "--keep needs --ring"),
-        (["--ring", "1GB", "-w", "x.pcap"], "give one of them"),
-        (["-q", "-w", "x.pcap", "--json"], "give one of them"),
-        (["--before", "soon"], "is no stretch of time"),
+        (["--ring", "1GB", "-w", "x.pcap"], "use one or the other"),
+        (["-q", "-w", "x.pcap", "--json"], "use one or the other"),
+        (["--before", "soon"], "is not a duration"),
     ],
 )
 def test_contradictions(arguments: list[str], problem: str) -> None:
@@ -380,6 +385,7 @@ def test_a_user_that_does_not_exist() -> None:
     assert "there is no user gregor-samsa" in result.stderr
 
 
+@pytest.mark.slow
 @needs_root
 @needs_capturing
 def test_a_folder_that_the_user_may_not_write(tmp_path: Path) -> None:

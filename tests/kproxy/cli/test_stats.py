@@ -11,7 +11,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from captures.analysis.api_stats import ApiStats
+from captures.analysis.client_stats import ClientStats
+from captures.analysis.connection_stats import ConnectionStats
+from captures.analysis.error_stats import ErrorStats
+from captures.analysis.throttling import ThrottleStats
+from captures.analysis.topic_stats import TopicStats
+from captures.exchanges import ExchangeReader, open_capture
+from captures.json_objects import to_json
 from kproxy.cli import main
+from kproxy.text.summary import Tally
+from tests.captures.recorded import CAPTURES
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "captures" / "samples" / "rebalance.pcap"
@@ -255,3 +265,35 @@ def test_where_the_time_went() -> None:
     head = next(line.split() for line in text.splitlines() if line.split()[:1] == ["API"])
     assert head == ["API", "answered", "p50", "p99", "broker", "p99", "by", "design", "network", "client"]
     assert "    long poll: nothing new to read: 29.5 s in all" in text.splitlines()
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("name", CAPTURES)
+def test_columns_add_up_to_what_the_exchanges_do(name: str) -> None:
+    capture = open_capture(str(DATA / name))
+    capture.read()
+    reader = ExchangeReader(capture, annotate=False, summary=False)
+    tally, apis, errors, clients = Tally(), ApiStats(), ErrorStats(), ClientStats()
+    topics, throttling = TopicStats(reader.knowledge.topic_name), ThrottleStats()
+    connections = ConnectionStats(capture)
+    adding = (tally, apis, errors, clients, topics, connections, throttling)
+    for exchange in reader:
+        for each in adding:
+            each.add(exchange)
+    made = shape(DATA / name)
+    assert made["exchanges"] == tally.exchanges
+    expected = {
+        "apis": apis,
+        "errors": errors,
+        "clients": clients,
+        "topics": topics,
+        "connections": connections,
+        "throttling": throttling,
+    }
+    for table, stats in expected.items():
+        rows, others = made[table], json.loads(json.dumps(to_json(stats.result())))
+        if table == "connections":
+            rows, others = ([*sorted(each, key=lambda row: row["connection"])] for each in (rows, others))
+        assert rows == others, table
+    said = run(DATA / name).stdout.splitlines()
+    assert not len(capture.table) or said[0] == tally.sentence(capture)

@@ -25,6 +25,7 @@ from captures.live.recorder import Match
 from captures.packets import CaptureError
 from kproxy.cli import attaching, main
 from kproxy.cli.attaching import first_to_read
+from kproxy.cli.options import LiveOptions
 from kproxy.cli.watching import Watching, open_growing
 from kproxy.proxy.run_folder import RunFolder
 from tests.captures.exchanges.proxied import DELAYED, Recording, metadata, rewritten
@@ -32,15 +33,6 @@ from tests.captures.packets.kit import Conversation
 from tests.kproxy.proxy.fake_plane import FakePlane, serving
 
 SAMPLE = Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap"
-SHOWING: dict[str, Any] = {
-    "verbose": False,
-    "as_json": True,
-    "utc": True,
-    "show_secrets": False,
-    "payload": "full",
-    "text": False,
-    "color": "never",
-}
 
 
 class Recorder:
@@ -70,8 +62,8 @@ class Recorder:
         self._file.close()
 
 
-def watching(**options: Any) -> Watching:
-    return Watching(**{**SHOWING, **options})
+def watching(*, as_json: bool = True, diagnose: bool = False, **how: Any) -> Watching:
+    return Watching(LiveOptions(as_json=as_json, utc=True, color="never", diagnose=diagnose), **how)
 
 
 # ------------------------------------------------------------ Watching
@@ -104,6 +96,7 @@ def test_what_fits_is_told_to_the_flight_recorder(tmp_path: Path, capsys: pytest
     capture.source.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_json", [False, True], ids=["lines", "json"])
 def test_it_is_diagnosed_beside(tmp_path: Path, capsys: pytest.CaptureFixture[str], *, as_json: bool) -> None:
     """Also where bodies are made ready to be shown, which are not what rules look at."""
@@ -122,6 +115,7 @@ def test_it_is_diagnosed_beside(tmp_path: Path, capsys: pytest.CaptureFixture[st
     capture.source.close()
 
 
+@pytest.mark.slow
 def test_the_diagnosis_goes_on_after_an_error_in_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,13 +285,14 @@ def test_attach_shows_what_comes(plane: Plane, recorder: Recorder, attach: Attac
     recorder.exchange(2)
     assert process.stdout is not None
     shown = json.loads(process.stdout.readline())
-    assert (shown["correlation_id"], shown["flags"]) == (2, ["fault"])
+    assert (shown["correlation_id"], shown["flags"]) == (2, ["fault", "intervened"])
     recorder.end()  # and so does attach
     out, err = end(process)
     assert (out, process.returncode) == ("", 0)
     assert err.startswith("1 exchange of 1 client")
 
 
+@pytest.mark.slow
 def test_attach_from_the_start(plane: Plane, recorder: Recorder, attach: Attach) -> None:
     process = attach("--from-start", "--json")
     assert process.stdout is not None
@@ -307,6 +302,7 @@ def test_attach_from_the_start(plane: Plane, recorder: Recorder, attach: Attach)
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_attach_diagnoses_too(plane: Plane, recorder: Recorder, attach: Attach) -> None:
     process = attach("--from-start", "--diagnose")
     assert process.stdout is not None
@@ -316,6 +312,7 @@ def test_attach_diagnoses_too(plane: Plane, recorder: Recorder, attach: Attach) 
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_attach_says_what_the_proxy_tells_and_what_it_drops(
     plane: Plane, recorder: Recorder, attach: Attach
 ) -> None:
@@ -338,6 +335,7 @@ def test_attach_says_what_the_proxy_tells_and_what_it_drops(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "controllers"), [((), 0), (("--control",), 1)])
 def test_only_with_control_somebody_is_there(
     plane: Plane, recorder: Recorder, attach: Attach, arguments: tuple[str, ...], controllers: int
@@ -364,3 +362,24 @@ def test_a_proxy_that_does_not_answer_is_no_mystery() -> None:
     result = CliRunner().invoke(main, ["attach"])
     assert result.exit_code == 1
     assert "the proxy does not listen on its control socket" in result.stderr
+
+
+@pytest.mark.parametrize("outlives", ["", "forwarding goes on"])
+def test_nobody_reads_what_is_printed_any_more(
+    outlives: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As with ``kproxy proxy | head``; what only prints ends then."""
+    silenced: list[bool] = []
+    monkeypatch.setattr("kproxy.cli.watching.print_nothing_more", lambda: silenced.append(True))
+
+    def shown() -> None:
+        raise BrokenPipeError
+
+    looking = watching(outlives=outlives)
+    if outlives:
+        looking._unless_unread(shown)
+        assert "any more: forwarding goes on" in capsys.readouterr().err
+    else:
+        with pytest.raises(BrokenPipeError):
+            looking._unless_unread(shown)
+    assert silenced == [True] * bool(outlives)

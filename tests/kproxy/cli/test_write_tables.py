@@ -46,7 +46,7 @@ def test_tables_of_a_capture(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = run(SAMPLE, "-o", out)
     assert done.exit_code == 0, done.output
-    assert "one process: for 0.2 MB Spark would take longer to start" in done.stderr
+    assert "one process: for 209 KiB Spark would take longer to start" in done.stderr
     read = json.loads(CliRunner().invoke(main, ["stats", "--json", str(SAMPLE)]).stdout)
     assert f"{read['exchanges']:,} exchanges" in done.stdout
     assert rows(out, "exchanges") == read["exchanges"]
@@ -102,16 +102,16 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--append", "--overwrite"], "--append and --overwrite do not go together"),
-        (["--engine", "single", "--master", "yarn"], "--master and --engine single do not go together"),
-        (["--jobs", "2", "--remote", "sc://x"], "--jobs and --remote do not go together"),
-        (["--follow", "--engine", "single"], "--follow and --engine single do not go together"),
+        (["--append", "--overwrite"], "--append and --overwrite cannot be combined"),
+        (["--engine", "single", "--master", "yarn"], "--master and --engine single cannot be combined"),
+        (["--jobs", "2", "--remote", "sc://x"], "--jobs and --remote cannot be combined"),
+        (["--follow", "--engine", "single"], "--follow and --engine single cannot be combined"),
         (["--table", "nope"], "'nope' is no table"),
         (["--table", "findings", "--columns", "api"], "the table exchanges is not written"),
         (["--columns", "nope"], "'nope' is no column of exchanges"),
-        (["--set", "memory=4g"], "'memory=4g' is no setting of Spark"),
+        (["--spark-conf", "memory=4g"], "'memory=4g' is not a Spark setting"),
         (["--skip", "nope"], "nope"),
-        (["-Y", "api =="], "the filter is not understood"),
+        (["-Y", "api =="], "invalid filter"),
         (["--keylog", "/none/such"], "the key log /none/such cannot be read"),
     ],
 )
@@ -130,6 +130,7 @@ def test_the_list_of_tables() -> None:
 
 
 # ---------------------------------------------------------------- which engine
+@pytest.mark.slow
 def test_which_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"):
         monkeypatch.delenv(name, raising=False)
@@ -198,6 +199,7 @@ def test_errors_of_workers_are_told_in_words(spark: SparkSession, tmp_path: Path
     ]
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     temporary, out = tmp_path / "tmp", tmp_path / "out"
     temporary.mkdir()
@@ -228,7 +230,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     told, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert errors.splitlines()[-1] == f"kproxy: stopped: nothing of this run is in {out}"
+    assert errors.splitlines()[-1] == f"kproxy: stopped: nothing of this run was written to {out}"
     assert "Traceback" not in errors
     assert told == ""
     assert list(temporary.iterdir()) == []  # the JVM removes its files when it ends

@@ -16,8 +16,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from captures.live.device import NetworkInterface, NotPermittedError
 from captures.packets.tls.suites import CODES, suite
 from dissectors.errors import DecodeError
-from kproxy.doctor import State, capturing, core, extras, proxying, tls
-from kproxy.doctor.installed import Requirement
+from kproxy.doctor import State, core, extras, live_capture, proxy, tls
+from kproxy.doctor.packages import Requirement
 
 
 def raising(error: BaseException) -> Callable[..., object]:
@@ -89,7 +89,7 @@ def test_without_the_privilege_there_is_a_command(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("captures.live.device.open_device", raising(NotPermittedError("any: no")))
     monkeypatch.setattr("captures.live.device.interfaces", lambda: [NetworkInterface("eth0")])
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    check = capturing.privilege()
+    check = live_capture.privilege()
     assert check.state is State.MISSING
     assert check.command.startswith("sudo ")
     assert check.command.endswith(" sniff")
@@ -100,7 +100,7 @@ def test_root_without_the_capability_is_in_a_container(monkeypatch: pytest.Monke
     monkeypatch.setattr("captures.live.device.open_device", raising(NotPermittedError("any: no")))
     monkeypatch.setattr("captures.live.device.interfaces", lambda: [NetworkInterface("eth0")])
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    check = capturing.privilege()
+    check = live_capture.privilege()
     assert "--cap-add NET_RAW" in check.about
     assert check.command == ""
 
@@ -118,37 +118,37 @@ def test_with_the_privilege_the_interfaces_are_told(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(
         "captures.live.device.interfaces", lambda: [NetworkInterface("any"), NetworkInterface("eth0")]
     )
-    assert capturing.privilege().found == "permitted on eth0"
+    assert live_capture.privilege().found == "permitted on eth0"
     assert len(closed) == 1
 
 
 def test_without_libpcap_there_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("captures.live.pcap.libpcap", lambda: None)
     monkeypatch.setattr("shutil.which", lambda name: name if name == "dnf" else None)
-    check = capturing.library()
+    check = live_capture.library()
     assert check.state is not State.OK
     assert check.command == "sudo dnf install libpcap"
 
 
 def test_processes_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("psutil.net_connections", raising(psutil.AccessDenied()))
-    assert capturing.processes().state is State.LIMITED
+    assert live_capture.processes().state is State.LIMITED
 
 
 def test_little_room_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("captures.packets.spool.spool_directory", lambda: str(tmp_path))
     monkeypatch.setattr("captures.packets.spool.spare_bytes", lambda _: 1 << 30)
-    check = capturing.spool()
+    check = live_capture.spool()
     assert (check.state, check.found) == (State.LIMITED, f"1.0 GiB to spare in {tmp_path}")
     monkeypatch.setattr("captures.packets.spool.spare_bytes", lambda _: 100 << 30)
-    assert capturing.spool().state is State.OK
+    assert live_capture.spool().state is State.OK
     monkeypatch.setattr("captures.packets.spool.spare_bytes", raising(OSError(errno.ENOENT, "gone")))
-    assert capturing.spool().state is State.MISSING
+    assert live_capture.spool().state is State.MISSING
 
 
 # ------------------------------------------------------------ the proxy and extras
 def test_the_proxy_can_run_here() -> None:
-    assert proxying.loop().state is State.OK
+    assert proxy.loop().state is State.OK
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_the_proxy_can_run_here() -> None:
 )
 def test_open_files(monkeypatch: pytest.MonkeyPatch, hard: int, state: State) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, hard))
-    check = proxying.descriptors()
+    check = proxy.descriptors()
     assert check.state is state
     assert ("about 2,048 connections" in check.about) == (state is State.LIMITED)
 

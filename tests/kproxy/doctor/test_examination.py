@@ -18,7 +18,7 @@ def test_what_fails_is_broken_and_hides_nothing(monkeypatch: pytest.MonkeyPatch)
     def fail() -> Check:
         raise RuntimeError("the library is of another machine\nand more")
 
-    monkeypatch.setattr("kproxy.doctor.proxying.descriptors", fail)
+    monkeypatch.setattr("kproxy.doctor.proxy.descriptors", fail)
     found = examine(["proxy", "TLS"])
     assert [(check.name, check.state) for check in found.areas["proxy"]] == [
         ("event loop", State.OK),

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from kproxy.doctor import State, terminal
-from kproxy.doctor.asking import Answers
+from kproxy.doctor.terminal_queries import Answers
 
 _NAMES = {None: "", "standard": "16", "256": "256", "truecolor": "16 million"}
 
@@ -76,13 +76,3 @@ def test_a_terminal_that_can_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_terminal_there_is_nothing_else_to_tell() -> None:
     (check,) = terminal.checks()
     assert (check.name, check.state) == ("terminal", State.MISSING)
-
-
-def test_a_configuration_that_makes_no_sense_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert terminal.configuration().state is State.OK
-    (tmp_path / "kproxy").mkdir()
-    (tmp_path / "kproxy" / "config.toml").write_text("follow = 'perhaps'\n")
-    check = terminal.configuration()
-    assert check.state is State.LIMITED
-    assert "follow" in check.about

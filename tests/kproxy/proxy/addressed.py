@@ -50,7 +50,7 @@ def holders(value: Any, con: wire.WireType) -> Iterator[tuple[dict[str, Any], st
     elif isinstance(con, wire.NullableStruct):
         yield from holders(value, con.struct) if value is not None else ()
     elif isinstance(con, wire.Struct):
-        members = {member.name: member for member in (*con.members, *(con.tagged or {}).values())}
+        members = {member.name: member for member in con.all_members}
         if {"host", "port"} <= members.keys():
             yield value, "broker_id" if "broker_id" in members else "node_id"
         for name, member in members.items():

@@ -20,14 +20,9 @@ from typing import Any
 
 import uvloop
 
+from kproxy.addresses import Address
 from kproxy.proxy.firewall import rules
-from kproxy.proxy.transparent import (
-    Address,
-    NotRedirectedError,
-    Upstreams,
-    open_listener,
-    original_destination,
-)
+from kproxy.proxy.transparent import NotRedirectedError, Upstreams, open_listener, original_destination
 
 NOBODY = 65534
 PORT = 9092

@@ -12,13 +12,14 @@ from typing import Any, Self
 import uvloop
 
 from dissectors.frames import decode_response
+from kproxy.addresses import Address
 from kproxy.proxy.plane import Plane
 from kproxy.proxy.reports import Reports
 from kproxy.proxy.run_folder import RunFolder
-from kproxy.proxy.settings import Address, Recorded, Settings
+from kproxy.proxy.settings import RecordingOptions, Settings
 from tests.kproxy.frames import request_frame
 
-UNRECORDED = Recorded(on=False)
+UNRECORDED = RecordingOptions(on=False)
 PATIENCE = 10.0  # seconds that anything may take
 
 

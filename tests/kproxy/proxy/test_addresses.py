@@ -21,8 +21,9 @@ from captures.exchanges import open_capture
 from captures.exchanges.payloads import payloads
 from captures.interventions import Change, Intervention, as_comment, from_comment
 from dissectors import apis
+from dissectors.apis import NAMES
 from dissectors.errors import DecodeError
-from dissectors.skim import Route, response_structs
+from dissectors.locator import FieldLocator, response_structs
 from dissectors.splice import splice
 from kproxy.proxy.addresses import Broker, rewriter, streams, unknown
 from tests.captures.recorded import CAPTURES, FOLDER
@@ -74,6 +75,7 @@ def expected(value: Any, advertise: Advertiser, role: str = "broker") -> Any:
     return out
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("pair", every_version(), ids=names)
 def test_only_the_addresses_change(pair: tuple[int, int]) -> None:
     key, version = pair
@@ -108,8 +110,8 @@ def put_back(key: int, version: int, frame: bytes, value: Any) -> bytes:
         for part in ("brokers", "coordinators", "node_endpoints")
         for name in ("host", "port")
     ]
-    route = Route.to_fields(response_structs(response(key), version), [*paths, "host", "port"])
-    out = splice(frame, [(spot, at(value, spot.path)) for spot in route.find(frame, 4)])
+    locator = FieldLocator.to_fields(response_structs(response(key), version), [*paths, "host", "port"])
+    out = splice(frame, [(location, at(value, location.path)) for location in locator.find(frame, 4)])
     return (len(out) - 4).to_bytes(4, "big") + out[4:]
 
 
@@ -125,6 +127,7 @@ def kio_schemas() -> dict[tuple[int, int], type[Any]]:
     }
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("pair", kio_schemas(), ids=names)
 def test_kio_reads_the_same_but_the_addresses(pair: tuple[int, int]) -> None:
     key, version = pair
@@ -150,6 +153,7 @@ def kafka_python_versions() -> list[tuple[int, int]]:
     ]
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("pair", kafka_python_versions(), ids=names)
 def test_kafka_python_reads_the_same_but_the_addresses(pair: tuple[int, int]) -> None:
     key, version = pair
@@ -166,6 +170,7 @@ def test_kafka_python_reads_the_same_but_the_addresses(pair: tuple[int, int]) ->
         assert after.to_dict() == expected(before.to_dict(), advertise), seed
 
 
+@pytest.mark.sample(28)
 @pytest.mark.parametrize("pair", every_version(), ids=names)
 def test_damaged_frames(pair: tuple[int, int]) -> None:
     """A frame or a DecodeError, nothing else."""
@@ -238,7 +243,7 @@ def full(con: Any) -> Any:
     if hasattr(con, "struct"):
         return full(con.struct)
     if hasattr(con, "members"):
-        return {member.name: full(member.con) for member in (*con.members, *(con.tagged or {}).values())}
+        return {member.name: full(member.con) for member in con.all_members}
     return None
 
 
@@ -299,7 +304,14 @@ def untold(broker: Broker) -> tuple[str, int]:
 @pytest.mark.parametrize("version", list(response(API_VERSIONS).versions))
 def test_versions_whose_addresses_are_not_known_are_not_offered(version: int) -> None:
     newest = {key: response(key).versions.last for key in (*FIRST, API_VERSIONS)}
-    others = {2: (0, 99), 94: (0, 99), 95: (0, 3), 9999: (0, 3), 10_000: (0, 99), -5: (0, 99)}
+    others = {
+        2: (0, 99),
+        len(NAMES) - 1: (0, 99),
+        len(NAMES): (0, 3),
+        9999: (0, 3),
+        10_000: (0, 99),
+        -5: (0, 99),
+    }
     new = offered({**dict.fromkeys(newest, (0, 99)), **others}, version)
     expected_frame = offered({**{key: (0, last) for key, last in newest.items()}, **others}, version)
     result = rewritten(API_VERSIONS, version, new, untold)

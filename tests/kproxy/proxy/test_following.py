@@ -15,7 +15,7 @@ from captures.exchanges import Capture
 from captures.live.recorder import Match, Recorder
 from captures.live.recording import is_being_recorded, newest_first, open_recording
 from captures.packets import JoinedSource
-from captures.packets.errors import CaptureError, Dropped
+from captures.packets.errors import CaptureError, SpoolDropped
 from kproxy.proxy.recorder import RecorderSettings
 from tests.dissectors.conversation import streams
 from tests.kproxy.proxy.recordings import BROKER, MS, PATIENCE, T0, Recorded, read, until
@@ -72,6 +72,7 @@ KINDS: dict[str, Callable[[Path], RecorderSettings]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["closed", "killed"])
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_exchanges_come_as_they_are_recorded(kind: str, end: str, tmp_path: Path) -> None:
@@ -101,6 +102,7 @@ def test_exchanges_come_as_they_are_recorded(kind: str, end: str, tmp_path: Path
         assert len(follower.capture.connections) == 1
 
 
+@pytest.mark.slow
 def test_the_oldest_chunks_vanish_while_it_is_followed(tmp_path: Path) -> None:
     """A reader that is slower than the traffic: it misses what was dropped, and goes on with what is there."""
     settings = RecorderSettings(folder=str(tmp_path / "spool"), limit=1 << 20)
@@ -124,7 +126,7 @@ def test_the_oldest_chunks_vanish_while_it_is_followed(tmp_path: Path) -> None:
         assert follower.source.unreadable == []
         # what was dropped is no longer held: it does not take room on the disk
         assert not follower.source.held(100)
-        with pytest.raises(Dropped):
+        with pytest.raises(SpoolDropped):
             follower.source.read(100, 10)
 
 
@@ -160,6 +162,7 @@ def test_a_recording_that_has_ended_is_read_to_its_end(tmp_path: Path) -> None:
         open_recording(str(tmp_path / "b-[0-9]*.pcapng"))
 
 
+@pytest.mark.slow
 def test_of_a_file_that_is_appended_to_what_is_new_is_followed(tmp_path: Path) -> None:
     settings = KINDS["file"](tmp_path)
     for run in range(2):

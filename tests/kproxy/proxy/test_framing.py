@@ -12,11 +12,14 @@ from dissectors.apis import version_limits
 from kproxy.proxy.framing import TOKEN, Due, InFlight, NeedMore, acks_of, client_id_of, is_request
 from tests.kproxy.frames import request_frame
 
+pytestmark = pytest.mark.quick
+
 PRODUCE = 0
 VERSIONS = range(version_limits()[PRODUCE][0], version_limits()[PRODUCE][1] + 1)
 NAMES = st.none() | st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=300)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("version", VERSIONS)
 @given(
     client_id=NAMES, transactional_id=NAMES, acks=st.sampled_from([-1, 0, 1]), before=st.binary(max_size=5)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 from pathlib import Path
 
 import pytest
 
+from captures.interventions import Intervention, from_comment
+from kproxy.proxy.half import Half
 from kproxy.proxy.verdicts import GO_ON, Frame, Hold, Then, Verdict
 from tests.kproxy.fake_broker import (
     FETCH,
@@ -92,6 +95,51 @@ def test_what_comes_behind_a_delayed_frame_waits_too(tmp_path: Path) -> None:
             assert asyncio.get_running_loop().time() - begin >= 0.1
 
     run(test)
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Intervention]:
+    """What is told of frames as they are recorded."""
+    told: list[Intervention] = []
+
+    def note(_: Half, data: bytes, now: int, comment: str = "") -> None:
+        told.extend(done for line in comment.split("\n") if (done := from_comment(line)) is not None)
+
+    monkeypatch.setattr(Half, "_record", note)
+    return told
+
+
+def test_how_long_frames_waited_is_recorded(tmp_path: Path, recorded: list[Intervention]) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(delay=100_000_000))
+            await asked_through(proxy, heartbeat(1), request_frame(METADATA, 12, ALL_TOPICS, 2), count=2)
+
+    run(test)
+    first, behind = [each for each in recorded if each.delayed_ns]
+    assert min(first.delayed_ns, behind.delayed_ns) > 90_000_000
+    assert first.intervenes
+
+
+def test_a_frame_that_is_held_as_its_connection_ends_is_recorded(
+    tmp_path: Path, recorded: list[Intervention]
+) -> None:
+    async def test() -> None:
+        async with (
+            FakeBroker() as broker,
+            running(tmp_path, ("127.0.0.1", broker.port), hold="api == Metadata") as proxy,
+        ):
+            async with await Client.connect(proxy.address) as client:
+                client.send(request_frame(METADATA, 12, ALL_TOPICS, 1))
+                await until(lambda: bool(proxy.plane.inspection.holds.to_json()["held"]))
+                raw = client.writer.get_extra_info("socket")
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # RST, not FIN
+                client.writer.transport.abort()
+            await until(lambda: not proxy.plane.sessions)
+
+    run(test)
+    (told,) = recorded
+    assert (told.released_by, told.not_forwarded, told.held_ns > 0) == ("gone", True, True)
 
 
 def test_a_held_frame_waits_until_it_is_released(tmp_path: Path) -> None:

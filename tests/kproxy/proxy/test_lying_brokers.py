@@ -92,7 +92,7 @@ def test_the_first_request_of_all_is_held_to_the_same_checks(tmp_path: Path) -> 
                 assert len(proxy.plane.listeners) == 2
                 said = notes(proxy)
                 assert "\x1b" not in said
-                assert r"'a\x1b]0;pwned\x07\nkproxy: all is well' is no host name" in said
+                assert r"'a\x1b]0;pwned\x07\nkproxy: all is well' is not a host name" in said
                 told = await told_brokers(proxy)
                 assert told[-5] == told[4] == told[5] == ("127.0.0.1", 1)
                 assert told[2] == ("", broker.port)

@@ -43,7 +43,15 @@ STATUS: dict[str, Any] = {
     "escaped_addresses": 7,
     "refused_brokers": 12,
     "uninspected_frames": 13,
-    "recording": {"on": True, "dropped_bytes": 8, "dropped_connections": 9, "waiting_bytes": 11},
+    "recording": {
+        "on": True,
+        "up": True,
+        "restarts": 14,
+        "gaps": 15,
+        "dropped_bytes": 8,
+        "dropped_connections": 9,
+        "waiting_bytes": 11,
+    },
     "rules": {'api == Produce and topic ~ "x\\y"\n => delay 200ms': 12},
 }
 
@@ -110,6 +118,7 @@ def produce(topic: str) -> Exchange:
 
 
 # ---------------------------------------------------------------- exchanges
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", [REBALANCE, RECORDED / "36_k251_sweep.pcap.zst", RECORDED / "01_mock_java_throttle_bug.pcap"]
 )
@@ -273,6 +282,9 @@ def test_what_the_data_plane_tells(metrics: Metrics) -> None:
     assert value(found, "uninspected_frames_total") == 13
     assert value(found, "tee_dropped_bytes_total") == 8
     assert value(found, "tee_dropped_connections_total") == 9
+    assert value(found, "recording_up") == 1
+    assert value(found, "recording_restarts_total") == 14
+    assert value(found, "recording_gaps_total") == 15
     assert value(found, "tee_waiting_bytes") == 11
     rule = next(iter(STATUS["rules"]))
     assert value(found, "fault_applications_total", rule=rule) == 12

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 import pytest
 import uvloop
 
+from dissectors.api_keys import ApiKey
 from dissectors.apis import api
 from dissectors.headers import RequestHeader, request_header_version
-from kproxy.proxy.own_requests import METADATA, BrokerConnection, ClusterView, OwnRequestError, cluster_of
+from kproxy.proxy.own_requests import BrokerConnection, ClusterView, OwnRequestError, cluster_of
 from kproxy.proxy.tls.authority import Authority
 from kproxy.proxy.tls.contexts import server_context
 from kproxy.proxy.tls.security import PLAINTEXT, Sasl, Security, Tls
@@ -63,7 +64,7 @@ async def _cluster(
 def test_the_brokers_of_a_cluster(run: Run) -> None:
     broker = FakeBroker(advertised=BROKERS, controller_id=20)
     assert run(_cluster(broker)) == ClusterView("fake-cluster-of-a-test", BROKERS, 20)
-    (asked,) = broker.of(METADATA)
+    (asked,) = broker.of(ApiKey.METADATA)
     assert asked.body is not None
     assert asked.body["topics"] == []
     assert not asked.body["allow_auto_topic_creation"]
@@ -230,7 +231,7 @@ def test_raw_tokens() -> None:
 
 
 def test_a_broker_that_wants_authentication() -> None:
-    broker = FakeBroker(answers={METADATA: lambda body, version: CLOSE})
+    broker = FakeBroker(answers={ApiKey.METADATA: lambda body, version: CLOSE})
     with pytest.raises(
         OwnRequestError, match="closed the connection at the first request: it may want authentication"
     ):
@@ -245,7 +246,7 @@ def test_requests_are_pipelined(run: Run) -> None:
     broker = FakeBroker()
 
     async def use(connection: BrokerConnection) -> list[bytes]:
-        frames = [_frame(METADATA, 1, number, {"topics": []}) for number in range(100, 150)]
+        frames = [_frame(ApiKey.METADATA, 1, number, {"topics": []}) for number in range(100, 150)]
         return await asyncio.gather(*[await connection.send_raw(frame) for frame in frames])
 
     answers = run(_connected(broker, use))
@@ -261,7 +262,7 @@ def test_a_produce_without_acks_is_not_answered() -> None:
         produce = {"transactional_id": None, "acks": 0, "timeout_ms": 1, "topic_data": []}
         nothing = await connection.send_raw(_frame(PRODUCE, 7, 5, produce), answered=False)
         assert await nothing == b""
-        return await (await connection.send_raw(_frame(METADATA, 1, 6, {"topics": []})))
+        return await (await connection.send_raw(_frame(ApiKey.METADATA, 1, 6, {"topics": []})))
 
     assert asyncio.run(_connected(broker, use))[4:8] == b"\0\0\0\6"
     assert len(broker.of(PRODUCE)) == 1
@@ -269,33 +270,35 @@ def test_a_produce_without_acks_is_not_answered() -> None:
 
 @LOOPS
 def test_what_is_not_answered_fails_when_the_broker_leaves(run: Run) -> None:
-    broker = FakeBroker(answers={METADATA: lambda body, version: CLOSE})
+    broker = FakeBroker(answers={ApiKey.METADATA: lambda body, version: CLOSE})
 
     async def use(connection: BrokerConnection) -> None:
-        first, second = [await connection.send_raw(_frame(METADATA, 1, n, {"topics": []})) for n in (1, 2)]
+        first, second = [
+            await connection.send_raw(_frame(ApiKey.METADATA, 1, n, {"topics": []})) for n in (1, 2)
+        ]
         for each in (first, second):
             with pytest.raises(OwnRequestError, match="closed the connection"):
                 await each
         assert connection.ended
         with pytest.raises(OwnRequestError, match="closed the connection"):
-            await connection.send_raw(_frame(METADATA, 1, 3, {"topics": []}))
+            await connection.send_raw(_frame(ApiKey.METADATA, 1, 3, {"topics": []}))
 
     run(_connected(broker, use))
 
 
 def test_nobody_has_to_wait_for_answers() -> None:
     async def use(connection: BrokerConnection) -> None:
-        await connection.send_raw(_frame(METADATA, 1, 1, {"topics": []}))
+        await connection.send_raw(_frame(ApiKey.METADATA, 1, 1, {"topics": []}))
 
-    asyncio.run(_connected(FakeBroker(answers={METADATA: lambda body, version: None}), use))
+    asyncio.run(_connected(FakeBroker(answers={ApiKey.METADATA: lambda body, version: None}), use))
 
 
 def test_a_request_that_is_not_answered_in_time() -> None:
     async def use(connection: BrokerConnection) -> None:
-        await connection.request(METADATA, 1, {"topics": []}, timeout=0.05)
+        await connection.request(ApiKey.METADATA, 1, {"topics": []}, timeout=0.05)
 
     with pytest.raises(OwnRequestError, match=r"did not answer Metadata within 0\.05 s"):
-        asyncio.run(_connected(FakeBroker(answers={METADATA: lambda body, version: None}), use))
+        asyncio.run(_connected(FakeBroker(answers={ApiKey.METADATA: lambda body, version: None}), use))
 
 
 def test_a_broker_that_says_nothing() -> None:
@@ -325,6 +328,8 @@ def test_what_is_no_broker(answer: bytes, reason: str) -> None:
 
 def test_a_metadata_error_is_told() -> None:
     with pytest.raises(OwnRequestError, match="answers Metadata with REBOOTSTRAP_REQUIRED"):
-        asyncio.run(_cluster(FakeBroker(answers={METADATA: lambda body, version: {"error_code": 129}})))
+        asyncio.run(
+            _cluster(FakeBroker(answers={ApiKey.METADATA: lambda body, version: {"error_code": 129}}))
+        )
     with pytest.raises(OwnRequestError, match="knows no brokers yet"):
         asyncio.run(_cluster(FakeBroker(advertised=[])))

@@ -17,7 +17,7 @@ import pytest
 
 from kproxy.proxy.control import ControlClient
 from kproxy.proxy.run_folder import RunFolder
-from kproxy.proxy.settings import Recorded, Settings
+from kproxy.proxy.settings import RecordingOptions, Settings
 
 PATIENCE = 30.0
 _HEAVY = ("numpy", "click", "textual", "captures.exchanges", "scapy", "cryptography")
@@ -66,7 +66,7 @@ def test_it_loads_nothing_that_forwarding_does_not_need() -> None:
 
 
 def test_it_ends_with_whoever_started_it(folder: RunFolder) -> None:
-    with plane(folder, recorded=Recorded(on=False)) as process:
+    with plane(folder, recorded=RecordingOptions(on=False)) as process:
         events(process, "ready")
         assert process.stdin is not None
         process.stdin.close()
@@ -74,6 +74,7 @@ def test_it_ends_with_whoever_started_it(folder: RunFolder) -> None:
         assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.slow
 def test_detached_it_goes_on_alone_and_cleans_up_behind_itself(folder: RunFolder) -> None:
     with plane(folder, detached=True) as process:
         events(process, "ready")
@@ -87,8 +88,9 @@ def test_detached_it_goes_on_alone_and_cleans_up_behind_itself(folder: RunFolder
         assert not folder.path.exists()
 
 
+@pytest.mark.slow
 def test_told_to_it_goes_on_alone(folder: RunFolder) -> None:
-    with plane(folder, recorded=Recorded(on=False)) as process:
+    with plane(folder, recorded=RecordingOptions(on=False)) as process:
         events(process, "ready")
         with ControlClient(folder.control_socket, control=True) as client:
             client.call("detach")
@@ -101,8 +103,9 @@ def test_told_to_it_goes_on_alone(folder: RunFolder) -> None:
         assert not folder.path.exists()
 
 
+@pytest.mark.slow
 def test_what_cannot_begin_says_why(folder: RunFolder) -> None:
-    with plane(folder, faults=("api == Nonsense => drop",), recorded=Recorded(on=False)) as process:
+    with plane(folder, faults=("api == Nonsense => drop",), recorded=RecordingOptions(on=False)) as process:
         (*_, failed) = events(process, "failed")
         assert "Nonsense" in failed["text"]
         assert process.wait(PATIENCE) == 1

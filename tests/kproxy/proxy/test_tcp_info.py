@@ -20,8 +20,9 @@ import pytest
 import uvloop
 
 from captures.interventions import TcpSample, as_comment, told_by
+from dissectors.sides import End
 from kproxy.proxy import tcp_info
-from kproxy.proxy.tcp_info import Sampler, Side, TcpInfo, read
+from kproxy.proxy.tcp_info import Sampler, TcpInfo, read
 from tests.kproxy.proxy.netlab import missing
 
 REPOSITORY = Path(__file__).parents[3]
@@ -260,8 +261,8 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
     return Kernel(monkeypatch)
 
 
-def sampler(clock: Clock, **more: Any) -> tuple[Sampler, list[tuple[int, Side]]]:
-    reports: list[tuple[int, Side]] = []
+def sampler(clock: Clock, **more: Any) -> tuple[Sampler, list[tuple[int, End]]]:
+    reports: list[tuple[int, End]] = []
     return Sampler(lambda number, side, _: reports.append((number, side)), clock=clock, **more), reports
 
 
@@ -270,7 +271,7 @@ def test_what_is_news(kernel: Kernel) -> None:
     made, reports = sampler(clock)
     made.add(1, "c", "b")  # type: ignore[arg-type]
 
-    def next_second(**told: Any) -> list[tuple[int, Side]]:
+    def next_second(**told: Any) -> list[tuple[int, End]]:
         kernel.told["b"] = kernel.told.get("b", {}) | told
         clock.now += SECOND
         reports.clear()

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from kproxy.addresses import Address
 from kproxy.proxy.transparent import (
-    Address,
     LoopError,
     NotRedirectedError,
     TransparentError,

@@ -77,4 +77,4 @@ class Recording:
 
     def reader(self, folder: Path) -> ExchangeReader:
         """Write and read it, as replay does."""
-        return ExchangeReader(self.capture(folder), annotate=False, gist=False)
+        return ExchangeReader(self.capture(folder), annotate=False, summary=False)

@@ -6,8 +6,9 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 
-from kproxy.replay.differences import ABSENT, Difference, differences
+from kproxy.replay.differences import Difference, differences
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.binary(max_size=4),
@@ -43,7 +44,7 @@ LEAVES = st.integers() | st.text(max_size=4)
 @settings(deadline=None)
 @given(st.lists(LEAVES, max_size=5), st.lists(LEAVES, max_size=5))
 def test_lists_without_names_differ_where_they_differ(one: list[Any], other: list[Any]) -> None:
-    missing: list[Any] = [ABSENT] * 5
+    missing: list[Any] = [UNSET] * 5
     expected = [
         (f"[{index}]", *pair)
         for index, pair in enumerate(zip(one + missing, other + missing, strict=False))
@@ -57,7 +58,7 @@ def test_structs_are_told_apart_by_what_names_them() -> None:
     new = [{"name": "b", "error_code": 3}, {"name": "a", "error_code": 0}, {"name": "c", "error_code": 0}]
     assert found({"topics": recorded}, {"topics": new}) == [
         ("topics[b].error_code", 0, 3),
-        ("topics[c]", ABSENT, {"name": "c", "error_code": 0}),
+        ("topics[c]", UNSET, {"name": "c", "error_code": 0}),
     ]
 
 
@@ -68,7 +69,7 @@ def test_names_count_only_where_all_have_them() -> None:
 
 def test_what_has_the_name_of_another_is_not_lost() -> None:
     recorded = [{"key": "k", "value": 1}, {"key": "k", "value": 2}]
-    assert found(recorded, recorded[:1]) == [("[k#2]", {"key": "k", "value": 2}, ABSENT)]
+    assert found(recorded, recorded[:1]) == [("[k#2]", {"key": "k", "value": 2}, UNSET)]
 
 
 def test_the_field_has_no_elements_in_it() -> None:
@@ -78,7 +79,7 @@ def test_the_field_has_no_elements_in_it() -> None:
 
 def test_lists_and_tuples_are_alike() -> None:
     assert found({"isr": (1, 2)}, {"isr": [1, 2]}) == []
-    assert found({"isr": (1, 2)}, {"isr": [1]}) == [("isr[1]", 2, ABSENT)]
+    assert found({"isr": (1, 2)}, {"isr": [1]}) == [("isr[1]", 2, UNSET)]
 
 
 def test_the_fields_that_name_can_be_chosen() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from dissectors.api_keys import ApiKey
 from dissectors.apis import api
-from dissectors.records import Codec, Record, build_batch
-from kproxy.replay.offsets import FETCH, LIST_OFFSETS, OFFSET_FETCH, PRODUCE, Offsets, told_offsets
+from dissectors.records import Codec, Record
+from kproxy.replay.offsets import Offsets, told_offsets
+from tests.batches import build_batch
 
 PLACE = ("orders", 0)
 
@@ -52,27 +54,31 @@ def test_what_responses_tell() -> None:
     fetched = {"partition_index": 0, "error_code": 0, "records": batch}
     failed = {"partition_index": 1, "error_code": 1, "records": batch}
     responses = {
-        FETCH: {"responses": [{"topic": "orders", "partitions": [fetched, failed]}]},
-        LIST_OFFSETS: {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "offset": 9}]}]},
-        OFFSET_FETCH: {
+        ApiKey.FETCH: {"responses": [{"topic": "orders", "partitions": [fetched, failed]}]},
+        ApiKey.LIST_OFFSETS: {
+            "topics": [{"name": "orders", "partitions": [{"partition_index": 0, "offset": 9}]}]
+        },
+        ApiKey.OFFSET_FETCH: {
             "topics": [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 4}]}]
         },
-        PRODUCE: {"responses": [{"topic_id": "x", "partition_responses": [{"index": 0, "base_offset": 5}]}]},
+        ApiKey.PRODUCE: {
+            "responses": [{"topic_id": "x", "partition_responses": [{"index": 0, "base_offset": 5}]}]
+        },
     }
     told = {key: dict(told_offsets(key, body, lambda _: "orders")) for key, body in responses.items()}
     assert told == {
-        FETCH: {PLACE: (120, 123)},
-        LIST_OFFSETS: {PLACE: (9, 9)},
-        OFFSET_FETCH: {PLACE: (4, 4)},
-        PRODUCE: {PLACE: (5, 5)},
+        ApiKey.FETCH: {PLACE: (120, 123)},
+        ApiKey.LIST_OFFSETS: {PLACE: (9, 9)},
+        ApiKey.OFFSET_FETCH: {PLACE: (4, 4)},
+        ApiKey.PRODUCE: {PLACE: (5, 5)},
     }
 
 
 @pytest.mark.parametrize("version", [0, 1, 7])
 def test_list_offsets_of_all_shapes(version: int) -> None:
-    known = api(LIST_OFFSETS)
+    known = api(ApiKey.LIST_OFFSETS)
     assert known is not None
     row = {"partition_index": 0, "error_code": 0, "offset": 9, "old_style_offsets": [9, 3]}
     layout = known.response[version]
     body = layout.parse(layout.build({"topics": [{"name": "orders", "partitions": [row]}]}))
-    assert dict(told_offsets(LIST_OFFSETS, body, lambda _: None)) == {PLACE: (9, 9)}
+    assert dict(told_offsets(ApiKey.LIST_OFFSETS, body, lambda _: None)) == {PLACE: (9, 9)}

@@ -15,6 +15,8 @@ from kproxy.replay.permission import (
     refusal,
 )
 
+pytestmark = pytest.mark.quick
+
 KEYS = keys_by_name()
 
 
@@ -59,7 +61,7 @@ def test_what_is_never_sent_cannot_be_allowed(name: str) -> None:
 def test_names_in_any_case_and_former_names() -> None:
     assert allowed_keys(["produce", " OffsetCommit"]) == {0, 8}
     assert allowed_keys(["ElectPreferredLeaders"]) == {43}
-    with pytest.raises(NotAllowedError, match="'Produced' is no API"):
+    with pytest.raises(NotAllowedError, match="'Produced' is not a Kafka API"):
         allowed_keys(["Produced"])
 
 

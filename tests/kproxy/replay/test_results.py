@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from captures.json_objects import to_json
 from kproxy.replay.differences import Difference
 from kproxy.replay.results import Outcome, Results
 
@@ -60,7 +61,7 @@ def test_differences_are_grouped_by_field() -> None:
 def test_the_documented_shape() -> None:
     results = Results()
     results.add(outcome(1, comparable=True, latency=8 * MS))
-    shape = results.apis["Heartbeat"].to_json()
+    shape = to_json(results.apis["Heartbeat"])
     assert shape["api"] == "Heartbeat"
     assert shape["recorded_latency"] is None
     assert shape["latency"]["p50_ns"] == 8 * MS

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import itertools
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
 
+from captures.faults import Faults
 from dissectors.apis import keys_by_name
 from dissectors.frames import Body
 from kproxy.proxy.own_requests import OwnRequestError
 from kproxy.proxy.tls.security import PLAINTEXT
-from kproxy.replay.asking import live_cluster
+from kproxy.replay.cluster_queries import live_cluster
 from kproxy.replay.permission import allowed_keys
 from kproxy.replay.plan import Planner, named_topics, recorded_nodes
 from kproxy.replay.results import Outcome
 from kproxy.replay.run import Pace, Replay
 from tests.kproxy.fake_broker import CLOSE, FakeBroker, cluster, response_frame
 from tests.kproxy.replay.recording import Recording
+
+pytestmark = pytest.mark.quick
 
 KEYS = keys_by_name()
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, JOIN_GROUP, HEARTBEAT, INIT_PRODUCER_ID = 0, 1, 2, 3, 11, 12, 22
@@ -32,7 +37,12 @@ FAST = Pace(None, 10.0)
 
 
 async def replayed(
-    folder: Path, recording: Recording, broker: FakeBroker, *allow: str, pace: Pace = FAST
+    folder: Path,
+    recording: Recording,
+    broker: FakeBroker,
+    *allow: str,
+    pace: Pace = FAST,
+    faults: Faults | None = None,
 ) -> list[Outcome]:
     reader, allowed = recording.reader(folder), allowed_keys(allow)
     topics = named_topics(reader, allowed, reader.knowledge)
@@ -47,7 +57,8 @@ async def replayed(
         outcomes.append(outcome)
 
     before = len(broker.received)
-    await Replay(reader, planner.plan, live, PLAINTEXT, pace, tell).run()
+    faults = reader.capture.faults if faults is None else faults
+    await Replay(reader, planner.plan, live, PLAINTEXT, pace, tell, faults).run()
     del broker.received[:before]
     assert len(outcomes) == len(planner.plan.steps)
     return outcomes
@@ -251,6 +262,38 @@ def test_a_broker_that_closes_and_one_that_says_nothing(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(
+    ("place", "planted"),
+    [("kproxy.replay.run.encoded", "sending"), ("kproxy.replay.run.compared", "comparing")],
+)
+def test_a_fault_in_one_exchange_is_told_and_others_are_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, planted: str
+) -> None:
+    recording = Recording()
+    client = recording.connection()
+    for at in (10, 20, 30):
+        client.exchange(at, HEARTBEAT, 3, {"group_id": "g", "generation_id": at, "member_id": "m"}, {})
+    module, _, name = place.rpartition(".")
+    calls, whole = itertools.count(), getattr(importlib.import_module(module), name)
+
+    def breaks(*args: Any) -> Any:
+        if next(calls) == 1:
+            raise KeyError(planted)
+        return whole(*args)
+
+    monkeypatch.setattr(place, breaks)
+    faults = Faults()
+
+    async def run() -> None:
+        async with FakeBroker(answers={HEARTBEAT: lambda body, version: {}}) as broker:
+            outcomes = by_number(await replayed(tmp_path, recording, broker, "Heartbeat", faults=faults))
+            assert [bool(outcome.failure) for outcome in outcomes] == [False, True, False]
+            assert outcomes[1].failure.startswith(f"a fault of kproxy: KeyError: '{planted}'")
+
+    asyncio.run(run())
+    assert [(fault.number, fault.doing) for fault in faults.first] == [(2, "sending it again")]
+
+
 def test_what_had_no_answer_either(tmp_path: Path) -> None:
     recording = Recording()
     recording.connection().ask(10, HEARTBEAT, 3, {"group_id": "g", "generation_id": 1, "member_id": "m"})
@@ -264,7 +307,8 @@ def test_what_had_no_answer_either(tmp_path: Path) -> None:
 
 
 def test_a_producer_that_nothing_introduces_gets_an_id(tmp_path: Path) -> None:
-    from dissectors.records import Record, build_batch, record_set
+    from dissectors.records import Record, record_set
+    from tests.batches import build_batch
 
     recording = Recording()
     client = recording.connection()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.tui import typed_keys
 from kproxy.tui.main import screen
 from kproxy.tui.views import exchanges
 
@@ -22,7 +23,8 @@ def _nobodys_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is published is shown sooner than people need it."""
+    """What is published is shown sooner than people need it, and keys come sooner than people press them."""
+    monkeypatch.setattr(typed_keys, "_OPENING", 0.0)
     monkeypatch.setattr(screen, "_TICK", 0.02)
     monkeypatch.setattr(screen, "_VIEW_TICKS", 1)
     monkeypatch.setattr(exchanges, "_SETTLE_SECONDS", 0.005)

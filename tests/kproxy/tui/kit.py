@@ -13,9 +13,9 @@ from typing import Any
 from textual.pilot import Pilot
 
 from captures.exchanges import open_capture
+from kproxy.session import Session
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.main.screen import MainScreen
-from kproxy.tui.session import Session
 from kproxy.tui.settings import Settings
 
 REBALANCE = Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap"

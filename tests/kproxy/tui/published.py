@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kproxy.tui.session.published import Held, Shown, State, Status, Summary
+from kproxy.session.published import HeldMessage, ShownExchanges, State, Status, Summary
 
 BEGIN = 1_795_252_443_218_000_000  # 09:14:03.218 UTC
 MS = 1_000_000
@@ -44,9 +44,9 @@ def summary(number: int, **changes: Any) -> Summary:
     return replace(made, **changes)
 
 
-def held(number: int, **changes: Any) -> Held:
+def held(number: int, **changes: Any) -> HeldMessage:
     """Return a held message."""
-    made = Held(
+    made = HeldMessage(
         number=number,
         side="request",
         api="Produce",
@@ -113,10 +113,10 @@ class PublishedSession:
         self.live = live
         self.zone: tzinfo | None = UTC
         self.show_secrets = False
-        self.held: tuple[Held, ...] = ()
+        self.held: tuple[HeldMessage, ...] = ()
         self.summaries = PublishedSummaries(make, at_once=at_once)
         self.status = Status()
-        self.shown = Shown(0, 0)
+        self.shown = ShownExchanges(0, 0)
         self.grow(count)
 
     def publish(self, **changes: Any) -> None:
@@ -125,12 +125,12 @@ class PublishedSession:
 
     def grow(self, count: int) -> None:
         """Publish so many exchanges in all."""
-        self.shown = Shown(self.shown.version + 1, count)
+        self.shown = ShownExchanges(self.shown.version + 1, count)
         self.publish(exchanges=count, shown=count, begin=BEGIN, latest=BEGIN + count * MS)
 
     def show(self, numbers: Sequence[int], *, rising: bool = True, **changes: Any) -> None:
         """Publish what is in the list."""
-        self.shown = Shown(
+        self.shown = ShownExchanges(
             self.shown.version + 1, len(numbers), numbers=np.asarray(numbers, np.int64), rising=rising
         )
         self.publish(shown=len(numbers), **changes)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kproxy.tui.column_layout import lay_out
 from kproxy.tui.columns import COLUMNS, column
-from kproxy.tui.profiles import BUILT_IN, DEFAULT, Chosen, Profile
+from kproxy.tui.profiles import BUILT_IN, DEFAULT, Profile, ProfileColumn
 
 LONGEST = {
     "number": 7,
@@ -17,7 +17,7 @@ LONGEST = {
     "client": 15,
     "broker": 15,
     "api": 20,
-    "gist": 40,
+    "summary": 40,
     "state": 9,
 }
 MARGIN = 3
@@ -35,7 +35,7 @@ def test_all_the_usual_columns_have_room_in_120_cells() -> None:
 
 def test_what_can_be_spared_is_left_out_in_80_cells() -> None:
     layout = lay_out(DEFAULT, 79, LONGEST, margin=MARGIN)
-    assert names(DEFAULT, 79) == ["number", "time", "latency", "client", "api", "gist", "state"]
+    assert names(DEFAULT, 79) == ["number", "time", "latency", "client", "api", "summary", "state"]
     assert layout.width == 79
 
 
@@ -57,20 +57,22 @@ def test_numbers_are_not_cut(room: int) -> None:
 def test_what_is_left_over_goes_to_what_has_most_to_say() -> None:
     layout = lay_out(DEFAULT, 199, LONGEST, margin=MARGIN)
     widths = {placed.column.id: placed.width for placed in layout.columns}
-    assert widths["gist"] > 80
+    assert widths["summary"] > 80
     assert widths["client"] == 15
     assert layout.gap == 2
 
 
 def test_a_width_that_was_chosen_is_kept() -> None:
-    chosen = Profile("", (Chosen("number", 30), Chosen("broker", 50), Chosen("gist")))
+    chosen = Profile("", (ProfileColumn("number", 30), ProfileColumn("broker", 50), ProfileColumn("summary")))
     layout = lay_out(chosen, 60, LONGEST)
-    assert [placed.width for placed in layout.columns] == [30, 50, COLUMNS["gist"].least]
+    assert [placed.width for placed in layout.columns] == [30, 50, COLUMNS["summary"].least]
     assert layout.width > 60, "the list is scrolled"
 
 
 def test_a_column_is_found_by_its_cells_and_by_its_edge() -> None:
-    layout = lay_out(Profile("", (Chosen("number", 4), Chosen("api", 10))), 80, {}, margin=MARGIN)
+    layout = lay_out(
+        Profile("", (ProfileColumn("number", 4), ProfileColumn("api", 10))), 80, {}, margin=MARGIN
+    )
     first, second = layout.columns
     assert (first.x, second.x) == (3, 8)
     assert layout.at(2) is None
@@ -86,7 +88,9 @@ def test_a_column_is_found_by_its_cells_and_by_its_edge() -> None:
 profiles = st.one_of(
     st.sampled_from(list(BUILT_IN.values())),
     st.lists(
-        st.builds(Chosen, st.sampled_from([*COLUMNS, "topic"]), st.one_of(st.none(), st.integers(1, 60))),
+        st.builds(
+            ProfileColumn, st.sampled_from([*COLUMNS, "topic"]), st.one_of(st.none(), st.integers(1, 60))
+        ),
         min_size=1,
         max_size=12,
         unique_by=lambda chosen: chosen.column,

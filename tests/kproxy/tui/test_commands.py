@@ -8,13 +8,17 @@ from collections import Counter
 import pytest
 from textual.widget import Widget
 
+import kproxy.tui.views.all  # noqa: F401  # all are known then
 from kproxy.tui.commands import BY_LINE, BY_NAME, COMMANDS, Command, Place, bindings
 from kproxy.tui.keymap import RESERVED, SAME_IN_TERMINALS, keymap, keys_of
+from kproxy.tui.main.part import Part
 from kproxy.tui.main.screen import MainScreen
+from kproxy.tui.views.base import View
 from kproxy.tui.views.conversation import ConversationView
 from kproxy.tui.views.faults import Faults
 from kproxy.tui.views.groups import Groups
 from kproxy.tui.views.latency import LatencyView
+from kproxy.tui.views.table_view import TableView
 from kproxy.tui.widgets.byte_view import ByteView
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.field_tree import FieldTree
@@ -22,6 +26,8 @@ from kproxy.tui.widgets.lanes import Lanes
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.search_bar import SearchBar
 from kproxy.tui.widgets.typing_line import TypingLine
+
+pytestmark = pytest.mark.quick
 
 CLASSES: dict[Place, type[Widget]] = {
     Place.SCREEN: MainScreen,
@@ -45,6 +51,12 @@ SHADOWS = {
 }
 """Commands of a place that have a key of one that holds everywhere, because they mean the same there."""
 
+VIEWS = {
+    kind.view_name
+    for kind in (*View.__subclasses__(), *TableView.__subclasses__())
+    if "view_name" in vars(kind)
+}
+
 every_command = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 
 
@@ -54,7 +66,12 @@ def test_every_place_has_a_class() -> None:
 
 @every_command
 def test_a_command_is_carried_out_at_its_place(command: Command) -> None:
-    assert callable(getattr(CLASSES[command.place], f"action_{command.action}", None))
+    if command.group == "view":
+        assert command.name.removeprefix("view.") in VIEWS
+        return
+    parts = Part.__subclasses__() if command.place is Place.SCREEN else []
+    method = f"action_{command.action}"
+    assert len([kind for kind in (CLASSES[command.place], *parts) if hasattr(kind, method)]) == 1
 
 
 @pytest.mark.parametrize("place", Place, ids=lambda place: place.name)

@@ -31,19 +31,19 @@ def test_keys_as_they_are_written(written: str, keys: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"mark.togle": "f2"}, "keys.mark.togle: there is no such command (did you mean mark.toggle"),
-        ({"mark.toggle": "ctrl+i"}, "keys.mark.toggle: most terminals send tab for ctrl+i"),
-        ({"mark.toggle": "tab"}, "keys.mark.toggle: tab goes to the next pane, everywhere"),
-        ({"mark.toggle": "f99"}, "keys.mark.toggle: there is no key 'f99'; keys are written"),
-        ({"mark.toggle": "ctrl+"}, "keys.mark.toggle: there is no key 'ctrl+'"),
-        ({"mark.toggle": "a,,b"}, "keys.mark.toggle: a key is missing beside a comma"),
+        ({"mark.togle": "f2"}, "ui.keys.mark.togle: there is no such command (did you mean mark.toggle"),
+        ({"mark.toggle": "ctrl+i"}, "ui.keys.mark.toggle: most terminals send tab for ctrl+i"),
+        ({"mark.toggle": "tab"}, "ui.keys.mark.toggle: tab goes to the next pane, everywhere"),
+        ({"mark.toggle": "f99"}, "ui.keys.mark.toggle: there is no key 'f99'; keys are written"),
+        ({"mark.toggle": "ctrl+"}, "ui.keys.mark.toggle: there is no key 'ctrl+'"),
+        ({"mark.toggle": "a,,b"}, "ui.keys.mark.toggle: a key is missing beside a comma"),
         (
             {"mark.toggle": "f"},
-            "keys.mark.toggle: f is the key of filter.edit (filter) too; give that another",
+            "ui.keys.mark.toggle: f is the key of filter.edit (filter) too; give that another",
         ),
-        ({"list.down": "f"}, "keys.list.down: f is the key of filter.edit (filter) too"),
-        ({"rule.add": "u"}, "keys.rule.add: u is the key of table.unfold (unfold) too"),
-        ({"list.down": "s", "list.up": "s"}, "keys.list.down: s is the key of list.up (up) too"),
+        ({"list.down": "f"}, "ui.keys.list.down: f is the key of filter.edit (filter) too"),
+        ({"rule.add": "u"}, "ui.keys.rule.add: u is the key of table.unfold (unfold) too"),
+        ({"list.down": "s", "list.up": "s"}, "ui.keys.list.down: s is the key of list.up (up) too"),
     ],
 )
 def test_what_is_refused(changes: dict[str, str], problem: str) -> None:

@@ -8,15 +8,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.session.published import HeldMessage, ShownExchanges
 from kproxy.tui.list_position import Position, Window
-from kproxy.tui.session.published import Held, Shown
 from tests.kproxy.tui.published import held
 
 HEIGHT = 5
 
 
-def listed(numbers: Sequence[int], *, rising: bool = True) -> Shown:
-    return Shown(0, len(numbers), numbers=np.asarray(numbers, np.int64), rising=rising)
+def listed(numbers: Sequence[int], *, rising: bool = True) -> ShownExchanges:
+    return ShownExchanges(0, len(numbers), numbers=np.asarray(numbers, np.int64), rising=rising)
 
 
 class List:
@@ -30,7 +30,7 @@ class List:
     def show(
         self,
         numbers: Sequence[int],
-        waiting: tuple[Held, ...] | None = None,
+        waiting: tuple[HeldMessage, ...] | None = None,
         *,
         ordered: bool = False,
         following: bool = False,

@@ -12,16 +12,18 @@ from textual.pilot import Pilot
 
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.commands import BY_NAME, COMMANDS, Place
+from kproxy.tui.config import load_settings
 from kproxy.tui.palette import Commands, title_of
 from kproxy.tui.settings import Settings
 from tests.kproxy.tui.kit import session_of, settled, until
 
 FILE = """\
-keys = { help.show = "f2" }
+[ui.keys]
+help.show = "f2"
 [filters]
 mine = "api == Produce"
-[profiles]
-"[/odd]" = [{ column = "number" }, { column = "gist" }]
+[ui.column-sets]
+"[/odd]" = [{ column = "number" }, { column = "summary" }]
 """
 
 
@@ -31,9 +33,9 @@ class Opened(KproxyApp):
 
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncIterator[Pilot[object]]:
-    file = folder / "config.toml"
+    file = folder / "kproxy.toml"
     file.write_text(FILE)
-    app = Opened(session_of(), Settings(file))
+    app = Opened(session_of(), Settings(load_settings(file)))
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         yield pilot  # type: ignore[misc]
@@ -51,6 +53,7 @@ async def offers(provider: Provider, query: str = "") -> dict[str, str]:
     return {str(hit.text): str(hit.help) async for hit in hits}
 
 
+@pytest.mark.slow
 async def test_every_command_that_can_be_done_is_offered(tmp_path: Path) -> None:
     async with opened(tmp_path) as pilot:
         offered = await offers(Commands(pilot.app.screen))
@@ -63,12 +66,14 @@ async def test_every_command_that_can_be_done_is_offered(tmp_path: Path) -> None
     assert offered["Help"].endswith("  f2")
 
 
+@pytest.mark.slow
 async def test_what_needs_a_proxy_is_not_offered_without_one(tmp_path: Path) -> None:
     async with opened(tmp_path) as pilot:
         offered = await offers(Commands(pilot.app.screen))
     assert "Hold: release" not in offered
 
 
+@pytest.mark.slow
 async def test_filters_profiles_and_themes_are_found_by_name(tmp_path: Path) -> None:
     async with opened(tmp_path) as pilot:
         provider = Commands(pilot.app.screen)
@@ -78,6 +83,7 @@ async def test_filters_profiles_and_themes_are_found_by_name(tmp_path: Path) -> 
         assert "Profile: [/odd]" in await offers(provider, "odd")
 
 
+@pytest.mark.slow
 async def test_a_command_is_carried_out(tmp_path: Path) -> None:
     async with opened(tmp_path) as pilot:
         await pilot.press("ctrl+p", *"view latency")
@@ -90,6 +96,7 @@ async def test_a_command_is_carried_out(tmp_path: Path) -> None:
         assert pilot.app.main.view.view_name == "latency"  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 async def test_a_saved_filter_is_applied(tmp_path: Path) -> None:
     async with opened(tmp_path) as pilot:
         offered = [hit async for hit in Commands(pilot.app.screen).search("@mine")]

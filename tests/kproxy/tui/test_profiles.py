@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.tui.columns import COLUMNS
-from kproxy.tui.profiles import BUILT_IN, DEFAULT, Chosen, Profile, profile
+from kproxy.tui.profiles import BUILT_IN, DEFAULT, Profile, ProfileColumn, profile
 
 
 def test_what_is_always_there_is_made_of_columns_that_are_there() -> None:
@@ -20,7 +20,7 @@ def test_a_profile_knows_its_fields() -> None:
         "mine", [("number", None), ("topic", None), ("request.topics[0].name", 12), ("state", None)]
     )
     assert made.fields == ("topic", "request.topics[0].name")
-    assert made.columns[2] == Chosen("request.topics[0].name", 12)
+    assert made.columns[2] == ProfileColumn("request.topics[0].name", 12)
 
 
 @pytest.mark.parametrize(
@@ -46,5 +46,5 @@ def test_a_column_is_added_before_the_last() -> None:
 
 
 def test_a_width_is_changed() -> None:
-    wider = Profile("mine", (Chosen("number"), Chosen("client"))).with_width("client", 30)
-    assert wider == Profile("", (Chosen("number"), Chosen("client", 30)))
+    wider = Profile("mine", (ProfileColumn("number"), ProfileColumn("client"))).with_width("client", 30)
+    assert wider == Profile("", (ProfileColumn("number"), ProfileColumn("client", 30)))

@@ -42,6 +42,7 @@ def exchanges_of(name: str) -> tuple[list[Exchange], Context]:
     return list(by_api.values()), Context(reader.knowledge.topic_name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CAPTURES, ids=lambda name: Path(name).name)
 def test_what_is_offered_of_an_exchange_keeps_it(name: str) -> None:
     exchanges, context = exchanges_of(name)
@@ -50,6 +51,7 @@ def test_what_is_offered_of_an_exchange_keeps_it(name: str) -> None:
             assert compile_filter(offer.text).match(exchange, context), (exchange.number, offer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CAPTURES, ids=lambda name: Path(name).name)
 def test_what_is_offered_of_a_field_keeps_the_exchange(name: str) -> None:
     exchanges, context = exchanges_of(name)
@@ -76,6 +78,7 @@ def fields_of(exchange: Exchange) -> Iterator[tuple[str, object]]:
                 yield node.path, node.value
 
 
+@pytest.mark.slow
 def test_nearly_every_field_with_a_value_has_a_filter() -> None:
     exchanges, context = exchanges_of(str(REBALANCE))
     without = []

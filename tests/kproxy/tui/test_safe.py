@@ -6,7 +6,8 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from dissectors.printable import printable
-from kproxy.tui.safe import cut, fit, plain, width
+from kproxy.text.cells import cut, fit, width
+from kproxy.tui.safe import plain
 
 
 @given(st.text(), st.integers(0, 40), st.booleans())

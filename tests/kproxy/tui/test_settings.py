@@ -7,18 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.tui.kept import kept_path
-from kproxy.tui.profiles import DEFAULT, Chosen, Profile
+from kproxy.kept import kept_path
+from kproxy.tui.config import load_settings
+from kproxy.tui.profiles import DEFAULT, Profile, ProfileColumn
 from kproxy.tui.settings import Settings, SettingsError
 from kproxy.tui.themes import usual_theme
 
 FILE = """\
 [filters]
 mine = "error"
-[profiles]
+[ui.column-sets]
 mine = [{ column = "time" }]
 """
-COLUMNS = (Chosen("time"), Chosen("topic", 20))
+COLUMNS = (ProfileColumn("time"), ProfileColumn("topic", 20))
 
 
 @pytest.fixture(autouse=True)
@@ -68,14 +69,14 @@ def test_what_is_kept_can_be_forgotten() -> None:
 def test_the_file_goes_first(file: Path) -> None:
     Settings().keep_theme("nord")
     Settings().keep_filter("mine", "latency > 1s")
-    file.write_text(f'theme = "dracula"\n{FILE}')
-    settings = Settings(file)
+    file.write_text(f'[ui]\ntheme = "dracula"\n{FILE}')
+    settings = Settings(load_settings(file))
     assert settings.theme == "dracula"
     assert settings.filters["mine"] == "error"
 
 
 def test_what_is_in_the_file_is_not_kept_a_second_time(file: Path) -> None:
-    settings = Settings(file)
+    settings = Settings(load_settings(file))
     for keep in (
         lambda: settings.keep_filter("mine", "error"),
         lambda: settings.forget_filter("mine"),
@@ -137,15 +138,15 @@ def test_several_uis_keep_what_the_others_kept() -> None:
     [
         (
             'keys = { mark.togle = "m" }',
-            "keys.mark.togle: there is no such command (did you mean mark.toggle",
+            "ui.keys.mark.togle: there is no such command (did you mean mark.toggle",
         ),
-        ('theme = "norrd"', "theme: there is no theme 'norrd' (did you mean nord?)"),
-        ('colors = { eror = "red" }', "colors.eror: there is no such colour; there are primary"),
-        ('profile = "minee"', "profile: there is no profile 'minee' (did you mean mine?)"),
+        ('theme = "norrd"', "ui.theme: there is no theme 'norrd' (did you mean nord?)"),
+        ('colors = { eror = "red" }', "ui.colors.eror: there is no such colour; there are primary"),
+        ('columns = "minee"', "ui.columns: there are no columns 'minee' (did you mean mine?)"),
     ],
 )
 def test_names_that_there_are_not_are_told_with_the_file(file: Path, line: str, problem: str) -> None:
-    file.write_text(f"{line}\n{FILE}")
-    settings = Settings(file)
+    file.write_text(f"[ui]\n{line}\n{FILE}")
+    settings = Settings(load_settings(file))
     assert [text.startswith(f"{file}: {problem}") for text in settings.problems] == [True]
     assert (settings.theme, settings.keymap, settings.profile) == (usual_theme(), {}, DEFAULT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from kproxy.tui.session.published import State
+from kproxy.session.published import State
 from kproxy.tui.states import COMMENTED, CURSOR, LOOKS, MARKED, labelled, told
 from tests.kproxy.tui.published import summary
 

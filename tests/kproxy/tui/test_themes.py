@@ -92,8 +92,8 @@ async def test_all_themes_can_be_used_with_other_colours() -> None:
     colors = {"error": "#ff00ff", "eror": "red", "warning": "redd"}
     add_themes(app, colors)
     assert [problem.partition(";")[0] for problem in color_problems(colors)] == [
-        "colors.eror: there is no such colour",
-        "colors.warning: 'redd' is no colour",
+        "ui.colors.eror: there is no such colour",
+        "ui.colors.warning: 'redd' is no colour",
     ]
     async with app.run_test(size=(20, 5)) as pilot:
         for name in all_themes():

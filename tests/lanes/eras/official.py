@@ -18,7 +18,9 @@ from typing import Any
 import msgspec
 
 from captures.exchanges import Exchange, ExchangeReader, Flag, open_capture
+from captures.json_objects import to_json
 from dissectors.frames import Body
+from dissectors.sides import SIDES
 from tests.captures.oracle import Ours, Side, differences, record_parts
 from tests.lanes.broker import JVM, kafka_class_path, number
 from tests.lanes.eras.sweep import CLIENT_ID as SWEEPER
@@ -28,7 +30,6 @@ _PROGRAMS = Path(__file__).parent.parent / "clients" / "eras"
 _LAST_OF_THE_OLD = "3.9.2"
 _READS_ITSELF = (3, 9)
 _FRAME = struct.Struct(">chhi")
-_SIDES: tuple[Side, Side] = ("request", "response")
 _MOST_FAULTS = 20
 
 
@@ -73,8 +74,8 @@ def checked(recording: Path, release: str, *, beginnings: bool = True) -> Checke
     for exchange in ExchangeReader(capture, show_secrets=True):
         found.faults += _frame_faults(exchange, beginnings=beginnings)
         if exchange.api != "SaslToken":
-            shape = msgspec.json.decode(msgspec.json.encode(exchange.to_json()))
-            messages += [Ours(side, exchange, shape) for side in _SIDES if _whole(exchange, side)]
+            shape = msgspec.json.decode(msgspec.json.encode(to_json(exchange)))
+            messages += [Ours(side, exchange, shape) for side in SIDES if _whole(exchange, side)]
     wrong = set()
     for ours, theirs in zip(messages, _read(messages, release), strict=True):
         found.messages += 1

@@ -74,6 +74,6 @@ def of_captures() -> Iterator[tuple[str, set[Place]]]:
             continue
         capture = open_capture(str(captures_dir() / row["file"]))
         capture.read()
-        exchanges = ExchangeReader(capture, annotate=False, gist=False)
+        exchanges = ExchangeReader(capture, annotate=False, summary=False)
         places = {spoken(exchange) for exchange in exchanges if not exchange.problems}
         yield broker[1], {place for place in places if place is not None}

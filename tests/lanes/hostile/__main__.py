@@ -72,6 +72,7 @@ def main(
     listed: bool,
 ) -> None:
     entry = beside.measuring("")
+    entry["command"] += " --short" * short
     chosen = list(_chosen(ATTACKS, files, "file").values())
     run = [each for each in _chosen(COMMANDS, commands, "command").values() if not (short and each.again)]
     if listed:
@@ -94,7 +95,7 @@ def main(
         table.finish()
     if write:
         bounds = {"seconds": seconds, "memory": memory * MIB}
-        told = {"scale": scale, "bounds": bounds, "commands": len(run), **table.told()}
+        told = {"scale": scale, "bounds": bounds, "commands": len(run), "files": table.told()}
         security.write("gate", entry | told)
         generate.main()
     sys.exit(bool(table.failures()))
@@ -170,7 +171,7 @@ class Table:
             )
 
     def told(self) -> dict[str, Any]:
-        """Return how many runs there were, and the dearest and the failed ones of each file."""
+        """Return the dearest and the failed runs of each file."""
         files = {}
         for file, runs in self.outcomes.items():
             slow, large = (max(runs, key=attrgetter(what)) for what in ("seconds", "memory"))
@@ -179,7 +180,7 @@ class Table:
                 "largest": [large.memory, large.command],
                 "failed": [[each.command, each.failure] for each in runs if each.failure],
             }
-        return {"runs": sum(map(len, self.outcomes.values())), "files": dict(sorted(files.items()))}
+        return files
 
     def failures(self) -> list[Outcome]:
         """Return the runs that failed."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -91,7 +90,6 @@ def main(names: tuple[str, ...], write: bool) -> None:
     if not chosen:
         raise click.UsageError(f"no file of the collection is called {' or '.join(names)}")
     entry, files = measuring("beside"), {}
-    entry["command"] = " ".join([entry["command"], *map(shlex.quote, names)])
     version = version_of("tshark")
     with tempfile.TemporaryDirectory(prefix="hostile-files-") as folder:
         for attack in sorted(map(ATTACKS.__getitem__, chosen), key=attrgetter("name")):

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
 
-from dissectors.records import Record, build_batch
+from dissectors.records import Record
+from tests.batches import build_batch
 from tests.lanes.hostile.attack import attack
 from tests.lanes.hostile.wire import (
     FETCH,

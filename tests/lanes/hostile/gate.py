@@ -59,9 +59,11 @@ _FAULT = re.compile(rb"\bfaults? of kproxy\b")
 #: what may stand in a line of output; of what is behind ASCII, UTF-8 has these bytes in other characters too
 _HARMLESS = bytes({*range(0x20, 0x7F), *range(0x80, 0x100), *b"\n\t"})
 _C1 = tuple(chr(code).encode() for code in range(0x80, 0xA0))
+#: what JSON has as it is (RFC 8259 section 7), where it goes to a program: DEL, beside those
+_DEL = b"\x7f"
 
 #: what commands import when they run, beside modules of kproxy
-_IMPORTED = ("pandas", "pyarrow", "pyarrow.csv", "pyarrow.parquet", "scapy.all")
+_IMPORTED = ("duckdb", "pandas", "pyarrow", "pyarrow.csv", "pyarrow.parquet", "scapy.all")
 _NOT_IMPORTED = ("captures.spark", "captures.live", "captures.samples")
 #: threads that take care of forks themselves: jemalloc's, in pyarrow (jemalloc_prefork)
 _FORKED = ("jemalloc_bg_thd",)
@@ -132,6 +134,8 @@ COMMANDS: dict[str, Command] = {
         _command("compat --broker-version 4.3 FILE", name="compat"),
         _command("diff FILE FILE", name="diff"),
         _command("diagnose FILE"),
+        _command("incidents FILE"),
+        _command("incidents --all --json FILE", name="incidents --json", again=True),
         _command("diagnose --json --all FILE", name="diagnose --json", again=True),
         _command("export FILE -o OUT.pcapng", name="export pcapng"),
         _command("export --synthetic FILE -o OUT.pcapng", name="export --synthetic", again=True),
@@ -201,18 +205,18 @@ class _Running:
     def prints(self, data: bytes) -> None:
         """Take what it writes to standard output."""
         self.printed += len(data)
-        self._checked(data, c1=not self.command.for_programs)
+        self._checked(data, for_programs=self.command.for_programs)
 
     def says(self, data: bytes) -> None:
         """Take what it writes to standard error."""
         self.tail = (self.tail + data)[-_KEPT:]
         self._checked(data)
 
-    def _checked(self, data: bytes, *, c1: bool = True) -> None:
+    def _checked(self, data: bytes, *, for_programs: bool = False) -> None:
         if self.control:
             return
-        odd = data.translate(None, _HARMLESS)
-        if odd or (c1 and b"\xc2" in data):
+        odd = data.translate(None, _HARMLESS + _DEL if for_programs else _HARMLESS)
+        if odd or (not for_programs and b"\xc2" in data):
             self.control = odd[:8] or next((each for each in _C1 if each in data), b"")
 
 

@@ -71,7 +71,7 @@ def negative_versions(_: int) -> Iterable[bytes]:
 class _Extremes(Values):
     """Draws numbers that are as large or as small as they can be."""
 
-    def number(self, con: wire.Fixed) -> Any:
+    def number(self, con: wire.FixedWidth) -> Any:
         if con.code in "?d":
             return super().number(con)
         low, high = limits(con.code)
@@ -510,12 +510,12 @@ class _Texts(Values):
                 return self.struct(con, depth)
         return self.number(con)
 
-    def number(self, con: wire.Fixed) -> Any:
+    def number(self, con: wire.FixedWidth) -> Any:
         return {"?": True, "d": 1.0}.get(con.code, 1)
 
     def array(self, con: wire.Array, depth: int) -> Any:
         value = self.draw(con.element, depth + 1)
-        return (value,) if isinstance(con.element, wire.Fixed) else [value]
+        return (value,) if isinstance(con.element, wire.FixedWidth) else [value]
 
 
 # ---------------------------------------------------------------- secrets

@@ -11,8 +11,9 @@ from zlib import crc32
 import crc32c
 import numpy as np
 
-from dissectors.records import Codec, Record, build_batch, compress
+from dissectors.records import Codec, Record, compress
 from dissectors.records.batch import CRC_START, HEADER
+from tests.batches import build_batch
 from tests.kproxy.frames import framed
 from tests.lanes.hostile.attack import attack
 from tests.lanes.hostile.wire import PRODUCE, TOPIC, Exchange, capture, fetched, produced

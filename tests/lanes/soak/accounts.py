@@ -18,6 +18,7 @@ from scapy.utils import RawPcapNgReader
 
 from captures.exchanges import Capture, ExchangeReader, Flag, open_capture
 from captures.live.recording import open_recording
+from dissectors.sides import ENDS
 from tests.lanes.soak import talk
 from tests.lanes.soak.talk import Habit
 from tests.lanes.tools import Wrong
@@ -121,7 +122,7 @@ class Stream:
     def __init__(self, connection: int, side: int) -> None:
         self.seen = self.end = self.again = 0
         self.whole: set[int] = set()
-        self._about = f"connection {connection}, {talk.SIDES[side]}"
+        self._about = f"connection {connection}, {ENDS[side]}"
         self._frames = talk.frames(connection, side)
         self._number, self._frame = next(self._frames)
         self._at = 0  # in the frame

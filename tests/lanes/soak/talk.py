@@ -31,11 +31,12 @@ from benchmarks.loads import (
     request_frame,
     response_frame,
 )
-from dissectors.records import Record, build_batch
+from dissectors.records import Record
+from dissectors.sides import ENDS
+from tests.batches import build_batch
 
 VERSIONS = {PRODUCE: 11, FETCH: 17, HEARTBEAT: 4}
 
-SIDES = ("client", "broker")
 _CLIENT_ID = "soak-{:08d}"
 _TOPIC = Topic("soak")
 _TIME_MS = 1_700_000_000_000
@@ -171,7 +172,7 @@ class _Template:
 
 
 def _value(connection: int, number: int, side: int, size: int) -> bytes:
-    said = f"{SIDES[side]} {connection}/{number} ".encode()
+    said = f"{ENDS[side]} {connection}/{number} ".encode()
     start = _chance(connection, number, side) % (len(_NOISE) - size)
     return said + _NOISE[start : start + size - len(said)]
 

@@ -9,11 +9,12 @@ from typing import ClassVar, NamedTuple
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.findings.common import asked
 from captures.analysis.findings.finding import Finding, Occurrences
-from captures.analysis.findings.record_traffic import FETCH, NO_FETCH, Fetched, consumer, partitions_shown
+from captures.analysis.findings.record_traffic import NO_FETCH, FetchedPartition, consumer, partitions_shown
 from captures.analysis.findings.rule import Rule, Scene
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number
+from dissectors.api_keys import ApiKey
 from dissectors.budget import Budget, of_message
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, ControlType, control_record
@@ -23,7 +24,7 @@ _MOST_OPEN = 20_000
 """Transactions whose end has not been read yet; the oldest are forgotten first."""
 
 
-class _Reading(NamedTuple):
+class _TransactionRead(NamedTuple):
     """A transaction in one partition as one client reads it."""
 
     client: str
@@ -46,7 +47,7 @@ class _Open:
 
 
 @dataclass(slots=True)
-class _Read:
+class _AbortedRead:
     seen: Occurrences = field(default_factory=Occurrences)
     records: int = 0
     partitions: set[int] = field(default_factory=set)
@@ -59,16 +60,16 @@ class AbortedDataRead(Rule):
     title: ClassVar[str] = "Aborted records read"
     about: ClassVar[str] = (
         "A consumer with isolation.level=read_uncommitted, which is the default of the Java client, gets the records "
-        "of transactions that were aborted like any other (KIP-98). What was sent again after the abort it then has "
-        "twice. Seen by the abort markers in what it fetched. A read_committed consumer gets these records too, with "
-        "a list of what to skip, and does so."
+        "of transactions that were aborted like any other (KIP-98). If the producer sent them again after the abort, "
+        "the consumer gets them twice. Detected by the abort markers in its Fetch responses. A read_committed "
+        "consumer gets these records too, but with a list of the ones to skip."
     )
-    apis: ClassVar[frozenset[int] | None] = frozenset({FETCH})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.FETCH})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._open: dict[_Reading, _Open] = {}
-        self._found: dict[tuple[str, str], _Read] = {}
+        self._open: dict[_TransactionRead, _Open] = {}
+        self._found: dict[tuple[str, str], _AbortedRead] = {}
         self._fetches = 0
 
     def add(self, exchange: Exchange) -> None:
@@ -82,16 +83,21 @@ class AbortedDataRead(Rule):
         for part in self.scene.records.fetched(exchange):
             for batch in part.batches:
                 if batch.transactional:
-                    reading = _Reading(client, part.topic, part.partition, batch.producer_id)
+                    reading = _TransactionRead(client, part.topic, part.partition, batch.producer_id)
                     self._batch(exchange, reading, part, batch, budget)
 
     def _batch(
-        self, exchange: Exchange, reading: _Reading, part: Fetched, batch: Batch, budget: Budget
+        self,
+        exchange: Exchange,
+        reading: _TransactionRead,
+        part: FetchedPartition,
+        batch: Batch,
+        budget: Budget,
     ) -> None:
         if batch.control:
             held = self._open.pop(reading, None)
             if held is not None and _aborts(batch, budget):
-                read = self._found.setdefault((reading.client, part.topic), _Read())
+                read = self._found.setdefault((reading.client, part.topic), _AbortedRead())
                 read.seen.note(held.number, held.time)
                 read.records += held.records
                 read.partitions.add(part.partition)
@@ -112,8 +118,8 @@ class AbortedDataRead(Rule):
                 f"Client {client} read {words.counted(read.records, 'record')} of {topic} "
                 f"({partitions_shown(read.partitions)}) that belong to "
                 f"{words.counted(read.seen.count, 'aborted transaction')}, as it reads uncommitted.",
-                "Set isolation.level=read_committed on this consumer, unless it is to see what was aborted (tools for "
-                "monitoring and mirroring may be).",
+                "Set isolation.level=read_committed on this consumer, unless it should see aborted records (as "
+                "monitoring and mirroring tools may).",
                 read.seen,
                 filter_text=f"api == Fetch and {of_client(client)} and {of_topic(topic)} and records > 0",
             )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from captures.analysis.advertised import (
+from captures.analysis.advertised_addresses import (
     APIS,
     Address,
+    AddressSource,
     Reached,
-    Told,
     is_local,
     reached_addresses,
 )
@@ -33,10 +33,10 @@ class AdvertisedListeners(Rule):
     name: ClassVar[str] = "advertised_listeners"
     title: ClassVar[str] = "Advertised addresses that clients cannot reach, or that lead elsewhere"
     about: ClassVar[str] = (
-        "bootstrap.servers is only for the first question. From then on a client connects to the addresses that"
-        " Metadata, FindCoordinator and DescribeCluster name: advertised.listeners of the brokers (KIP-103). If these"
-        " mean nothing where the client runs (localhost, the name of a container, an inner address), it talks to the"
-        " first broker, and then no more. Behind a proxy or a port mapping they may lead the client past it."
+        "A client uses bootstrap.servers only for its first request. After that it connects to the addresses in "
+        "Metadata, FindCoordinator and DescribeCluster responses: the brokers' advertised.listeners (KIP-103). If "
+        "these have no meaning where the client runs (localhost, a container name, an internal address), it reaches "
+        "the first broker and no other. Behind a proxy or a port mapping, they may lead the client past it."
     )
     severity: ClassVar[Severity] = Severity.HIGH
     apis: ClassVar[frozenset[int] | None] = APIS
@@ -58,7 +58,7 @@ class AdvertisedListeners(Rule):
     def blind(self) -> str:
         return "" if self._advertised.known.told else "no message names the addresses of brokers"
 
-    def _only_local(self, address: Address, told: Told) -> Iterator[Finding]:
+    def _only_local(self, address: Address, told: AddressSource) -> Iterator[Finding]:
         """Find an address that means the client's own host, told to one that is not the broker's."""
         if not address.only_local:
             return
@@ -71,7 +71,7 @@ class AdvertisedListeners(Rule):
         names = dict.fromkeys(remote.values())
         yield self.finding(
             f"address {address.shown}",
-            f"{_brokers(told)} is advertised as {address.shown}, which means the host of whoever asks:"
+            f"{_brokers(told)} is advertised as {address.shown}, which means the client's own host:"
             f" {some_of(names)} at {some_of(remote)} looks for it there.",
             "Set advertised.listeners of the broker to a name or an address that clients can reach; with several"
             " networks, make a listener for each.",
@@ -79,7 +79,7 @@ class AdvertisedListeners(Rule):
             filter_text=f"{_FILTER} and ({' or '.join(map(of_client, names))})",
         )
 
-    def _not_reached(self, address: Address, told: Told, reached: Reached) -> Iterator[Finding]:
+    def _not_reached(self, address: Address, told: AddressSource, reached: Reached) -> Iterator[Finding]:
         """Find an address to which all attempts to connect failed."""
         outcomes = self._advertised.known.outcomes(self.scene.capture, address, reached)
         if not outcomes or Outcome.ACCEPTED in outcomes:
@@ -95,8 +95,8 @@ class AdvertisedListeners(Rule):
         yield self.finding(
             f"address {address.shown}",
             f"{_brokers(told)} is advertised as {address.shown}, and {tried} {was}.",
-            "See whether the broker is up and listens there, and whether clients can reach that address; if they"
-            " cannot, set advertised.listeners to one that they can.",
+            "Check that the broker is up and listens there, and that clients can reach that address; if not, set "
+            "advertised.listeners to an address that they can reach.",
             _seen(told.exchanges),
             filter_text=_FILTER,
             # who is refused once or twice may have met a broker that starts
@@ -119,12 +119,12 @@ class AdvertisedListeners(Rule):
         by = {broker: None for each in told.values() for broker in each.by}
         yield self.finding(
             "advertised addresses",
-            f"Clients of {some_of(map(capture.names.shown, by))} are told to go to"
+            f"Clients of {some_of(map(capture.names.shown, by))} are directed to"
             f" {some_of(address.shown for address in told)}, and the capture shows no connection to"
-            f" {'any of these' if len(told) > 1 else 'that'}: they go past what was captured, or cannot get there.",
-            "Where clients should stay on the way that was captured (a proxy, a port mapping, a load balancer), the"
-            " addresses that brokers advertise have to lead there: set advertised.listeners, or let the proxy rewrite"
-            " them. Where the capture does not see those connections, capture there too.",
+            f" {'any of these' if len(told) > 1 else 'that'}: they bypass the place of capture, or cannot reach it.",
+            "If clients should stay on the captured path (a proxy, a port mapping, a load balancer), the advertised "
+            "addresses have to lead there: set advertised.listeners, or let the proxy rewrite them. If these "
+            "connections are elsewhere, capture there too.",
             _seen(sorted({each for where in told.values() for each in where.exchanges})),
             filter_text=_FILTER,
             severity=Severity.LOW,
@@ -132,7 +132,7 @@ class AdvertisedListeners(Rule):
         )
 
 
-def _brokers(told: Told) -> str:
+def _brokers(told: AddressSource) -> str:
     known = sorted(broker for broker in told.brokers if broker >= 0)
     return f"Broker {words.ranges(known)}" if known else "A broker"
 

@@ -7,23 +7,25 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from captures.analysis.attempts import ended, ended_by_broker
-from captures.analysis.findings.common import NS, answered, lasted, one_of
+from captures.analysis.client_identity import Introduction, client_name, connection_key
+from captures.analysis.findings.common import answered, one_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.groups.model import Certainty
-from captures.analysis.introductions import Introduction, client_name, connection_key
 from captures.exchanges import Exchange, Flag
 from captures.filters.lexer import quoted
 from captures.meaning import words
 from captures.meaning.exchange import text
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
+from dissectors.units import SECOND
 
-_HANDSHAKE, _AUTHENTICATE = 17, 36
 _ILLEGAL_STATE = "ILLEGAL_SASL_STATE"
-_SASL = frozenset({_HANDSHAKE, _AUTHENTICATE})
+_SASL = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 
 @dataclass(slots=True)
-class _Begun:
+class _Attempt:
     """An authentication that was begun on a connection.
 
     :ivar number: of the exchange that refused it, else of its latest
@@ -41,7 +43,7 @@ class _Begun:
 
 
 @dataclass(slots=True)
-class _Refused:
+class _Refusals:
     seen: Occurrences = field(default_factory=Occurrences)
     refusals: dict[str, None] = field(default_factory=dict)
     messages: dict[str, None] = field(default_factory=dict)
@@ -57,19 +59,19 @@ class AuthenticationFailures(Rule):
     title: ClassVar[str] = "Authentication that fails"
     about: ClassVar[str] = (
         "SASL is refused by SASL_AUTHENTICATION_FAILED or UNSUPPORTED_SASL_MECHANISM; brokers before 1.0, and all after"
-        " a SaslHandshake v0, just close the connection (KIP-43, KIP-152). Or the client goes away, as the broker could"
-        " not prove that it knows the password too (SCRAM, RFC 5802). Many clients try again at once and for ever."
+        " a SaslHandshake v0, just close the connection (KIP-43, KIP-152). Or the client leaves because the broker "
+        "could not prove that it knows the password too (SCRAM, RFC 5802). Many clients retry immediately and for ever."
     )
     severity: ClassVar[Severity] = Severity.HIGH
     apis: ClassVar[frozenset[int] | None] = None
     thresholds: ClassVar[tuple[Threshold, ...]] = (
-        Threshold("loop", 5, Unit.COUNT, "connections in vain of one client that are called a loop"),
+        Threshold("loop", 5, Unit.COUNT, "failed connections of one client that count as a loop"),
     )
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._introductions = scene.shared.introductions
-        self._begun: dict[int, _Begun] = {}
+        self._begun: dict[int, _Attempt] = {}
 
     def add(self, exchange: Exchange) -> None:
         self._introductions.add(exchange)
@@ -79,7 +81,7 @@ class AuthenticationFailures(Rule):
         if begun is None:
             known = self._introductions.known.of(connection_key(exchange))
             host = exchange.client.rpartition(":")[0]
-            begun = self._begun[exchange.connection] = _Begun(
+            begun = self._begun[exchange.connection] = _Attempt(
                 client_name(exchange), exchange.broker, host, known, exchange.number, exchange.time
             )
         if exchange.client_id and begun.client == begun.host:
@@ -90,7 +92,7 @@ class AuthenticationFailures(Rule):
         begun.message = text(answered(exchange), "error_message") or begun.message
 
     def findings(self) -> Iterator[Finding]:
-        found: dict[tuple[str, str, str, str], _Refused] = {}
+        found: dict[tuple[str, str, str, str], _Refusals] = {}
         for connection, begun in self._begun.items():
             known = begun.known
             by_broker = ended_by_broker(self.scene.capture, connection) is not None
@@ -98,7 +100,7 @@ class AuthenticationFailures(Rule):
             if known.authenticated or (not known.refusal and not over) or _went_well(known):
                 continue
             key = begun.client, begun.broker, known.mechanism or "SASL", known.principal or ""
-            refused = found.setdefault(key, _Refused())
+            refused = found.setdefault(key, _Refusals())
             refused.seen.note(begun.number, begun.time)
             refused.hosts[begun.host.strip("[]")] = None
             refused.told += bool(known.refusal)
@@ -111,7 +113,7 @@ class AuthenticationFailures(Rule):
             yield self._finding(client, broker, mechanism, principal, refused)
 
     def _finding(
-        self, client: str, broker: str, mechanism: str, principal: str, refused: _Refused
+        self, client: str, broker: str, mechanism: str, principal: str, refused: _Refusals
     ) -> Finding:
         seen, shown = refused.seen, self.scene.capture.names.shown(broker)
         who = f"{client} as {principal}" if principal else client
@@ -119,15 +121,15 @@ class AuthenticationFailures(Rule):
         if refused.refusals:
             said += f" ({', '.join(refused.refusals)})"
         elif refused.by_broker:
-            said += ": the broker closed without an answer"
+            said += ": the broker closed the connection without an answer"
         else:
-            said += ": the client closed before it was done"
+            said += ": the client closed the connection before it was done"
         if refused.messages:
             said += f": {words.clipped(next(iter(refused.messages)), 120)}".rstrip(".")
         if seen.count >= self.limit("loop"):
-            rate = seen.count * NS / max(seen.last - seen.first, NS)
+            rate = seen.count * SECOND / max(seen.last - seen.first, SECOND)
             said += (
-                f"; it tries again and again, {rate:.1f} times a second for {lasted(seen.last - seen.first)}"
+                f"; it tries again and again, {rate:.1f} times a second for {span(seen.last - seen.first)}"
             )
         return self.finding(
             f"client {who}, {mechanism} at {shown}",
@@ -145,22 +147,22 @@ def _went_well(known: Introduction) -> bool:
     return known.authenticated is None and not known.refusal and not known.mechanism
 
 
-def _shown_by(refused: _Refused) -> str:
+def _shown_by(refused: _Refusals) -> str:
     if refused.told == refused.seen.count:
         return f"api in {{SaslHandshake, SaslAuthenticate}} and {one_of('error', refused.refusals)}"
     return "(sasl_token or api in {SaslHandshake, SaslAuthenticate})"
 
 
-def _for_good(refused: _Refused) -> bool:
+def _for_good(refused: _Refusals) -> bool:
     """Tell whether trying again is of no use; a message at the wrong time may be a slip."""
     return bool(refused.refusals.keys() - {_ILLEGAL_STATE})
 
 
-def _advice(refused: _Refused) -> str:
+def _advice(refused: _Refusals) -> str:
     if _ILLEGAL_STATE in refused.refusals:
         return (
-            "The listener does not want SASL, or not at that time: set security.protocol of the client to PLAINTEXT or"
-            " SSL, or let it use the port of a SASL listener."
+            "The listener does not expect SASL, or not at that point: set security.protocol of the client to "
+            "PLAINTEXT or SSL, or use the port of a SASL listener."
         )
     if "UNSUPPORTED_SASL_MECHANISM" in refused.refusals:
         return (
@@ -169,11 +171,11 @@ def _advice(refused: _Refused) -> str:
         )
     if refused.told or refused.by_broker:
         return (
-            "See whether user and password (token, ticket) are right and not expired, whether the user is known to"
-            " the broker (kafka-configs --entity-type users for SCRAM), and the reason in the broker's log; brokers do"
-            " not tell it. A loop costs the broker: connection.failed.authentication.delay.ms slows it."
+            "Check that user and password (token, ticket) are right and not expired, and that the broker knows the "
+            "user (kafka-configs --entity-type users for SCRAM). Brokers give the reason only in their log. A loop "
+            "costs the broker: connection.failed.authentication.delay.ms slows it."
         )
     return (
-        "See the client's log: with SCRAM it leaves when the broker does not prove that it knows the password,"
-        " as after a wrong password or at a broker that does not implement SCRAM well."
+        "See the client's log: with SCRAM it leaves if the broker does not prove that it knows the password, because "
+        "the password is wrong or the broker implements SCRAM badly."
     )

@@ -6,35 +6,48 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from captures.analysis.client_identity import client_name, connection_key
 from captures.analysis.conditions import of_client
 from captures.analysis.findings.common import UNNAMED, error_names, some_of, topic_of, unexpected, with_errors
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, times
-from captures.analysis.introductions import client_name, connection_key
 from captures.exchanges import Exchange
 from captures.meaning import ErrorFound, groups_in, transactional_ids_in
 from captures.meaning.exchange import text
+from dissectors.api_keys import ASKED_BY_REPLICAS, GROUP_HEARTBEATS, MEMBER_APIS, PRODUCER_APIS, ApiKey
+from dissectors.error_codes import ErrorCode
 
-_TOPIC, _GROUP, _CLUSTER, _TRANSACTION, _TOKEN = 29, 30, 31, 53, 65
-_CODES = frozenset({_TOPIC, _GROUP, _CLUSTER, _TRANSACTION, _TOKEN})
-_WORK = frozenset({0, 1, 8, 9, 10, 11, 14, 22, 24, 25, 28, 68, 76, 78, 88})
+_CODES = frozenset({
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+})  # fmt: skip
+_WORK = (PRODUCER_APIS - {ApiKey.END_TXN}) | GROUP_HEARTBEATS | {
+    ApiKey.FETCH, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP,
+    ApiKey.SYNC_GROUP, ApiKey.SHARE_FETCH,
+}  # fmt: skip
 """APIs that applications cannot work without: produce, fetch, commit, groups, transactions."""
-_OPERATIONS = {
-    **dict.fromkeys((0, 22, 24, 25), "Write"),
-    **dict.fromkeys((1, 8, 11, 12, 13, 14, 28, 68, 76, 78, 88), "Read"),
-    **dict.fromkeys((2, 3, 9, 10, 15, 23, 61, 75), "Describe"),
-    19: "Create",
-    20: "Delete",
-    32: "DescribeConfigs",
-    33: "AlterConfigs",
-    37: "Alter",
-    44: "AlterConfigs",
+_OPERATIONS: dict[int, str] = {
+    **dict.fromkeys(PRODUCER_APIS - {ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT}, "Write"),
+    **dict.fromkeys((MEMBER_APIS | {ApiKey.FETCH}) - {ApiKey.OFFSET_FETCH, ApiKey.SHARE_ACKNOWLEDGE}, "Read"),
+    **dict.fromkeys(ASKED_BY_REPLICAS - {ApiKey.FETCH}, "Describe"),
+    ApiKey.METADATA: "Describe",
+    ApiKey.OFFSET_FETCH: "Describe",
+    ApiKey.FIND_COORDINATOR: "Describe",
+    ApiKey.DESCRIBE_GROUPS: "Describe",
+    ApiKey.DESCRIBE_PRODUCERS: "Describe",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "Describe",
+    ApiKey.CREATE_TOPICS: "Create",
+    ApiKey.DELETE_TOPICS: "Delete",
+    ApiKey.DESCRIBE_CONFIGS: "DescribeConfigs",
+    ApiKey.ALTER_CONFIGS: "AlterConfigs",
+    ApiKey.CREATE_PARTITIONS: "Alter",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "AlterConfigs",
 }
 """API key -> operation that KafkaApis.scala asks the authorizer for."""
 
 
 @dataclass(slots=True)
-class _Denied:
+class _Denials:
     seen: Occurrences = field(default_factory=Occurrences)
     apis: dict[str, int | None] = field(default_factory=dict)
     resources: dict[str, None] = field(default_factory=dict)
@@ -45,11 +58,11 @@ class AuthorizationFailures(Rule):
     """Finds requests that were denied."""
 
     name: ClassVar[str] = "authorization_failures"
-    title: ClassVar[str] = "Authorization that is missing"
+    title: ClassVar[str] = "Missing authorization"
     about: ClassVar[str] = (
         "The broker's authorizer denied an operation on a topic, a group, the cluster or a transactional ID (KIP-11,"
-        " AclAuthorizer and StandardAuthorizer). A topic that a client may not describe looks to it as if it were not"
-        " there, and some clients ask for it again without end."
+        " AclAuthorizer and StandardAuthorizer). To a client that may not describe a topic, the topic seems not to "
+        "exist, and some clients ask for it endlessly."
     )
     severity: ClassVar[Severity] = Severity.MEDIUM
     apis: ClassVar[frozenset[int] | None] = None
@@ -57,14 +70,14 @@ class AuthorizationFailures(Rule):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._introductions = scene.shared.introductions
-        self._denied: dict[tuple[str, int], _Denied] = {}
+        self._denied: dict[tuple[str, int], _Denials] = {}
 
     def add(self, exchange: Exchange) -> None:
         self._introductions.add(exchange)
         for error in unexpected(exchange, _CODES):
             client = client_name(exchange)
             who = self._introductions.known.of(connection_key(exchange)).principal or client
-            denied = self._denied.setdefault((who, error.code), _Denied())
+            denied = self._denied.setdefault((who, error.code), _Denials())
             denied.seen.add(exchange)
             denied.apis[exchange.api] = exchange.api_key
             denied.clients[client] = None
@@ -74,14 +87,14 @@ class AuthorizationFailures(Rule):
     def _resources(self, exchange: Exchange, error: ErrorFound) -> list[str]:
         """Return what the operation was to be done on."""
         key, body = exchange.api_key, exchange.request
-        if error.code == _TOPIC:
+        if error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             topic = topic_of(error, self.scene.names)
             return [topic if topic != UNNAMED else text(error.holders[-1], "resource_name", UNNAMED)]
         if key is None or body is None or body.version is None:
             return []
-        if error.code == _GROUP:
+        if error.code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
             return groups_in(key, body.version, body.value)
-        if error.code == _TRANSACTION:
+        if error.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             return transactional_ids_in(key, body.version, body.value)
         return []
 
@@ -89,12 +102,12 @@ class AuthorizationFailures(Rule):
         for (who, code), denied in self._denied.items():
             yield self._finding(who, code, denied)
 
-    def _finding(self, who: str, code: int, denied: _Denied) -> Finding:
-        kind = {
-            _TOPIC: "topic",
-            _GROUP: "group",
-            _TRANSACTION: "transactional ID",
-            _TOKEN: "delegation tokens",
+    def _finding(self, who: str, code: int, denied: _Denials) -> Finding:
+        kind: dict[int, str] = {
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic",
+            ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional ID",
+            ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "delegation tokens",
         }
         what = kind.get(code, "the cluster")
         resources = some_of(denied.resources)

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from captures.analysis.findings.common import MS, lasted
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import GroupRule, filter_of, subject_of
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import Awaited, GroupTimeline, Kind, Rebalance
+from captures.analysis.groups.model import AwaitedMember, GroupTimeline, Kind, Rebalance
 from captures.meaning import words
+from captures.time_format import span
+from dissectors.units import MS
 
 
 class BlockedRebalance(GroupRule):
     """Finds a rebalance that runs at the end of the capture, or now, and has done so for long."""
 
     name = "blocked_rebalance"
+    effect_of = EffectOf.MEMBERS
     title = "A rebalance that does not end"
     about = (
-        "In a rebalance of a classic group the coordinator answers nobody's JoinGroup before all members have sent "
-        "theirs, or the rebalance timeout (max.poll.interval.ms of the slowest) is over. A single member that does "
-        "not poll stops them all. In a group of the newer protocols, what moves waits until those who had it "
-        "confirm that they gave it up."
+        "In a rebalance of a classic group the coordinator answers no JoinGroup until all members have sent theirs or "
+        "the rebalance timeout (max.poll.interval.ms of the slowest) is over. A single member that does not poll "
+        "stops them all. In groups of the newer protocols, a moving partition waits until its owner confirms that it "
+        "gave the partition up."
     )
     severity = Severity.HIGH
     thresholds = (Threshold("longest", 10_000, Unit.MILLISECONDS, "how long a rebalance may run"),)
@@ -50,24 +52,24 @@ class BlockedRebalance(GroupRule):
             else ""
         )
         advice = (
-            f"Find out what {names} does instead of polling (a thread dump tells), or end that process: the others go "
-            "on as soon as it leaves, or its session times out."
+            f"Find out what {names} does instead of polling (take a thread dump), or end that process: the others "
+            f"continue as soon as it leaves or its session times out."
             if awaited
             else "Find the member that does not take part: kproxy groups shows which do."
         )
         return self.finding(
             subject_of(timeline),
-            f"A rebalance of group {words.line(timeline.group)} has been running for {lasted(runs)}, and nobody "
-            f"consumes what it took away.{waits}",
+            f"A rebalance of group {words.line(timeline.group)} has been running for {span(runs)}, and no member "
+            f"consumes the partitions that it took away.{waits}",
             advice,
             seen,
             filter_text=filter_of(timeline, [running]),
         )
 
 
-def _beating(kind: Kind, awaited: list[Awaited]) -> str:
+def _beating(kind: Kind, awaited: list[AwaitedMember]) -> str:
     beats = sum(each.beats for each in awaited)
-    left_undone = "join" if kind is Kind.CLASSIC else "give up what others are to have"
+    left_undone = "join" if kind is Kind.CLASSIC else "give up partitions for others"
     return (
         f", which sent {words.counted(beats, 'heartbeat')} meanwhile and did not {left_undone}"
         if beats
@@ -75,8 +77,8 @@ def _beating(kind: Kind, awaited: list[Awaited]) -> str:
     )
 
 
-def _until(awaited: list[Awaited], now: int) -> str:
+def _until(awaited: list[AwaitedMember], now: int) -> str:
     deadlines = [each.deadline for each in awaited if each.deadline is not None]
     if not deadlines or max(deadlines) <= now:
         return ""
-    return f"; in {lasted(max(deadlines) - now)} the coordinator goes on without"
+    return f"; in {span(max(deadlines) - now)} the coordinator continues without"

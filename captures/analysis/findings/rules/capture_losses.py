@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from captures.analysis.findings.common import captured_twice, volume
+from captures.analysis.findings.common import captured_twice
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule
 from captures.meaning import words
@@ -21,9 +21,9 @@ class CaptureLosses(Rule):
     name: ClassVar[str] = "capture_losses"
     title: ClassVar[str] = "Losses in the capture itself"
     about: ClassVar[str] = (
-        "The capturing machine was too slow or kept only the beginning of packets, or the file is damaged. What hosts"
-        " acknowledged did arrive: it is missing in the capture only. Unanswered requests, gaps between heartbeats and"
-        " the like may then be artefacts."
+        "The capturing machine was too slow or kept only the beginning of packets, or the file is damaged. Bytes that "
+        "hosts acknowledged did arrive: they are missing only from the capture. So unanswered requests, gaps between "
+        "heartbeats and the like may be artefacts."
     )
     severity: ClassVar[Severity] = Severity.LOW
 
@@ -38,9 +38,9 @@ class CaptureLosses(Rule):
         if captured_twice(again, size):
             yield self.finding(
                 "captured twice",
-                f"{volume(again)} of {volume(size)} were captured more than once: what TCP tells of lost and"
-                " repeated segments is not to be relied on.",
-                "Capture on one interface instead of all (tcpdump -i any), where packets pass several.",
+                f"{words.volume(again)} of {words.volume(size)} were captured more than once: TCP figures on lost and "
+                f"repeated segments are unreliable.",
+                "If packets pass several interfaces, capture on one instead of all (tcpdump -i any).",
                 _when(self, range(len(self.scene.capture.connections))),
                 severity=Severity.INFO,
                 connections=range(min(len(self.scene.capture.connections), _SHOWN)),
@@ -56,9 +56,9 @@ class CaptureLosses(Rule):
             yield self.finding(
                 "encrypted connections",
                 f"{words.counted(len(closed), 'connection')} spoke TLS and could not be decrypted"
-                f"{f' ({reason})' if reason else ''}: nothing is known of what was said there.",
-                "Give the secrets (--keylog), which clients write with SSLKEYLOGFILE or an agent, or record with a"
-                " proxy that ends TLS.",
+                f"{f' ({reason})' if reason else ''}: their contents are not known.",
+                "Supply the secrets (--keylog), which clients write with SSLKEYLOGFILE or an agent, or record with a "
+                "proxy that terminates TLS.",
                 _when(self, closed),
                 severity=Severity.INFO,
                 connections=closed[:_SHOWN],
@@ -72,9 +72,9 @@ class CaptureLosses(Rule):
         if statistics.dropped:
             parts.append(f"the capturing machine dropped {words.counted(statistics.dropped, 'packet')}")
         if lost:
-            parts.append(f"{volume(lost)} of {_streams(streams.lost)} were not captured")
+            parts.append(f"{words.volume(lost)} of {_streams(streams.lost)} were not captured")
         if cut:
-            parts.append(f"{volume(cut)} of {_streams(streams.cut)} were cut by the snapshot length")
+            parts.append(f"{words.volume(cut)} of {_streams(streams.cut)} were cut by the snapshot length")
         if statistics.damage:
             parts.append(f"{words.counted(len(statistics.damage), 'place')} of the file could not be read")
         if not parts:
@@ -83,7 +83,7 @@ class CaptureLosses(Rule):
         concerned = np.unique(np.flatnonzero((streams.lost > 0) | (streams.cut > 0)) // 2)[:_SHOWN].tolist()
         yield self.finding(
             "capture",
-            f"{said[0].upper()}{said[1:]}: what other findings say of these connections may be wrong.",
+            f"{said[0].upper()}{said[1:]}: other findings about these connections may be wrong.",
             "Capture with a larger buffer (tcpdump -B, kproxy sniff --buffer-size), with the whole packets (-s 0), to a"
             " faster disk, and only the ports of the brokers.",
             _when(self, concerned),

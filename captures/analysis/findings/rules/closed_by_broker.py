@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from captures.analysis.closings import Closing, Reason
-from captures.analysis.findings.common import lasted, one_of, some_of, volume
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.broker_disconnects import BrokerDisconnect, Reason
+from captures.analysis.findings.common import one_of, some_of
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
 from captures.exchanges import Exchange
 from captures.meaning import words
+from captures.time_format import span
 
 _SHOWN = 20
 """Connections that a finding names."""
@@ -31,9 +32,9 @@ _CASES = {
     Reason.NOT_AUTHENTICATED: _Case(
         Severity.HIGH,
         Certainty.POSSIBLE,
-        "without authentication, which the listener may want (SASL)",
-        "See which listener the port belongs to and what it wants (listener.security.protocol.map), and set"
-        " security.protocol and sasl.mechanism of the clients to that.",
+        "without authentication, which the listener may expect (SASL)",
+        "See which listener the port belongs to and what it expects (listener.security.protocol.map), and set "
+        "security.protocol and sasl.mechanism of the clients accordingly.",
     ),
     Reason.TOO_LARGE: _Case(
         Severity.HIGH,
@@ -51,36 +52,36 @@ _CASES = {
     Reason.STOPPED: _Case(
         Severity.MEDIUM,
         Certainty.INFERRED,
-        "it accepted none after that, so that it stopped",
-        "See in the broker's log whether it was stopped, was killed or has crashed.",
+        "it accepted no more connections, so it stopped",
+        "Check the broker's log to see whether it was stopped or killed, or crashed.",
     ),
     Reason.UNANSWERED: _Case(
         Severity.MEDIUM,
         Certainty.OBSERVED,
         "a request stayed unanswered",
-        "See in the broker's log of that moment why: it logs an exception as it closes a connection (unknown version,"
-        " malformed request, shutdown).",
+        "See the broker's log at that time: it logs an exception when it closes a connection (unknown version, "
+        "malformed request, shutdown).",
     ),
     Reason.IDLE: _Case(
         Severity.INFO,
         Certainty.INFERRED,
         "nothing was going on",
-        "Brokers close connections that were idle for connections.max.idle.ms, and clients connect anew: no harm."
-        " Where load balancers are between, they may do it too.",
+        "Brokers close connections that were idle for connections.max.idle.ms, and clients reconnect: no harm. Load "
+        "balancers in between may do the same.",
     ),
     Reason.ANSWERED: _Case(
         Severity.INFO,
         Certainty.OBSERVED,
         "all requests were answered",
         "A stop of the broker, a limit of connections (max.connections.per.ip) or the end of a SASL session"
-        " (connections.max.reauth.ms, KIP-368) look like this; the broker's log tells.",
+        " (connections.max.reauth.ms, KIP-368) look like this; see the broker's log.",
     ),
 }
 """Those of the reasons that are found here; authentication_failures and unsupported_versions find the others."""
 
 
 @dataclass(slots=True)
-class _Closed:
+class _Closures:
     seen: Occurrences = field(default_factory=Occurrences)
     clients: dict[str, None] = field(default_factory=dict)
     asked: dict[str, None] = field(default_factory=dict)
@@ -89,7 +90,7 @@ class _Closed:
     longest: int = 0
     count: int = 0
 
-    def add(self, closing: Closing) -> None:
+    def add(self, closing: BrokerDisconnect) -> None:
         self.count += 1
         self.clients[closing.client] = None
         self.connections.append(closing.connection)
@@ -100,7 +101,7 @@ class _Closed:
             self.seen.note(0, closing.time)
             return
         version = "" if request.version is None else f" v{request.version}"
-        self.asked[f"{request.api}{version} of {volume(request.size)}"] = None
+        self.asked[f"{request.api}{version} of {words.volume(request.size)}"] = None
         # what the filter does not show is no evidence
         self.seen.note(request.number if self.count <= _SHOWN else 0, closing.time)
 
@@ -109,12 +110,13 @@ class ClosedByBroker(Rule):
     """Finds connections that the broker ended first."""
 
     name: ClassVar[str] = "closed_by_broker"
+    effect_of = EffectOf.BROKERS
     title: ClassVar[str] = "Connections that the broker closed, and the request before"
     about: ClassVar[str] = (
-        "Brokers close a connection without a word on what they cannot answer: a request that is too large, malformed,"
-        " or sent before authentication, and on a Produce with acks=0 that failed (SocketServer.scala,"
-        " KafkaApis.scala). They also close connections that are idle for connections.max.idle.ms, and all of them as"
-        " they stop. The reason is told from the first request without an answer, so it is inferred."
+        "Brokers close a connection without an answer if a request is too large, malformed, or sent before "
+        "authentication, and after a Produce with acks=0 that failed (SocketServer.scala, KafkaApis.scala). They also "
+        "close connections that are idle for connections.max.idle.ms, and all connections when they stop. The reason "
+        "is inferred from the first request without an answer."
     )
     severity: ClassVar[Severity] = Severity.MEDIUM
     apis: ClassVar[frozenset[int] | None] = None
@@ -127,21 +129,21 @@ class ClosedByBroker(Rule):
         self._closings.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
-        found: dict[tuple[str, Reason], _Closed] = {}
+        found: dict[tuple[str, Reason], _Closures] = {}
         for closing in self._closings.known.result():
             if closing.reason in _CASES:
-                found.setdefault((closing.broker, closing.reason), _Closed()).add(closing)
+                found.setdefault((closing.broker, closing.reason), _Closures()).add(closing)
         for (broker, reason), closed in found.items():
             yield self._finding(broker, reason, closed)
 
-    def _finding(self, broker: str, reason: Reason, closed: _Closed) -> Finding:
+    def _finding(self, broker: str, reason: Reason, closed: _Closures) -> Finding:
         shown, case = self.scene.capture.names.shown(broker), _CASES[reason]
         said = (
             f"{shown} closed {words.counted(closed.count, 'connection')} of {some_of(closed.clients)}:"
             f" {case.meaning}"
         )
         if reason is Reason.IDLE:
-            least, most = lasted(closed.shortest), lasted(closed.longest)
+            least, most = span(closed.shortest), span(closed.longest)
             said += f" for {least}" + ("" if least == most else f" to {most}")
         elif closed.asked and reason is not Reason.ANSWERED:
             said += f". The request before: {some_of(closed.asked)}"

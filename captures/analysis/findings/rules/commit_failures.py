@@ -6,57 +6,44 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group
-from captures.analysis.findings.common import MS, asked, lasted, one_of, some_of, unexpected
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.common import asked, one_of, some_of, unexpected
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import NO_GROUPS
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
 from captures.analysis.groups.calls import group_of
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, text
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
-from dissectors.error_codes import BY_CODE, BY_NAME, error_name
+from dissectors.error_codes import BY_CODE, COORDINATOR_AWAY, ErrorCode, error_name
+from dissectors.units import MS
 
-OFFSET_COMMIT, TXN_OFFSET_COMMIT = 8, 28
-
-_OF_REBALANCES = frozenset(
-    BY_NAME[name].code
-    for name in (
-        "ILLEGAL_GENERATION",
-        "UNKNOWN_MEMBER_ID",
-        "FENCED_INSTANCE_ID",
-        "FENCED_MEMBER_EPOCH",
-        "STALE_MEMBER_EPOCH",
-    )
-)
-_OF_OTHER_RULES = frozenset(
-    BY_NAME[name].code
-    for name in (
-        "TOPIC_AUTHORIZATION_FAILED",
-        "GROUP_AUTHORIZATION_FAILED",
-        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-        "COORDINATOR_LOAD_IN_PROGRESS",
-        "COORDINATOR_NOT_AVAILABLE",
-        "NOT_COORDINATOR",
-    )
-)
+_OF_REBALANCES = frozenset({
+    ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH,
+})  # fmt: skip
+_OF_OTHER_RULES = COORDINATOR_AWAY | {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}  # fmt: skip
 """Of authorization_failures and coordinator_unavailable."""
-_PASSES = BY_NAME["REBALANCE_IN_PROGRESS"].code
 _ADVICE_PASSES = (
-    "Usually harmless: the commit is tried again in the new generation. Commit before partitions are revoked (in "
-    "onPartitionsRevoked), and see why the group rebalances."
+    "Usually harmless: the client retries the commit in the new generation. Commit before partitions are revoked (in "
+    "onPartitionsRevoked), and find out why the group rebalances."
 )
 _ADVICE_AFTER_REBALANCE = (
-    "The member had lost its membership when it committed, so that what it had processed is processed again by others. "
+    "The member was no longer in the group when it committed, so other members process its records again. "
     "Find out why it was removed (session_timeouts, slow_polls), and commit in smaller steps."
 )
 _ADVICE_OUTSIDE = (
     "Offsets of a group can be set from outside only while it has no members: stop these before (also before "
     "kafka-consumer-groups --reset-offsets). An application that assigns partitions itself needs a group.id of its own."
 )
-_OTHER_ADVICE = "See what the broker says in its log about this group."
+_OTHER_ADVICE = "See the broker's log about this group."
 
 
 class _Key(NamedTuple):
@@ -80,20 +67,24 @@ class CommitFailures(Rule):
     """Counts commits that failed, by group and error."""
 
     name = "commit_failures"
+    effect_of = EffectOf.MEMBERS
     title = "Commits that failed"
     about = (
         "OffsetCommit and TxnOffsetCommit fail with ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID if "
         "the member was removed or replaced meanwhile, with REBALANCE_IN_PROGRESS between two generations. Records "
-        "that were processed and not committed are processed again. Who is no member, and commits for a group that "
-        "has some, gets UNKNOWN_MEMBER_ID too. Errors that belong to a normal conversation, such as "
-        "STALE_MEMBER_EPOCH in a group of KIP-848 that is tried again at once, are not counted."
+        "that were processed and not committed are processed again. A client that is not a member, but commits for a "
+        "group that has members, gets UNKNOWN_MEMBER_ID too. Errors of a normal conversation, such as "
+        "STALE_MEMBER_EPOCH in a KIP-848 group when the client retries at once, do not count."
     )
     severity = Severity.MEDIUM
-    apis = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
+    apis = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})
     of_groups = True
     thresholds = (
         Threshold(
-            "stuck", 30_000, Unit.MILLISECONDS, "how long no commit of a group may succeed after one failed"
+            "stuck",
+            30_000,
+            Unit.MILLISECONDS,
+            "how long a group may be without a successful commit after one failed",
         ),
     )
 
@@ -130,11 +121,16 @@ class CommitFailures(Rule):
             api = one_of("api", (api_name(each) for each in sorted(self.apis)))
             yield self.finding(
                 f"group {key.group}, {name}{', from outside' if key.outside else ''}",
-                f"{self._told(key, failures)}{f', and none succeeded in {lasted(stuck)}' if stuck else ''}.",
+                f"{self._told(key, failures)}{f', and none succeeded in {span(stuck)}' if stuck else ''}.",
                 _ADVICE_OUTSIDE if key.outside else self._advice(key.code),
                 seen,
+                group=key.group,
                 filter_text=f"{of_group(key.group)} and {api} and error == {name}",
-                severity=Severity.HIGH if stuck else Severity.LOW if key.code == _PASSES else Severity.MEDIUM,
+                severity=Severity.HIGH
+                if stuck
+                else Severity.LOW
+                if key.code == ErrorCode.REBALANCE_IN_PROGRESS
+                else Severity.MEDIUM,
             )
 
     @staticmethod
@@ -143,7 +139,7 @@ class CommitFailures(Rule):
         clients = some_of(sorted(words.line(client) for client in failures.clients))
         failed = f"failed {how_often} with {error_name(key.code)}"
         if key.outside:
-            return f"Commits of {clients} for group {group}, of which it is no member, {failed}"
+            return f"Commits of {clients} for group {group}, of which they are not members, {failed}"
         return f"Commits of group {group} {failed} (by {clients})"
 
     def _stuck(self, group: str, seen: Occurrences) -> int:
@@ -154,7 +150,7 @@ class CommitFailures(Rule):
 
     @staticmethod
     def _advice(code: int) -> str:
-        if code == _PASSES:
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
             return _ADVICE_PASSES
         if code in _OF_REBALANCES:
             return _ADVICE_AFTER_REBALANCE

@@ -7,18 +7,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group, of_topic
 from captures.analysis.findings.common import answered, asked, whole_ids
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import partitions_shown
 from captures.analysis.findings.rule import Rule, Scene, times
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, rows, text
 from captures.meaning.places import each, index
-
-_OFFSET_COMMIT, _OFFSET_FETCH = 8, 9
+from dissectors.api_keys import ApiKey
 
 
 class _Place(NamedTuple):
@@ -87,15 +86,14 @@ class CommitsBackwards(Rule):
     name: ClassVar[str] = "commits_backwards"
     title: ClassVar[str] = "Commits that go backwards"
     about: ClassVar[str] = (
-        "A group commits an offset that is lower than the one that was committed before: records that were done are "
-        "done again if a consumer begins there, after the next rebalance or restart. A member that lost a partition "
-        "and comes late, asynchronous commits that are sent again after later ones, a seek back, a topic that was "
-        "deleted and made anew: all look so. A member that goes back by itself, and nobody begins there, is low. What "
-        "somebody who is no member commits to a group of members is told apart: that is how offsets are reset "
-        "(kafka-consumer-groups.sh --reset-offsets). Commits in transactions are left out: whether they count is "
-        "decided later."
+        "A group commits an offset lower than the one before: a consumer that starts there, after the next rebalance "
+        "or restart, processes records again. Possible reasons: a late commit from a member that has lost the "
+        "partition, an asynchronous commit retried after a later one, a seek back, or a topic that was deleted and "
+        "recreated. If a member goes back by itself and no consumer starts there, the severity is low. Commits from "
+        "outside the group are reported separately: that is how offsets are reset (kafka-consumer-groups.sh "
+        "--reset-offsets). Commits in transactions are left out, because whether they count is decided later."
     )
-    apis: ClassVar[frozenset[int] | None] = frozenset({_OFFSET_COMMIT, _OFFSET_FETCH})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -106,7 +104,7 @@ class CommitsBackwards(Rule):
         self._found: dict[tuple[str, str, _Kind], _Back] = {}
 
     def add(self, exchange: Exchange) -> None:
-        if exchange.api_key == _OFFSET_FETCH:
+        if exchange.api_key == ApiKey.OFFSET_FETCH:
             self._given(exchange)
         else:
             self._committed(exchange)
@@ -185,9 +183,9 @@ class CommitsBackwards(Rule):
             if kind is _Kind.RESET:
                 yield self.finding(
                     f"group {group}, topic {topic}, reset",
-                    f"Somebody who is no member set the offsets of group {group} back by {offsets} in all: "
+                    f"A client that is not a member set the offsets of group {group} back by {offsets} in all: "
                     f"{back.example}.",
-                    "Right if an admin reset them on purpose (kafka-consumer-groups.sh --reset-offsets).",
+                    "Fine if an admin reset them on purpose (kafka-consumer-groups.sh --reset-offsets).",
                     back.seen,
                     filter_text=shown,
                     severity=Severity.LOW,
@@ -196,15 +194,15 @@ class CommitsBackwards(Rule):
             then = (
                 f"A consumer was then given {words.counted(back.given, 'offset')} to read again."
                 if back.given
-                else "Who begins there reads them again."
+                else "A consumer that starts there reads them again."
             )
             yield self.finding(
                 f"group {group}, topic {topic}" + (", other member" if kind is _Kind.OTHER else ""),
-                f"Group {group} committed {times(back.seen.count)} behind what it had committed before "
+                f"Group {group} committed {times(back.seen.count)} below an earlier commit "
                 f"({partitions_shown(back.partitions)} of {topic}, {offsets} in all): {back.example}. {then}",
                 "Commit in onPartitionsRevoked, and not after partitions were lost; do not send an older commitAsync "
-                "again after a later one; look whether two programs use this group.id, and whether the topic was made "
-                "anew.",
+                "again after a later one; check whether two programs use this group.id, and whether the topic was "
+                "recreated.",
                 back.seen,
                 filter_text=shown,
                 severity=Severity.LOW if kind is _Kind.SELF and not back.given else None,

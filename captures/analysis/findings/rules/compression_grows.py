@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.findings.common import volume
+from captures.analysis.findings.batch_samples import worth_a_look
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import NO_PRODUCE, PRODUCE
+from captures.analysis.findings.record_traffic import NO_PRODUCE
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.analysis.findings.sampling import worth_a_look
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
+from dissectors.api_keys import ApiKey
 from dissectors.budget import Budget, of_message
 from dissectors.records import Batch, Codec
 
@@ -26,7 +26,7 @@ class _Flow(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Sampled:
+class _BatchSample:
     """Batches of a flow.
 
     :ivar batches: compressed ones
@@ -48,12 +48,12 @@ class CompressionGrows(Rule):
     name: ClassVar[str] = "compression_grows"
     title: ClassVar[str] = "Compression that makes data larger"
     about: ClassVar[str] = (
-        "A producer compresses batches that are larger afterwards: they are too small, or hold what is compressed or "
-        "encrypted already. Client, broker and consumers spend time on it and save nothing. Measured on a sample: the "
-        "first 16 compressed batches of a client and topic, then ever fewer."
+        "A producer compresses batches and makes them larger: they are too small, or hold compressed or encrypted "
+        "data. Client, broker and consumers spend time on it and save nothing. Measured on a sample: the first 16 "
+        "compressed batches of a client and topic, then ever fewer."
     )
     severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(
             "batches", 16, Unit.COUNT, "compressed batches of a client and topic that are needed to judge"
@@ -62,7 +62,7 @@ class CompressionGrows(Rule):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._flows: dict[_Flow, _Sampled] = {}
+        self._flows: dict[_Flow, _BatchSample] = {}
         self._produces = 0
 
     def add(self, exchange: Exchange) -> None:
@@ -72,11 +72,11 @@ class CompressionGrows(Rule):
             for batch in part.batches:
                 # a message set of magic 0 and 1 holds its codec inside: it is not compared
                 if batch.magic == 2 and batch.codec != Codec.NONE:
-                    flow = _Flow(client_name(exchange), part.topic, batch.codec.name.lower())
-                    self._batch(exchange, self._flows.setdefault(flow, _Sampled()), batch, budget)
+                    flow = _Flow(client_name(exchange), part.topic, batch.codec.label)
+                    self._batch(exchange, self._flows.setdefault(flow, _BatchSample()), batch, budget)
 
     @staticmethod
-    def _batch(exchange: Exchange, sampled: _Sampled, batch: Batch, budget: Budget) -> None:
+    def _batch(exchange: Exchange, sampled: _BatchSample, batch: Batch, budget: Budget) -> None:
         sampled.batches += 1
         if not worth_a_look(sampled.batches):
             return
@@ -98,8 +98,8 @@ class CompressionGrows(Rule):
             yield self.finding(
                 f"client {flow.client}, topic {flow.topic}, {flow.codec}",
                 f"Batches that client {flow.client} compresses with {flow.codec} for {flow.topic} are {growth:.0f}% "
-                f"larger than without ({volume(sampled.plain // sampled.sampled)} become "
-                f"{volume(sampled.packed // sampled.sampled)} on average, {sampled.sampled} of "
+                f"larger than without ({words.volume(sampled.plain // sampled.sampled)} become "
+                f"{words.volume(sampled.packed // sampled.sampled)} on average, {sampled.sampled} of "
                 f"{words.counted(sampled.batches, 'batch', 'batches')} looked at).",
                 "Let batches become larger (linger.ms, batch.size), so that there is something to compress, or set "
                 "compression.type=none for this topic if its values are compressed or encrypted already.",

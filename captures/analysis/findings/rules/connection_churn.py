@@ -7,29 +7,31 @@ from typing import ClassVar
 
 import numpy as np
 
-from captures.analysis.findings.common import NS, lasted, some_of
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.common import some_of
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.arrays import Int64s
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
-from captures.packets.table import Int64s
+from captures.time_format import span
+from dissectors.api_keys import CONNECTING
+from dissectors.units import SECOND
 
-_MINUTE = 60 * NS
+_MINUTE = 60 * SECOND
 _SHOWN = 20
-_INTRODUCING = frozenset({17, 18, 36})
-"""ApiVersions and SASL: what goes no further is refused, which is a finding of other rules."""
 
 
 class ConnectionChurn(Rule):
     """Finds hosts that open many short connections to a broker, which are accepted and used."""
 
     name: ClassVar[str] = "connection_churn"
+    effect_of = EffectOf.BROKERS
     title: ClassVar[str] = "Connections opened all the time"
     about: ClassVar[str] = (
-        "Clients keep one or two connections to a broker for as long as they run. A host that opens many short ones"
-        " makes a new client for each piece of work, or loses its connections again and again. Each costs a TCP"
-        " handshake, TLS and SASL on top, and ApiVersions and Metadata, and counts for max.connection.creation.rate"
-        " (KIP-612)."
+        "Clients keep one or two connections to a broker for as long as they run. A host that opens many short ones "
+        "creates a new client for each piece of work, or keeps losing its connections. Each connection costs a TCP "
+        "handshake, plus TLS and SASL, ApiVersions and Metadata, and counts towards max.connection.creation.rate "
+        "(KIP-612)."
     )
     severity: ClassVar[Severity] = Severity.MEDIUM
     apis: ClassVar[frozenset[int] | None] = None
@@ -46,9 +48,7 @@ class ConnectionChurn(Rule):
         """Client ID of each connection on which something was answered; empty if it has none."""
 
     def add(self, exchange: Exchange) -> None:
-        works = (
-            exchange.response_size and exchange.api_key not in _INTRODUCING and exchange.api_key is not None
-        )
+        works = exchange.response_size and exchange.api_key not in CONNECTING and exchange.api_key is not None
         if works and exchange.connection not in self._clients:
             self._clients[exchange.connection] = exchange.client_id or ""
 
@@ -56,7 +56,8 @@ class ConnectionChurn(Rule):
         capture = self.scene.capture
         begun = capture.connections.syn_time
         found: dict[tuple[str, str], list[int]] = {}
-        for connection in self._clients:
+        by_kproxy = capture.notes.ended_connections
+        for connection in self._clients.keys() - by_kproxy if by_kproxy else self._clients:
             if connection < len(begun) and begun[connection] >= 0:
                 client, broker = capture.endpoints(connection)
                 found.setdefault((client.rpartition(":")[0], broker), []).append(connection)
@@ -66,7 +67,7 @@ class ConnectionChurn(Rule):
             if most < self.limit("opened"):
                 continue
             life = int(np.median(_lives(self.scene, mine)))
-            if life <= self.limit("life") * NS // 1000:
+            if life <= self.limit("life") * SECOND // 1000:
                 yield self._finding(host, broker, mine, most, life)
 
     def _finding(self, host: str, broker: str, mine: list[int], most: int, life: int) -> Finding:
@@ -79,9 +80,9 @@ class ConnectionChurn(Rule):
         return self.finding(
             f"client {shown_host}, broker {shown}",
             f"{shown_host}{f' ({clients})' if clients else ''} opened {len(mine):,} connections to {shown}, up to"
-            f" {most:,} within a minute; half of them lived no longer than {lasted(life)}.",
-            "Keep one producer or consumer for the life of the process (both may be shared or pooled), and see"
-            " closed_by_broker and authentication_failures if it is the connections that break.",
+            f" {most:,} within a minute; half of them lived no longer than {span(life)}.",
+            "Keep one producer or consumer for the life of the process (both may be shared or pooled), and see "
+            "closed_by_broker and authentication_failures if connections break.",
             seen,
             filter_text=f"client.host == {quoted(host.strip('[]'))} and broker == {quoted(broker)}",
             connections=mine[:_SHOWN],

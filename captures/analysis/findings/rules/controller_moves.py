@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.findings.common import some_of, unexpected, with_errors
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, times
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
-
-_NOT_CONTROLLER = 41
+from dissectors.error_codes import ErrorCode
 
 
 class ControllerMoves(Rule):
     """Finds brokers that were taken for the controller and are not."""
 
     name: ClassVar[str] = "controller_moves"
-    title: ClassVar[str] = "Requests to what is not the controller any more"
+    effect_of = EffectOf.BROKERS
+    title: ClassVar[str] = "Requests to a broker that is no longer the controller"
     about: ClassVar[str] = (
-        "NOT_CONTROLLER: another broker or controller has been elected since. Brokers and admin clients ask who it is"
-        " and try again. In a KRaft cluster clients never see it, as brokers forward (KIP-590)."
+        "NOT_CONTROLLER: another broker or controller has been elected. Brokers and admin clients look it up and "
+        "retry. In a KRaft cluster clients never see this error, because brokers forward requests (KIP-590)."
     )
     severity: ClassVar[Severity] = Severity.LOW
     apis: ClassVar[frozenset[int] | None] = None
@@ -32,7 +32,7 @@ class ControllerMoves(Rule):
         self._asked: dict[str, tuple[Occurrences, dict[str, None]]] = {}
 
     def add(self, exchange: Exchange) -> None:
-        if unexpected(exchange, {_NOT_CONTROLLER}):
+        if unexpected(exchange, {ErrorCode.NOT_CONTROLLER}):
             seen, clients = self._asked.setdefault(exchange.broker, (Occurrences(), {}))
             seen.add(exchange)
             clients[client_name(exchange)] = None
@@ -43,8 +43,8 @@ class ControllerMoves(Rule):
             yield self.finding(
                 f"broker {shown}",
                 f"{shown} answered {times(seen.count)} that it is not the controller, to {some_of(clients)}.",
-                "One change of controller is no trouble. Where they come often, see why it does not stay: its log,"
-                " garbage collection, the disk of its metadata log, timeouts of the quorum.",
+                "A single change of controller is no problem. If there are many, find out why: its log, garbage "
+                "collection, the disk of its metadata log, quorum timeouts.",
                 seen,
-                filter_text=f"{with_errors([_NOT_CONTROLLER])} and broker == {quoted(broker)}",
+                filter_text=f"{with_errors([ErrorCode.NOT_CONTROLLER])} and broker == {quoted(broker)}",
             )

@@ -6,34 +6,35 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.findings.common import (
-    MS,
-    NS,
     answer_time,
     asked,
     error_names,
-    lasted,
     of_clients,
     some_of,
     together,
     unexpected,
     with_errors,
 )
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange, Flag
 from captures.meaning import groups_in, transactional_ids_in
+from captures.time_format import span
+from dissectors.api_keys import GROUP_HEARTBEATS, PRODUCER_APIS, ApiKey
+from dissectors.error_codes import COORDINATOR_AWAY
+from dissectors.units import MS, SECOND
 
-_LOADING, _NOT_AVAILABLE, _NOT_COORDINATOR = 14, 15, 16
-_CODES = frozenset({_LOADING, _NOT_AVAILABLE, _NOT_COORDINATOR})
-_FIND, _INIT_PRODUCER = 10, 22
-_APIS = frozenset({8, 9, 10, 11, 12, 13, 14, 22, 24, 25, 26, 28, 68, 76, 88})
+_APIS = (PRODUCER_APIS - {ApiKey.PRODUCE}) | GROUP_HEARTBEATS | {
+    ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP,
+}  # fmt: skip
 """What coordinators of groups and transactions answer, and FindCoordinator."""
 
 
 @dataclass(slots=True)
-class _Awaited:
+class _Outage:
     """A coordinator of which a client was told that it is not there.
 
     :ivar since: when that began, ns since the epoch; None while it is there
@@ -52,13 +53,14 @@ class CoordinatorUnavailable(Rule):
     """Finds groups and transactional IDs that were without a coordinator for long."""
 
     name: ClassVar[str] = "coordinator_unavailable"
+    effect_of = EffectOf.BROKERS
     title: ClassVar[str] = "No coordinator"
     about: ClassVar[str] = (
         "Groups and transactions are led by the broker that leads a partition of __consumer_offsets or"
         " __transaction_state. While that partition has no leader, is being created or is being loaded, members cannot"
-        " join, commit or heartbeat: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR. Some"
-        " seconds of it are normal when a cluster starts or a broker stops. For ever it is where those topics cannot be"
-        " created, mostly as there are fewer brokers than offsets.topic.replication.factor asks for."
+        " join, commit or heartbeat: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR. A few "
+        "seconds are normal when a cluster starts or a broker stops. It lasts for ever if those topics cannot be "
+        "created, mostly because there are fewer brokers than offsets.topic.replication.factor requires."
     )
     severity: ClassVar[Severity] = Severity.MEDIUM
     apis: ClassVar[frozenset[int] | None] = _APIS
@@ -74,10 +76,10 @@ class CoordinatorUnavailable(Rule):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._awaited: dict[tuple[str, str], _Awaited] = {}
+        self._awaited: dict[tuple[str, str], _Outage] = {}
 
     def add(self, exchange: Exchange) -> None:
-        found = unexpected(exchange, _CODES)
+        found = unexpected(exchange, COORDINATOR_AWAY)
         if not (found or self._awaited) or Flag.UNANSWERED in exchange.flag:
             return
         client = client_name(exchange)
@@ -85,32 +87,32 @@ class CoordinatorUnavailable(Rule):
             key = client, led
             awaited = self._awaited.get(key)
             if found:
-                awaited = self._awaited.setdefault(key, _Awaited())
+                awaited = self._awaited.setdefault(key, _Outage())
                 awaited.seen.add(exchange)
                 awaited.codes.update(error.code for error in found)
                 if awaited.since is None:
                     awaited.since, awaited.only_asked = exchange.time, True
-                awaited.only_asked = awaited.only_asked and exchange.api_key == _FIND
+                awaited.only_asked = awaited.only_asked and exchange.api_key == ApiKey.FIND_COORDINATOR
             elif (
                 awaited is not None
                 and awaited.since is not None
                 # FindCoordinator names a broker; whether that has taken over only shows in its own answers
-                and (awaited.only_asked or exchange.api_key != _FIND)
+                and (awaited.only_asked or exchange.api_key != ApiKey.FIND_COORDINATOR)
             ):
                 awaited.longest = max(awaited.longest, answer_time(exchange) - awaited.since)
                 awaited.since = None
 
     def findings(self) -> Iterator[Finding]:
-        soon_over: dict[tuple[str, str], _Awaited] = {}
+        soon_over: dict[tuple[str, str], _Outage] = {}
         for key, awaited in self._awaited.items():
             if awaited.since is None and awaited.longest < self.limit("longest") * MS:
                 soon_over[key] = awaited  # a coordinator that moves is met by all clients of all its groups
             else:
                 yield self._finding(f"{key[1]}, client {key[0]}", {key: awaited})
         if soon_over:
-            yield self._finding("coordinators that were there soon", soon_over)
+            yield self._finding("coordinators that were available soon", soon_over)
 
-    def _finding(self, subject: str, found: dict[tuple[str, str], _Awaited]) -> Finding:
+    def _finding(self, subject: str, found: dict[tuple[str, str], _Outage]) -> Finding:
         clients, led = (dict.fromkeys(each[place] for each in found) for place in (0, 1))
         codes = {code for awaited in found.values() for code in awaited.codes}
         seen = together(awaited.seen for awaited in found.values())
@@ -119,20 +121,19 @@ class CoordinatorUnavailable(Rule):
         )
         longest = max(*(awaited.longest for awaited in found.values()), open_for, 0)
         if open_for < 0:
-            ending = f"; {'it was' if len(clients) == 1 else 'they were'} without one for {lasted(longest)}"
+            ending = f"; {'it was' if len(clients) == 1 else 'they were'} without one for {span(longest)}"
             ending += " at most" if seen.count > 1 else ""
         else:
             ending = ", and the capture shows no success after that"
             if seen.count > 1:
-                ending += f"; the last time was {lasted(open_for)} after the first"
+                ending += f"; the last time was {span(open_for)} after the first"
         return self.finding(
             subject,
             f"{some_of(clients)} {'was' if len(clients) == 1 else 'were'} told {times(seen.count)} that there is no"
             f" coordinator for {some_of(list(led))} ({error_names(codes)}){ending}.",
-            "See whether __consumer_offsets (for transactions __transaction_state) exists and its partitions have"
-            " leaders, and whether there are as many brokers as offsets.topic.replication.factor and"
-            " transaction.state.log.replication.factor ask for. Loading takes long where the topic is not"
-            " compacted.",
+            "Check that __consumer_offsets (for transactions __transaction_state) exists and its partitions have "
+            "leaders, and that there are as many brokers as offsets.topic.replication.factor and "
+            "transaction.state.log.replication.factor require. Loading takes long if the topic is not compacted.",
             seen,
             filter_text=f"{with_errors(codes)}{of_clients(clients)}",
             severity=self._severity(longest, open_for),
@@ -148,7 +149,7 @@ class CoordinatorUnavailable(Rule):
         if longest >= self.limit("longest") * MS:
             return self.severity
         # as it is with the first group of a new cluster
-        return Severity.INFO if open_for < 0 and longest < NS else Severity.LOW
+        return Severity.INFO if open_for < 0 and longest < SECOND else Severity.LOW
 
 
 def _led(exchange: Exchange) -> list[str]:
@@ -156,7 +157,7 @@ def _led(exchange: Exchange) -> list[str]:
     key, body = exchange.api_key, exchange.request
     if key is None or body is None or body.version is None:
         return []
-    if exchange.api_key == _INIT_PRODUCER and not asked(exchange).get("transactional_id"):
+    if exchange.api_key == ApiKey.INIT_PRODUCER_ID and not asked(exchange).get("transactional_id"):
         return ["producer IDs"]  # any broker gives them; while it starts it has none yet
     led = [f"group {group}" for group in groups_in(key, body.version, body.value)]
     return led + [f"transactional ID {each}" for each in transactional_ids_in(key, body.version, body.value)]

@@ -6,29 +6,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import (
-    FETCH,
-    PRODUCE,
-    SHARE_FETCH,
-    Fetched,
-    Produced,
-    partitions_shown,
-)
+from captures.analysis.findings.record_traffic import FetchedPartition, ProducedPartition, partitions_shown
 from captures.analysis.findings.rule import Rule, Scene
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange, Flag
 from captures.meaning import words
+from dissectors.api_keys import ApiKey
 
 _SENT = (
-    "The damage comes from the client or what lies before the capture: look at its memory, its codec library, and at "
-    "proxies in between. The broker refuses these batches."
+    "The damage happened at the client or on the way to the place of capture: check the client's memory, its codec "
+    "library, and proxies in between. The broker refuses these batches."
 )
 _RECEIVED = (
-    "The damage lies on the broker's disk or after it: fetch the same offsets from another replica and compare "
-    "(kafka-dump-log.sh --deep-iteration on the brokers), and look at disks and memory. Consumers cannot go past a "
-    "damaged batch unless they seek behind it."
+    "The damage happened on the broker's disk or after it: fetch the same offsets from another replica and compare "
+    "(kafka-dump-log.sh --deep-iteration on the brokers), and check disks and memory. Consumers cannot get past a "
+    "damaged batch unless they seek beyond it."
 )
 
 
@@ -51,14 +45,14 @@ class CrcFailures(Rule):
     name: ClassVar[str] = "crc_failures"
     title: ClassVar[str] = "Damaged record batches"
     about: ClassVar[str] = (
-        "The checksum of a record batch (CRC-32C, of messages of magic 0 and 1 CRC-32) does not fit its bytes. Brokers "
-        "refuse such a batch with CORRUPT_MESSAGE (LogValidator.java); what a consumer gets damaged was damaged on the "
-        "broker's disk or after it, and the consumer stops there. TCP's own checksum misses such damage rarely, so "
-        "memory, disks, and programs in between that change bytes come first. Batches of which the capture lacks bytes "
-        "are left out."
+        "The checksum of a record batch (CRC-32C, of messages of magic 0 and 1 CRC-32) does not match its bytes. "
+        "Brokers refuse such a batch with CORRUPT_MESSAGE (LogValidator.java). If a consumer gets a damaged batch, "
+        "the damage happened on the broker's disk or after it, and the consumer stops there. TCP's own checksum "
+        "rarely misses such damage, so first suspect memory, disks, and programs in between that change bytes. "
+        "Batches with bytes missing from the capture are left out."
     )
     severity: ClassVar[Severity] = Severity.HIGH
-    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE, FETCH, SHARE_FETCH})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -67,12 +61,14 @@ class CrcFailures(Rule):
         self._incomplete = 0
 
     def add(self, exchange: Exchange) -> None:
-        if exchange.api_key == PRODUCE:
+        if exchange.api_key == ApiKey.PRODUCE:
             self._check(exchange, Flag.REQUEST_DAMAGED, self.scene.records.produced(exchange))
         else:
             self._check(exchange, Flag.RESPONSE_DAMAGED, self.scene.records.fetched(exchange))
 
-    def _check(self, exchange: Exchange, damaged: Flag, parts: Iterable[Produced | Fetched]) -> None:
+    def _check(
+        self, exchange: Exchange, damaged: Flag, parts: Iterable[ProducedPartition | FetchedPartition]
+    ) -> None:
         if exchange.flag & (damaged | Flag.CONFLICTING):
             self._incomplete += 1
             return
@@ -93,7 +89,7 @@ class CrcFailures(Rule):
                 f"client {flow.client}, topic {flow.topic}, {flow.api}",
                 f"Client {flow.client} {'sent' if sent else 'got'} "
                 f"{words.counted(damage.batches, 'record batch', 'record batches')} of {flow.topic} "
-                f"({partitions_shown(damage.partitions)}) whose checksum does not fit the bytes.",
+                f"({partitions_shown(damage.partitions)}) whose checksum does not match the bytes.",
                 _SENT if sent else _RECEIVED,
                 damage.seen,
                 filter_text=f"api == {flow.api} and {of_client(flow.client)} and {of_topic(flow.topic)}",

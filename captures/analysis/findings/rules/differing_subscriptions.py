@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from captures.analysis.findings.common import some_of
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import GroupRule, filter_of, subject_of
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import GroupMember, GroupTimeline
@@ -25,11 +25,12 @@ class DifferingSubscriptions(GroupRule):
     """Compares what the members of a group subscribe to."""
 
     name = "differing_subscriptions"
+    effect_of = EffectOf.MEMBERS
     title = "Members of one group with different subscriptions"
     about = (
-        "Members of a group may subscribe to different topics, and partitions of a topic then go to those that want "
-        "it. More often it is a mistake: two applications with the same group.id, or a rollout that has stopped "
-        "half way. Each change of one then rebalances the other."
+        "Members of a group may subscribe to different topics, and partitions of a topic then go to its subscribers. "
+        "More often it is a mistake: two applications with the same group.id, or a rollout that stopped half way. "
+        "Each change in one then rebalances the other."
     )
     severity = Severity.MEDIUM
 

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.findings.common import some_of, volume
+from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import FETCH, PRODUCE, Fetched, consumer
+from captures.analysis.findings.record_traffic import FetchedPartition, consumer
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
-from dissectors.error_codes import error_name
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode, error_name
 
-_UNKNOWN, _UNSUPPORTED_VERSION, _UNSUPPORTED_CODEC = -1, 35, 76
 _READS_BATCHES, _READS_MAGIC_1 = 4, 2
 """Fetch versions from which on magic 2 and magic 1 are given as they are (KIP-98, KIP-32)."""
 _READS_ZSTD = 10
@@ -52,14 +52,14 @@ class DownConversion(Rule):
     about: ClassVar[str] = (
         "A client that fetches with a version before v4 cannot read the record batches that are in the log (magic 2), "
         "so the broker decompresses, rewrites and compresses them for every such Fetch: this costs CPU and heap, "
-        "sends nothing by sendfile, and drops record headers (KafkaApis.scala, KIP-283). What is in the log shows by "
-        "what is produced to the topic, or given to newer clients. Brokers may refuse it "
+        "sends nothing by sendfile, and drops record headers (KafkaApis.scala, KIP-283). The format in the log is "
+        "known from batches that are produced to the topic or returned to newer clients. Brokers may refuse to convert "
         "(log.message.downconversion.enable) with UNSUPPORTED_VERSION, 0.11.0 fails on records with headers with "
         "UNKNOWN_SERVER_ERROR, zstd needs Fetch v10 (UNSUPPORTED_COMPRESSION_TYPE), and Kafka 4 has no "
         "down-conversion any more (KIP-896)."
     )
     severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE, FETCH})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -70,7 +70,7 @@ class DownConversion(Rule):
         version = exchange.version
         if version is None:
             return
-        if exchange.api_key == PRODUCE:
+        if exchange.api_key == ApiKey.PRODUCE:
             for written in self.scene.records.produced(exchange):
                 if not written.error:
                     self._stores(written.topic, max((batch.magic for batch in written.batches), default=0))
@@ -78,8 +78,9 @@ class DownConversion(Rule):
         for part in self.scene.records.fetched(exchange):
             magic = max((batch.magic for batch in part.batches), default=0)
             self._stores(part.topic, magic)
-            failed = (part.error == _UNSUPPORTED_CODEC and version < _READS_ZSTD) or (
-                part.error in (_UNKNOWN, _UNSUPPORTED_VERSION) and version < _READS_BATCHES
+            failed = (part.error == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE and version < _READS_ZSTD) or (
+                part.error in (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNSUPPORTED_VERSION)
+                and version < _READS_BATCHES
             )
             if consumer(exchange) and (failed or (version < _READS_BATCHES and part.batches)):
                 self._old(exchange, version, part, magic)
@@ -87,7 +88,7 @@ class DownConversion(Rule):
     def _stores(self, topic: str, magic: int) -> None:
         self._stored[topic] = max(self._stored.get(topic, 0), magic)
 
-    def _old(self, exchange: Exchange, version: int, part: Fetched, magic: int) -> None:
+    def _old(self, exchange: Exchange, version: int, part: FetchedPartition, magic: int) -> None:
         old = self._found.setdefault(_Flow(client_name(exchange), part.topic), _Old())
         old.versions.add(version)
         if part.error:
@@ -105,10 +106,10 @@ class DownConversion(Rule):
                 yield self.finding(
                     f"client {flow.client}, topic {flow.topic}",
                     f"The broker turns {flow.topic} (magic {self._stored[flow.topic]}) into magic {old.magic} for "
-                    f"client {flow.client}, which speaks Fetch v{versions}: {volume(old.size)} in "
+                    f"client {flow.client}, which speaks Fetch v{versions}: {words.volume(old.size)} in "
                     f"{words.counted(old.served.count, 'answer')}.",
-                    "Update this client, or let it use newer versions of the protocol. Until then it costs the broker "
-                    "CPU and heap, and the client sees no record headers.",
+                    "Update this client, or let it use newer versions of the protocol. Until then the conversion "
+                    "costs the broker CPU and heap, and the client sees no record headers.",
                     old.served,
                     filter_text=f"{shown} and version < {_READS_BATCHES}",
                     certainty=Certainty.INFERRED,
@@ -122,7 +123,9 @@ class DownConversion(Rule):
                     seen,
                     filter_text=f"{shown} and error == {code}",
                     severity=Severity.HIGH,
-                    certainty=Certainty.POSSIBLE if code == _UNKNOWN else Certainty.OBSERVED,
+                    certainty=Certainty.POSSIBLE
+                    if code == ErrorCode.UNKNOWN_SERVER_ERROR
+                    else Certainty.OBSERVED,
                 )
 
     def blind(self) -> str:
@@ -140,9 +143,9 @@ class DownConversion(Rule):
 
 
 def _advice(code: int) -> str:
-    if code == _UNSUPPORTED_CODEC:
+    if code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE:
         return "The topic has zstd batches, which need Fetch v10 (Kafka 2.1): update the client, or change the codec."
-    if code == _UNSUPPORTED_VERSION:
+    if code == ErrorCode.UNSUPPORTED_VERSION:
         return (
             "The broker does not convert for this topic (log.message.downconversion.enable, "
             "message.downconversion.enable): update the client."

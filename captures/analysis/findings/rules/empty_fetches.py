@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from captures.analysis.conditions import of_client
-from captures.analysis.findings.common import MS, answered, asked, volume
+from captures.analysis.findings.common import answered, asked
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rates import Busiest
-from captures.analysis.findings.record_traffic import FETCH, NO_FETCH, consumer
+from captures.analysis.findings.record_traffic import NO_FETCH, consumer
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
 from captures.meaning.exchange import number
+from dissectors.api_keys import ApiKey
+from dissectors.units import MS
 
 _MOST_OF_THE_WAIT = 0.9
 
@@ -29,7 +31,7 @@ class _Line(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Fetching:
+class _FetchCounts:
     """What came of the fetches of a connection.
 
     :ivar fetches: answered without an error, and not throttled
@@ -50,36 +52,43 @@ class EmptyFetches(Rule):
     """Counts answers without records, and looks at how long they waited."""
 
     name: ClassVar[str] = "empty_fetches"
-    title: ClassVar[str] = "Fetches that return empty, or wait for nothing"
+    title: ClassVar[str] = "Fetches that return empty, or wait in vain"
     about: ClassVar[str] = (
-        "A Fetch may wait at the broker until min_bytes are there or max_wait_ms are over (fetch.min.bytes, "
+        "A Fetch may wait at the broker until min_bytes are available or max_wait_ms is over (fetch.min.bytes, "
         "fetch.max.wait.ms; DelayedFetch.scala). With a short wait, or min_bytes 0, an idle consumer asks over and "
-        "over: requests that cost client and broker and bring nothing. With large min_bytes on a topic of little "
-        "traffic every record waits until max_wait_ms are over."
+        "over: requests that cost client and broker and return nothing. With large min_bytes on a topic with little "
+        "traffic, every record waits until max_wait_ms is over."
     )
     severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = frozenset({FETCH})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.FETCH})
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(
             "count", 100, Unit.COUNT, "empty answers on a connection within 10 s that are needed to judge"
         ),
-        Threshold("rate", 10, Unit.A_SECOND, "empty answers on a connection, from which on it is told"),
-        Threshold("share", 50, Unit.PERCENT, "of the answers that have to be empty, or have waited in vain"),
         Threshold(
-            "delayed", 20, Unit.COUNT, "answers that waited for min_bytes in vain, from which on it is told"
+            "rate", 10, Unit.A_SECOND, "empty answers on a connection, from which a finding is reported"
+        ),
+        Threshold(
+            "share", 50, Unit.PERCENT, "of the answers that must be empty, or must have waited in vain"
+        ),
+        Threshold(
+            "delayed",
+            20,
+            Unit.COUNT,
+            "answers that waited for min_bytes in vain, from which a finding is reported",
         ),
     )
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._lines: dict[_Line, _Fetching] = {}
+        self._lines: dict[_Line, _FetchCounts] = {}
 
     def add(self, exchange: Exchange) -> None:
         client = consumer(exchange)
         response, latency = answered(exchange), exchange.latency
         if not client or not response or latency is None:
             return
-        line = self._lines.setdefault(_Line(exchange.connection, client, exchange.broker), _Fetching())
+        line = self._lines.setdefault(_Line(exchange.connection, client, exchange.broker), _FetchCounts())
         if exchange.errors or number(response, "throttle_time_ms", 0) > 0:
             return
         request = asked(exchange)
@@ -94,8 +103,8 @@ class EmptyFetches(Rule):
             line.delayed.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
-        told: dict[str, tuple[_Line, _Fetching]] = {}
-        waiting: dict[str, tuple[_Line, _Fetching]] = {}
+        told: dict[str, tuple[_Line, _FetchCounts]] = {}
+        waiting: dict[str, tuple[_Line, _FetchCounts]] = {}
         share = self.limit("share") / 100
         for line, fetching in self._lines.items():
             empty, delayed = fetching.empty, fetching.delayed
@@ -113,7 +122,7 @@ class EmptyFetches(Rule):
         yield from (self._empty(line, fetching) for line, fetching in told.values())
         yield from (self._delayed(line, fetching) for line, fetching in waiting.values())
 
-    def _empty(self, line: _Line, fetching: _Fetching) -> Finding:
+    def _empty(self, line: _Line, fetching: _FetchCounts) -> Finding:
         share = 100 * fetching.empty.count / fetching.fetches
         return self.finding(
             f"client {line.client}",
@@ -122,20 +131,20 @@ class EmptyFetches(Rule):
             f"ms for {words.counted(fetching.min_bytes, 'byte')}).",
             "Let the broker wait longer: fetch.max.wait.ms=500 (librdkafka: fetch.wait.max.ms) with fetch.min.bytes "
             "of 1 or more; a poll with a short timeout does not need a short wait at the broker. A broker that "
-            "answers before the wait is over does so for news without records, or because a partition is in trouble.",
+            "answers before the wait is over has news without records, or trouble with a partition.",
             fetching.empty,
             filter_text=f"api == Fetch and {of_client(line.client)} and broker == {quoted(line.broker)}"
             " and records == 0",
         )
 
-    def _delayed(self, line: _Line, fetching: _Fetching) -> Finding:
+    def _delayed(self, line: _Line, fetching: _FetchCounts) -> Finding:
         return self.finding(
             f"client {line.client}, min_bytes",
             f"{words.counted(fetching.delayed.count, 'answer')} with records came to client {line.client} only as its "
             f"fetch.max.wait.ms ({fetching.max_wait}) was over, as they were less than fetch.min.bytes "
-            f"({volume(fetching.min_bytes)}).",
+            f"({words.volume(fetching.min_bytes)}).",
             "If delay matters more than the number of requests, lower fetch.min.bytes or fetch.max.wait.ms of this "
-            "consumer; else this is as wanted.",
+            "consumer; else this is as intended.",
             fetching.delayed,
             filter_text=f"api == Fetch and {of_client(line.client)} and records > 0"
             f" and latency >= {round(fetching.max_wait * _MOST_OF_THE_WAIT)}ms",

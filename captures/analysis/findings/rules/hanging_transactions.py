@@ -6,27 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_topic
-from captures.analysis.findings.common import MS, answered, lasted, one_of, together
+from captures.analysis.findings.common import answered, one_of, together
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import FETCH, Fetched, transactional_id
+from captures.analysis.findings.record_traffic import FetchedPartition, transactional_id
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.analysis.findings.transactions import (
-    END_TXN,
-    TRANSACTION_APIS,
-    WRITE_TXN_MARKERS,
-    Transaction,
-    Transactions,
-)
+from captures.analysis.findings.transactions import TRANSACTION_APIS, Transaction, Transactions
 from captures.analysis.groups.model import Certainty
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
 from captures.meaning.exchange import number, rows, text
-
-_DESCRIBE_TRANSACTIONS = 65
-_INVALID_TXN_STATE = 48
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode
+from dissectors.units import MS
 
 _ADVICE = (
     "Find the producer (kafka-transactions.sh find-hanging, describe-producers), and why it neither commits nor "
@@ -55,7 +50,7 @@ class _Stable:
 
 
 @dataclass(slots=True)
-class _Refused:
+class _LateEndTxn:
     """EndTxn that came too late.
 
     :ivar age: ns that the transaction was open
@@ -67,7 +62,7 @@ class _Refused:
     timeout: int | None = None
 
 
-class _Aborted:
+class _AbortedTransactions:
     """Transactions of one transactional ID that the coordinator aborted.
 
     :ivar age: ns that the latest was open
@@ -89,7 +84,7 @@ class _Aborted:
         timeout = self._known.timeout or 0
         return (
             f"The coordinator aborted {words.counted(self.seen.count, 'transaction')} of {name} for being open too "
-            f"long: {lasted(self.age)}, with transaction.timeout.ms of {lasted(timeout)}."
+            f"long: {span(self.age)}, with transaction.timeout.ms of {span(timeout)}."
         )
 
 
@@ -99,15 +94,16 @@ class HangingTransactions(Rule):
     name: ClassVar[str] = "hanging_transactions"
     title: ClassVar[str] = "Transactions that hang"
     about: ClassVar[str] = (
-        "A transaction that is open holds up every read_committed consumer of its partitions: they read up to the "
-        "last stable offset only, the first offset of an open transaction (KIP-98). The coordinator aborts what is "
-        "open longer than transaction.timeout.ms and then answers EndTxn with INVALID_TXN_STATE (48) or fences the "
-        "producer. A transaction that the coordinator does not know of stays open for ever (KIP-664, before KIP-890). "
-        "Seen here: producers that begin and do not end, EndTxn that is refused, markers that abort what is open for "
-        "too long, last stable offsets that do not move while there are records behind them, and what "
-        "DescribeTransactions tells."
+        "An open transaction holds up every read_committed consumer of its partitions: they read only up to the last "
+        "stable offset, the first offset of an open transaction (KIP-98). The coordinator aborts "
+        "transactions that are open longer than transaction.timeout.ms, and then answers EndTxn with "
+        "INVALID_TXN_STATE (48) or fences the "
+        "producer. A transaction unknown to the coordinator stays open for ever (KIP-664, before KIP-890). "
+        "Detected here: producers that begin a transaction and do not end it, refused EndTxn requests, markers that "
+        "abort transactions open for too long, last stable offsets that do not move while there are records beyond "
+        "them, and DescribeTransactions responses."
     )
-    apis: ClassVar[frozenset[int] | None] = TRANSACTION_APIS | {FETCH, _DESCRIBE_TRANSACTIONS}
+    apis: ClassVar[frozenset[int] | None] = TRANSACTION_APIS | {ApiKey.FETCH, ApiKey.DESCRIBE_TRANSACTIONS}
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(
             "open",
@@ -121,27 +117,29 @@ class HangingTransactions(Rule):
         super().__init__(scene)
         self._transactions = Transactions()
         self._stable: dict[tuple[str, int], _Stable] = {}
-        self._refused: dict[str, _Refused] = {}
-        self._aborted: dict[str, _Aborted] = {}
+        self._refused: dict[str, _LateEndTxn] = {}
+        self._aborted: dict[str, _AbortedTransactions] = {}
         self._late: dict[str, tuple[int, Occurrences]] = {}
         self._described: dict[str, tuple[int, str, Occurrences]] = {}
 
     def add(self, exchange: Exchange) -> None:
-        if exchange.api_key == FETCH:
+        if exchange.api_key == ApiKey.FETCH:
             for part in self.scene.records.fetched(exchange):
                 self._fetched(exchange, part)
-        elif exchange.api_key == _DESCRIBE_TRANSACTIONS:
+        elif exchange.api_key == ApiKey.DESCRIBE_TRANSACTIONS:
             self._describe(exchange)
         else:
-            if exchange.api_key == END_TXN:
+            if exchange.api_key == ApiKey.END_TXN:
                 self._ended(exchange)
-            elif exchange.api_key == WRITE_TXN_MARKERS:
+            elif exchange.api_key == ApiKey.WRITE_TXN_MARKERS:
                 for known in self._transactions.overdue(exchange):
-                    self._aborted.setdefault(known.transactional_id, _Aborted(known)).add(exchange)
+                    self._aborted.setdefault(known.transactional_id, _AbortedTransactions(known)).add(
+                        exchange
+                    )
             self._transactions.add(exchange)
 
     # ------------------------------------------------------------ what is seen
-    def _fetched(self, exchange: Exchange, part: Fetched) -> None:
+    def _fetched(self, exchange: Exchange, part: FetchedPartition) -> None:
         stable, end = part.last_stable_offset, part.high_watermark
         if part.error or stable < 0 or end < 0:
             return
@@ -168,8 +166,8 @@ class HangingTransactions(Rule):
         known = self._transactions.known.get(name)
         age = exchange.time - known.open.time if known is not None and known.open is not None else None
         codes = {error.code for error in exchange.errors}
-        if _INVALID_TXN_STATE in codes:
-            refused = self._refused.setdefault(name, _Refused(client_name(exchange)))
+        if ErrorCode.INVALID_TXN_STATE in codes:
+            refused = self._refused.setdefault(name, _LateEndTxn(client_name(exchange)))
             refused.seen.add(exchange)
             if age is not None and known is not None:
                 refused.age, refused.timeout = age, known.timeout
@@ -213,7 +211,7 @@ class HangingTransactions(Rule):
         for name, (longest, seen) in self._late.items():
             yield self.finding(
                 f"transactional ID {name}",
-                f"Transactions of {name} were open for up to {lasted(longest)} before they ended.",
+                f"Transactions of {name} were open for up to {span(longest)} before they ended.",
                 _ADVICE,
                 seen,
                 filter_text=f"transactional_id == {quoted(name)}",
@@ -228,7 +226,7 @@ class HangingTransactions(Rule):
         for name, (age, _, seen) in self._described.items():
             yield self.finding(
                 f"transactional ID {name}, as described",
-                f"The coordinator describes a transaction of {name} that had been open for {lasted(age)}.",
+                f"The coordinator describes a transaction of {name} that had been open for {span(age)}.",
                 _ADVICE,
                 seen,
                 filter_text=f"transactional_id == {quoted(name)}",
@@ -243,12 +241,12 @@ class HangingTransactions(Rule):
             age = now - known.open.time
             if age <= self._bound(known):
                 continue
-            timeout = "" if known.timeout is None else f" (transaction.timeout.ms {lasted(known.timeout)})"
+            timeout = "" if known.timeout is None else f" (transaction.timeout.ms {span(known.timeout)})"
             seen = Occurrences()
             seen.note(known.open.number, known.open.time)
             yield self.finding(
                 f"transactional ID {name}, open",
-                f"Client {known.open.client} began a transaction of {name} {lasted(age)} before the end of the "
+                f"Client {known.open.client} began a transaction of {name} {span(age)} before the end of the "
                 f"capture and has neither committed nor aborted it{timeout}.",
                 _ADVICE,
                 seen,
@@ -258,21 +256,21 @@ class HangingTransactions(Rule):
                 certainty=Certainty.INFERRED,
             )
 
-    def _told_refused(self, name: str, refused: _Refused) -> Finding:
+    def _told_refused(self, name: str, refused: _LateEndTxn) -> Finding:
         age, timeout = refused.age, refused.timeout
         if age is not None and timeout is not None and age > timeout:
             why = (
-                f": it was open for {lasted(age)}, longer than transaction.timeout.ms ({lasted(timeout)}), and the "
+                f": it was open for {span(age)}, longer than transaction.timeout.ms ({span(timeout)}), and the "
                 "coordinator had aborted it"
             )
         elif age is not None:
-            why = f": it was open for {lasted(age)}, and the coordinator did not know it as open any more"
+            why = f": it was open for {span(age)}, and the coordinator did not know it as open any more"
         else:
             why = ": the coordinator knew of no open transaction"
         return self.finding(
             f"transactional ID {name}, EndTxn",
             f"Client {refused.client} could not end a transaction of {name} (INVALID_TXN_STATE){why}.",
-            "What the transaction held was aborted and has to be done again. Do less in one transaction, or raise "
+            "The transaction was aborted, and its work has to be done again. Do less in one transaction, or raise "
             "transaction.timeout.ms (at most transaction.max.timeout.ms of the brokers).",
             refused.seen,
             filter_text=f"api == EndTxn and transactional_id == {quoted(name)} and error",
@@ -285,9 +283,9 @@ class HangingTransactions(Rule):
         others = f" ({words.counted(more, 'other partition')} of it likewise)" if more else ""
         return self.finding(
             f"topic {topic}",
-            f"The last stable offset of {topic}-{worst} stood at {offset:,} for {lasted(longest)} while there were "
+            f"The last stable offset of {topic}-{worst} stood at {offset:,} for {span(longest)} while there were "
             f"records up to {end:,}{others}: a transaction is open there, and read_committed consumers get nothing "
-            "behind it.",
+            f"beyond it.",
             _ADVICE,
             together(stable.seen for stable in partitions.values()),
             filter_text=f"api == Fetch and {of_topic(topic)} and {one_of('partition', sorted(partitions))}",

@@ -6,20 +6,21 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group
-from captures.analysis.findings.common import MS, lasted
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import NO_GROUPS, named
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
 from captures.analysis.groups.calls import HEARTBEATS, group_of
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, text
-from dissectors.error_codes import BY_NAME
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode
+from dissectors.units import MS
 
-OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 11, 12, 13, 14
-_OF_MEMBERS = frozenset({BY_NAME["REBALANCE_IN_PROGRESS"].code})
+_OF_MEMBERS = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
 """Errors that are answered to members whose session goes on."""
 
 _MOST = 2
@@ -31,7 +32,7 @@ MOST_MEMBERS = 50_000
 
 
 @dataclass(slots=True)
-class _Heard:
+class _LastContact:
     """When a member was last heard.
 
     :ivar time: up to which its session was renewed for certain
@@ -67,18 +68,21 @@ class HeartbeatGaps(Rule):
     """Measures the time between two signs of life of each member."""
 
     name = "heartbeat_gaps"
+    effect_of = EffectOf.MEMBERS
     title = "Heartbeats that come close to the session timeout"
     about = (
-        "A coordinator removes a member that was silent for session.timeout.ms; every Heartbeat, JoinGroup, "
-        "SyncGroup and OffsetCommit of a classic member begins that time anew (GroupCoordinator). Heartbeats are "
-        "due every heartbeat.interval.ms, a third of it by default. Where a member comes close, a slightly longer "
-        "pause the next time costs a rebalance. The session timeout of the newer protocols (KIP-848, KIP-932, "
-        "KIP-1071) is a setting of the broker, which is not told on the wire."
+        "A coordinator removes a member that was silent for session.timeout.ms; every Heartbeat, JoinGroup, SyncGroup "
+        "and OffsetCommit of a classic member restarts that time (GroupCoordinator). Heartbeats are due every "
+        "heartbeat.interval.ms, a third of it by default. If a member comes close, a slightly longer pause the next "
+        "time causes a rebalance. The session timeout of the newer protocols (KIP-848, KIP-932, KIP-1071) is a broker "
+        "setting that is not on the wire."
     )
     severity = Severity.MEDIUM
-    apis = frozenset({OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, *HEARTBEATS})
+    apis = frozenset({
+        ApiKey.OFFSET_COMMIT, ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP, *HEARTBEATS,
+    })  # fmt: skip
     thresholds = (
-        Threshold("share", 75, Unit.PERCENT, "part of the session timeout that a member may be silent for"),
+        Threshold("share", 75, Unit.PERCENT, "share of the session timeout that a member may be silent"),
         Threshold("session", 45_000, Unit.MILLISECONDS, "session timeout of groups of the newer protocols"),
     )
 
@@ -86,7 +90,7 @@ class HeartbeatGaps(Rule):
         super().__init__(scene)
         self._calls = False
         self._told = False  # a session timeout
-        self._heard: OrderedDict[tuple[str, str], _Heard] = OrderedDict()
+        self._heard: OrderedDict[tuple[str, str], _LastContact] = OrderedDict()
         self._late: dict[str, _Late] = {}
 
     def add(self, exchange: Exchange) -> None:
@@ -101,7 +105,7 @@ class HeartbeatGaps(Rule):
             return
         self._calls = True
         key = group, member
-        if exchange.api_key == LEAVE_GROUP or number(request, "member_epoch", 0) < 0:
+        if exchange.api_key == ApiKey.LEAVE_GROUP or number(request, "member_epoch", 0) < 0:
             self._heard.pop(key, None)
             return
         if any(error.code not in _OF_MEMBERS for error in exchange.errors):
@@ -109,11 +113,16 @@ class HeartbeatGaps(Rule):
             return
         self._measure(key, exchange, number(request, "session_timeout_ms", 0) * MS)
 
+    def intervened(self, exchange: Exchange) -> None:
+        """Begin anew with the member: its coordinator did not hear of it, or it not of its coordinator."""
+        request = exchange.request.value if exchange.request else None
+        self._heard.pop((group_of(exchange) or "", text(request or {}, "member_id")), None)
+
     def _measure(self, key: tuple[str, str], exchange: Exchange, told: int) -> None:
         # while JoinGroup and SyncGroup wait, the coordinator does not count
-        end = exchange.time + max(exchange.latency or 0, 0)
+        end = exchange.end
         heard = self._heard.get(key)
-        if exchange.api_key == OFFSET_COMMIT and (heard is None or not heard.session):
+        if exchange.api_key == ApiKey.OFFSET_COMMIT and (heard is None or not heard.session):
             return  # in the newer protocols commits do not renew the session
         self._told = self._told or bool(told) or exchange.api_key in HEARTBEATS
         # another coordinator begins to count anew
@@ -121,12 +130,12 @@ class HeartbeatGaps(Rule):
             self._judge(key, heard, exchange)
         session = told or (heard.session if heard is not None else 0)
         latest = max(end, heard.time if heard is not None else 0)
-        self._heard[key] = _Heard(latest, exchange.number, session, exchange.broker)
+        self._heard[key] = _LastContact(latest, exchange.number, session, exchange.broker)
         self._heard.move_to_end(key)
         if len(self._heard) > MOST_MEMBERS:
             self._heard.popitem(last=False)
 
-    def _judge(self, key: tuple[str, str], heard: _Heard, exchange: Exchange) -> None:
+    def _judge(self, key: tuple[str, str], heard: _LastContact, exchange: Exchange) -> None:
         newer = exchange.api_key in HEARTBEATS
         session = round(self.limit("session") * MS) if newer else heard.session
         gap = exchange.time - heard.time
@@ -146,12 +155,13 @@ class HeartbeatGaps(Rule):
         for group, late in self._late.items():
             yield self.finding(
                 f"group {group}",
-                f"Nothing was heard of {named(late.clients)} in group {words.line(group)} for up to "
-                f"{lasted(late.longest)}, {late.share:.0f}% of the session timeout ({lasted(late.session)}), "
+                f"Nothing was heard from {named(late.clients)} in group {words.line(group)} for up to "
+                f"{span(late.longest)}, {late.share:.0f}% of the session timeout ({span(late.session)}), "
                 f"{times(late.seen.count)}.",
-                "Look for pauses of that process (garbage collection, CPU limits) and for a slow network; keep "
+                "Look for pauses of that process (garbage collection, CPU limits) and a slow network; keep "
                 "heartbeat.interval.ms at a third of session.timeout.ms or less, or raise session.timeout.ms.",
                 late.seen,
+                group=group,
                 filter_text=of_group(group),
             )
 
@@ -161,4 +171,4 @@ class HeartbeatGaps(Rule):
             return NO_GROUPS
         if self._told:
             return ""
-        return "no JoinGroup of a member was captured, which tells its session timeout"
+        return "no JoinGroup of a member was captured, which would contain its session timeout"

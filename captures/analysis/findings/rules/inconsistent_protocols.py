@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from captures.analysis.findings.refused_members import Refused, RefusedMembers, listed
+from captures.analysis.findings.refused_members import RefusedCalls, RefusedMembers, listed
 from captures.analysis.findings.rule import times
-from dissectors.error_codes import BY_NAME
+from dissectors.error_codes import ErrorCode
 
 
 class InconsistentProtocols(RefusedMembers):
     """Finds clients whose assignors have none in common with those of the group."""
 
     name = "inconsistent_protocols"
-    title = "Clients whose assignors do not fit the group"
+    title = "Clients whose assignors do not match the group"
     about = (
         "All members of a classic group have to support one assignor in common, and one protocol type; a "
-        "coordinator answers others with INCONSISTENT_GROUP_PROTOCOL. The Java consumer then ends, librdkafka tries "
-        "again every few seconds. It happens where partition.assignment.strategy is changed in one step, where "
-        "client libraries with different defaults share a group, or Connect or a schema registry uses the group of "
-        "a consumer."
+        "coordinator answers others with INCONSISTENT_GROUP_PROTOCOL. The Java consumer then ends; librdkafka retries "
+        "every few seconds. This happens if partition.assignment.strategy is changed in one step, if client libraries "
+        "with different defaults share a group, or if Connect or a schema registry uses the group of a consumer."
     )
-    codes = frozenset({BY_NAME["INCONSISTENT_GROUP_PROTOCOL"].code})
+    codes = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL})
 
-    def sentence(self, group: str, code: int, refused: Refused) -> str:
+    def sentence(self, group: str, code: int, refused: RefusedCalls) -> str:
         """Return what was found of a group, in words."""
         offered = f" with {listed(refused.offered)}" if refused.offered else ""
         return (
-            f"{listed(refused.clients)} could not join group {group}{offered}: the members that are there have no "
-            f"assignor in common with that (refused {times(refused.seen.count)})."
+            f"{listed(refused.clients)} could not join group {group}{offered}: the existing members have no assignor "
+            f"in common with that (refused {times(refused.seen.count)})."
         )
 
     def advice(self, code: int) -> str:

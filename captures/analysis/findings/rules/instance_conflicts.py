@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.refused_members import Refused, RefusedMembers, listed
+from captures.analysis.findings.refused_members import RefusedCalls, RefusedMembers, listed
 from captures.analysis.findings.rule import Threshold, Unit, times
-from dissectors.error_codes import BY_NAME
+from dissectors.error_codes import ErrorCode
 
-_UNRELEASED = BY_NAME["UNRELEASED_INSTANCE_ID"].code
+_UNRELEASED = ErrorCode.UNRELEASED_INSTANCE_ID
 
 
 class InstanceConflicts(RefusedMembers):
@@ -16,23 +16,28 @@ class InstanceConflicts(RefusedMembers):
     name = "instance_conflicts"
     title = "Processes that share a group.instance.id"
     about = (
-        "A static member (KIP-345) is known by its group.instance.id. Where a second process comes with the same "
-        "one, a classic coordinator lets it in and refuses the first from then on (FENCED_INSTANCE_ID); one of "
-        "KIP-848 refuses the second as long as the session of the first lasts (UNRELEASED_INSTANCE_ID), also where "
+        "A static member (KIP-345) is known by its group.instance.id. If a second process uses the same one, a "
+        "classic coordinator accepts it and refuses the first from then on (FENCED_INSTANCE_ID). A KIP-848 "
+        "coordinator refuses the second as long as the session of the first lasts (UNRELEASED_INSTANCE_ID), even if "
         "the first has crashed and this is its successor."
     )
-    codes = frozenset({BY_NAME["FENCED_INSTANCE_ID"].code, _UNRELEASED})
+    codes = frozenset({ErrorCode.FENCED_INSTANCE_ID, _UNRELEASED})
 
     thresholds = (
-        Threshold("shut_out", 2, Unit.COUNT, "members shut out of a group that are high; fewer are medium"),
+        Threshold(
+            "shut_out",
+            2,
+            Unit.COUNT,
+            "members shut out of a group, from which the severity is high; fewer are medium",
+        ),
     )
 
-    def how_grave(self, code: int, refused: Refused) -> Severity:
+    def how_grave(self, code: int, refused: RefusedCalls) -> Severity:
         """Return how grave it is: who is shut out once may have been about to end anyway."""
         fight = code == _UNRELEASED or len(refused.members) >= self.limit("shut_out")
         return Severity.HIGH if fight else Severity.MEDIUM
 
-    def sentence(self, group: str, code: int, refused: Refused) -> str:
+    def sentence(self, group: str, code: int, refused: RefusedCalls) -> str:
         """Return what was found of a group, in words."""
         instances = f" {listed(refused.instances)}" if refused.instances else ""
         who = listed(refused.clients)
@@ -45,7 +50,7 @@ class InstanceConflicts(RefusedMembers):
             return f"{who} could not join group {group}: {owned} (refused {times(refused.seen.count)})."
         were = "were" if len(refused.clients) > 1 else "was"
         return (
-            f"{who} {were} shut out of group {group} {times(refused.seen.count)}: another process came with its "
+            f"{who} {were} shut out of group {group} {times(refused.seen.count)}: another process joined with its "
             f"group.instance.id{instances}."
         )
 
@@ -53,8 +58,8 @@ class InstanceConflicts(RefusedMembers):
         """Return what to do about it."""
         if code == _UNRELEASED:
             return (
-                "Give every process a group.instance.id of its own. If it is the successor of one that crashed, let "
-                "it try again until group.consumer.session.timeout.ms is over, or shorten that."
+                "Give every process a group.instance.id of its own. If it replaces one that crashed, let it retry "
+                "until group.consumer.session.timeout.ms is over, or shorten that."
             )
         return (
             "Give every process a group.instance.id of its own, such as the name of its pod, and let the old "

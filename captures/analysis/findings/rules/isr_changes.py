@@ -6,26 +6,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from captures.analysis.findings.common import (
-    MS,
-    answer_time,
-    answered,
-    asked,
-    lasted,
-    on_topics,
-    one_of,
-    whole_ids,
-)
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.common import answer_time, answered, asked, on_topics, one_of, whole_ids
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
 from captures.meaning import places
 from captures.meaning.exchange import Body, items, number, rows
-from captures.meaning.places import Place
+from captures.meaning.places import TopicPartition
 from captures.meaning.replication import new_isr
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
+from dissectors.units import MS
 
-_METADATA, _LEADER_AND_ISR, _UPDATE_METADATA, _ALTER_PARTITION, _DESCRIBE_TOPICS = 3, 4, 6, 56, 75
-_LOOKING_ON = frozenset({_METADATA, _DESCRIBE_TOPICS})
+_LOOKING_ON = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
 _TO_THE_END = 1 << 62
 
 
@@ -41,11 +34,11 @@ class _Replica:
     """
 
     seen: Occurrences = field(default_factory=Occurrences)
-    out: dict[Place, tuple[int, int]] = field(default_factory=dict)
-    left: set[Place] = field(default_factory=set)
-    back: set[Place] = field(default_factory=set)
+    out: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    left: set[TopicPartition] = field(default_factory=set)
+    back: set[TopicPartition] = field(default_factory=set)
     longest: int = 0
-    alone: set[Place] = field(default_factory=set)
+    alone: set[TopicPartition] = field(default_factory=set)
     apis: dict[str, None] = field(default_factory=dict)
 
 
@@ -53,17 +46,19 @@ class IsrChanges(Rule):
     """Finds brokers whose replicas are not in sync."""
 
     name: ClassVar[str] = "isr_changes"
+    effect_of = EffectOf.BROKERS
     title: ClassVar[str] = "Replicas out of sync"
     about: ClassVar[str] = (
         "A replica that has not caught up with its leader for replica.lag.time.max.ms (30 s), or whose broker is fenced"
-        " or stopped, leaves the in-sync replicas (ISR). Leaders tell the controller by AlterPartition (KIP-497);"
-        " controllers of ZooKeeper clusters tell brokers by LeaderAndIsr and UpdateMetadata; clients see it in"
-        " Metadata. While it is out, the data has fewer copies, and with less than min.insync.replicas nothing can be"
-        " written with acks=all."
+        " or stopped, leaves the in-sync replicas (ISR). Leaders inform the controller with AlterPartition (KIP-497), "
+        "controllers of ZooKeeper clusters inform brokers with LeaderAndIsr and UpdateMetadata, and clients see it in "
+        "Metadata. While the replica is out, the data has fewer copies, and with fewer than min.insync.replicas "
+        "nothing can be written with acks=all."
     )
     severity: ClassVar[Severity] = Severity.MEDIUM
     apis: ClassVar[frozenset[int] | None] = frozenset({
-        _METADATA, _LEADER_AND_ISR, _UPDATE_METADATA, _ALTER_PARTITION, _DESCRIBE_TOPICS,
+        ApiKey.METADATA, ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.ALTER_PARTITION,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     })  # fmt: skip
 
     thresholds: ClassVar[tuple[Threshold, ...]] = (
@@ -71,14 +66,14 @@ class IsrChanges(Rule):
             "out",
             10_000,
             Unit.MILLISECONDS,
-            "that a replica is known to be out of sync, and is not back; else low",
+            "time for which a replica is known to be out of sync without coming back; else low",
         ),
     )
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._replicas: dict[Place, frozenset[int]] = {}
-        self._isr: dict[Place, frozenset[int]] = {}
+        self._replicas: dict[TopicPartition, frozenset[int]] = {}
+        self._isr: dict[TopicPartition, frozenset[int]] = {}
         self._brokers: dict[int, _Replica] = {}
 
     def add(self, exchange: Exchange) -> None:
@@ -98,14 +93,14 @@ class IsrChanges(Rule):
             for broker in isr:
                 self._return(exchange, broker, place)
 
-    def _told(self, exchange: Exchange) -> Iterator[tuple[Place, frozenset[int], frozenset[int]]]:
+    def _told(self, exchange: Exchange) -> Iterator[tuple[TopicPartition, frozenset[int], frozenset[int]]]:
         """Yield partitions with their ISR, and all replicas where they are told."""
         names = whole_ids(self.scene.names)
         match exchange.api_key:
-            case 3 | 75:
+            case ApiKey.METADATA | ApiKey.DESCRIBE_TOPIC_PARTITIONS:
                 pairs = places.each(rows(answered(exchange), "topics"), names)
                 yield from _states(pairs, "isr_nodes", "replica_nodes")
-            case 4 | 6:
+            case ApiKey.LEADER_AND_ISR | ApiKey.UPDATE_METADATA:
                 request = asked(exchange)
                 alone = rows(request, "ungrouped_partition_states")
                 pairs = [(places.topic(row, names), row) for row in alone]
@@ -120,9 +115,9 @@ class IsrChanges(Rule):
                 for name, row in places.each(rows(asked(exchange), "topics"), names):
                     index = places.index(row)
                     if index is not None and (name, index) not in refused and answered(exchange):
-                        yield (name, index), frozenset(new_isr(row)), frozenset()
+                        yield TopicPartition(name, index), frozenset(new_isr(row)), frozenset()
 
-    def _confirm(self, exchange: Exchange, place: Place) -> None:
+    def _confirm(self, exchange: Exchange, place: TopicPartition) -> None:
         """Take in that nothing has changed."""
         for broker in self._replicas[place] - self._isr[place]:
             replica = self._brokers.get(broker)
@@ -130,7 +125,7 @@ class IsrChanges(Rule):
                 since, until = replica.out[place]
                 replica.out[place] = since, max(until, answer_time(exchange))
 
-    def _leave(self, exchange: Exchange, broker: int, place: Place, *, alone: bool) -> None:
+    def _leave(self, exchange: Exchange, broker: int, place: TopicPartition, *, alone: bool) -> None:
         replica = self._brokers.setdefault(broker, _Replica())
         (replica.alone.add if alone else replica.alone.discard)(place)
         if place in replica.out:
@@ -143,7 +138,7 @@ class IsrChanges(Rule):
         replica.apis[exchange.api] = None
         replica.seen.add(exchange)
 
-    def _return(self, exchange: Exchange, broker: int, place: Place) -> None:
+    def _return(self, exchange: Exchange, broker: int, place: TopicPartition) -> None:
         replica = self._brokers.get(broker)
         out = replica.out.pop(place, None) if replica is not None else None
         if replica is None or out is None:
@@ -164,14 +159,14 @@ class IsrChanges(Rule):
                     have = "has" if len(replica.alone) == 1 else "have"
                     said += f", of which {len(replica.alone):,} {have} a single replica left"
             else:
-                said += f"; it came back to all of them, after {lasted(replica.longest)} at most"
+                said += f"; it came back to all of them, after {span(replica.longest)} at most"
             yield self.finding(
                 f"broker {broker}",
                 f"{said}.",
-                "See whether the broker runs, is paused (garbage collection), or has slow disks or network; findings"
-                " slow_followers and tcp_trouble tell more if replication was captured. Replicas that a reassignment"
-                " adds are missing until they have caught up. Without intent, under-replicated partitions are what to"
-                " repair first.",
+                "Check whether the broker runs, is paused (garbage collection), or has slow disks or a slow network; "
+                "see the findings slow_followers and tcp_trouble if replication was captured. Replicas added by a "
+                "reassignment are missing until they have caught up. Otherwise, repair under-replicated partitions "
+                "first.",
                 seen,
                 filter_text=f"{one_of('api', replica.apis)}{on_topics(name for name, _ in replica.left)}",
                 severity=self.severity
@@ -191,14 +186,14 @@ class IsrChanges(Rule):
 
 def _states(
     pairs: Iterable[tuple[str, Body]], isr: str, replicas: str
-) -> Iterator[tuple[Place, frozenset[int], frozenset[int]]]:
+) -> Iterator[tuple[TopicPartition, frozenset[int], frozenset[int]]]:
     for name, row in pairs:
         index = places.index(row)
         if index is not None:
-            yield (name, index), frozenset(items(row, isr)), frozenset(items(row, replicas))
+            yield TopicPartition(name, index), frozenset(items(row, isr)), frozenset(items(row, replicas))
 
 
-def _partitions(found: Iterable[Place]) -> str:
+def _partitions(found: Iterable[TopicPartition]) -> str:
     grouped: dict[str, list[int]] = {}
     for name, index in sorted(found):
         grouped.setdefault(name, []).append(index)

@@ -1,32 +1,36 @@
-"""Partitions that nobody consumed for long because of rebalances."""
+"""Partitions that no member consumed for long because of rebalances."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from captures.analysis.findings.common import MS, lasted
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import GroupRule, filter_of, subject_of
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels, partitions
 from captures.analysis.groups.model import GroupTimeline, Rebalance, Stop
 from captures.meaning import words
+from captures.time_format import span
+from dissectors.units import MS
 
 
 class LongStops(GroupRule):
     """Finds rebalances after which partitions waited long for their next consumer."""
 
     name = "long_stops"
-    title = "Partitions that nobody consumed for long"
+    effect_of = EffectOf.MEMBERS
+    title = "Partitions that no member consumed for a long time"
     about = (
-        "From the last Fetch of the member that had a partition to the first of the one that has it next, nobody "
-        "consumes it. With the eager protocol that concerns all partitions of the group in every rebalance, with "
-        "the cooperative one (KIP-429) and KIP-848 only those that move."
+        "From the last Fetch of a partition's old owner to the first Fetch of its new owner, no member consumes it. "
+        "With the eager protocol this affects all partitions of the group in every rebalance, with the cooperative "
+        "one (KIP-429) and KIP-848 only those that move."
     )
     severity = Severity.MEDIUM
     thresholds = (
-        Threshold("longest", 10_000, Unit.MILLISECONDS, "how long a partition may stand"),
-        Threshold("grave", 60_000, Unit.MILLISECONDS, "how long is high instead of medium"),
+        Threshold("longest", 10_000, Unit.MILLISECONDS, "how long a partition may go unconsumed"),
+        Threshold(
+            "grave", 60_000, Unit.MILLISECONDS, "time from which the severity is high instead of medium"
+        ),
     )
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
@@ -46,18 +50,21 @@ class LongStops(GroupRule):
         rebalances = {id(rebalance): rebalance for rebalance, _ in found}
         for rebalance in rebalances.values():
             seen.note(next(iter(rebalance.cause.evidence or rebalance.evidence), 0), rebalance.time)
-        seen.last = max(rebalance.time + stop.duration for rebalance, stop in found)
+        seen.first = min(stop.begin or rebalance.time for rebalance, stop in found)
+        seen.last = max(
+            max(stop.end, rebalance.time) if stop.begin else rebalance.time for rebalance, stop in found
+        )
         worst, longest = max(found, key=lambda each: each[1].duration)
         open_ = any(not stop.ended for _, stop in found)
         places = partitions({stop.place for _, stop in found})
         return self.finding(
             subject_of(timeline),
-            f"Nobody in group {words.line(timeline.group)} consumed {places} for up to {lasted(longest.duration)} "
+            f"No member of group {words.line(timeline.group)} consumed {places} for up to {span(longest.duration)} "
             f"because of {_rebalances(len(rebalances), worst)}"
             f"{', and some are still not consumed' if open_ else ''}.",
-            "See what opened these rebalances (kproxy groups). Use the cooperative sticky assignor or "
-            "group.protocol=consumer, so that only partitions that move stop; let consumers leave when they end; "
-            "group.instance.id for restarts.",
+            "See what triggered these rebalances (kproxy groups). Use the cooperative sticky assignor or "
+            "group.protocol=consumer, so that only moving partitions stop. Let consumers leave the group when they "
+            "end, and use group.instance.id for restarts.",
             seen,
             filter_text=filter_of(timeline, rebalances.values()),
             severity=Severity.HIGH if longest.duration >= self.limit("grave") * MS else Severity.MEDIUM,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from captures.analysis.findings.common import MS, lasted
-from captures.analysis.findings.finding import Finding, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Severity
 from captures.analysis.findings.of_groups import AssignmentRule, assignments, filter_of, seen_of, subject_of
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import GroupTimeline, Kind, Rebalance
 from captures.meaning import words
+from captures.time_format import span
+from dissectors.units import MS
 
 _SHARED = frozenset({Kind.SHARE, Kind.STREAMS})
 """Kinds in which members may share partitions, or stand by for others."""
@@ -20,13 +21,14 @@ class MembersWithoutPartitions(AssignmentRule):
     """Finds members without partitions in groups that are at rest."""
 
     name = "members_without_partitions"
+    effect_of = EffectOf.MEMBERS
     title = "Members without partitions"
     about = (
-        "A partition is consumed by one member of a group at a time, so that members beyond the number of partitions "
-        "stand by. That may be meant, as a reserve; but it does not make the group faster."
+        "Only one member of a group consumes a partition at a time, so members beyond the number of partitions are "
+        "idle. They may be an intended reserve, but they do not make the group faster."
     )
     severity = Severity.LOW
-    thresholds = (Threshold("rest", 5_000, Unit.MILLISECONDS, "how long the group has to be at rest"),)
+    thresholds = (Threshold("rest", 5_000, Unit.MILLISECONDS, "how long the group has to be stable"),)
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
         """Yield the members without partitions."""
@@ -46,7 +48,7 @@ class MembersWithoutPartitions(AssignmentRule):
         return self.finding(
             subject_of(timeline),
             f"{idle} of {words.counted(many, 'member')} of group {words.line(timeline.group)} "
-            f"{'has' if idle == 1 else 'have'} had no partition for {lasted(rest)} ({names}): "
+            f"{'has' if idle == 1 else 'have'} had no partition for {span(rest)} ({names}): "
             f"there are {words.counted(partitions, 'partition')}.",
             "Run as many members as there are partitions, or add partitions if more consumers are needed.",
             seen_of([rebalance]),

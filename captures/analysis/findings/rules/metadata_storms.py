@@ -6,24 +6,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
-from captures.analysis.findings.common import NS, asked, lasted, unexpected, volume
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.common import asked, unexpected
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rates import WINDOW, Busiest
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
 from captures.names.names import split
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
+from dissectors.units import SECOND
 
-_METADATA, _DESCRIBE_TOPICS = 3, 75
 _TO_BEGIN = 2
 """Requests of a connection that are not counted: every client asks as it starts, and many may start together."""
 
 
 @dataclass(slots=True)
-class _Asked:
+class _MetadataRequests:
     """Metadata requests of one client.
 
     :ivar busiest: where most of them were, without those that begin a connection
@@ -40,7 +42,7 @@ class _Asked:
     def add(self, exchange: Exchange) -> None:
         self.seen.add(exchange)
         self.response_bytes += exchange.response_size
-        self.all_topics += exchange.api_key == _METADATA and _asks_for_all(exchange)
+        self.all_topics += exchange.api_key == ApiKey.METADATA and _asks_for_all(exchange)
         known = self._connections.get(exchange.connection, 0)
         if known < _TO_BEGIN:
             self._connections[exchange.connection] = known + 1
@@ -52,47 +54,47 @@ class MetadataStorms(Rule):
     """Finds clients that ask for metadata much more often than it changes."""
 
     name: ClassVar[str] = "metadata_storms"
+    effect_of = EffectOf.BROKERS
     title: ClassVar[str] = "Too many metadata requests"
     about: ClassVar[str] = (
-        "Clients ask for metadata when they start, when a leader has moved, and every metadata.max.age.ms (5 min). One"
-        " that asks all the time has an expiry that is too short, is stuck, or asks again for each piece of work. In a"
-        " large cluster such an answer has megabytes. What fails is a finding of request_storms, clients that are made"
-        " anew all the time are one of connection_churn; neither is counted here."
+        "Clients ask for metadata when they start, when a leader has moved, and every metadata.max.age.ms (5 min). A "
+        "client that asks all the time has too short an expiry, is stuck, or asks again for each piece of work. In a "
+        "large cluster such a response has megabytes. Failing requests belong to request_storms, and clients that are "
+        "constantly recreated to connection_churn; neither counts here."
     )
     severity: ClassVar[Severity] = Severity.MEDIUM
-    apis: ClassVar[frozenset[int] | None] = frozenset({_METADATA, _DESCRIBE_TOPICS})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold("rate", 5, Unit.A_SECOND, "metadata requests of a client on average over ten seconds"),
     )
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._asked: dict[tuple[str, str], _Asked] = {}
+        self._asked: dict[tuple[str, str], _MetadataRequests] = {}
         """By client ID and host: many processes may share an ID, and each may ask as it starts."""
 
     def add(self, exchange: Exchange) -> None:
         if not unexpected(exchange):
             host = split(exchange.client)[0]
-            self._asked.setdefault((client_name(exchange), host), _Asked()).add(exchange)
+            self._asked.setdefault((client_name(exchange), host), _MetadataRequests()).add(exchange)
 
     def findings(self) -> Iterator[Finding]:
         for (client, host), mine in self._asked.items():
-            if mine.busiest.count * NS < self.limit("rate") * WINDOW:
+            if mine.busiest.count * SECOND < self.limit("rate") * WINDOW:
                 continue
             seen = mine.seen
             said = (
                 f"{client} asked for metadata {words.counted(seen.count, 'time')} within"
-                f" {lasted(seen.last - seen.first)}, up to {mine.busiest.count:,} times in ten seconds; the answers"
-                f" have {volume(mine.response_bytes)}"
+                f" {span(seen.last - seen.first)}, up to {mine.busiest.count:,} times in ten seconds; the answers"
+                f" have {words.volume(mine.response_bytes)}"
             )
             if mine.all_topics:
                 said += f", and {mine.all_topics:,} of the requests ask for all topics"
             yield self.finding(
                 f"client {client}, host {host}",
                 f"{said}.",
-                "Keep producers and consumers instead of making new ones, leave metadata.max.age.ms"
-                " (topic.metadata.refresh.interval.ms) as it is by default, and ask for the topics that are used"
-                " instead of all of them.",
+                "Reuse producers and consumers instead of creating new ones, leave metadata.max.age.ms"
+                " (topic.metadata.refresh.interval.ms) as it is by default, and ask only for the topics in use.",
                 seen,
                 filter_text=f"api in {{Metadata, DescribeTopicPartitions}} and not error and {of_client(client)}"
                 f" and client.host == {quoted(host)}",

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.findings.common import volume
+from captures.analysis.findings.batch_samples import worth_a_look
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import NO_PRODUCE, PRODUCE, Produced
+from captures.analysis.findings.record_traffic import NO_PRODUCE, ProducedPartition
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.analysis.findings.sampling import worth_a_look
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
+from captures.meaning import words
+from dissectors.api_keys import ApiKey
 from dissectors.records import Codec, compress
 
 _SAMPLE = 1 << 16
@@ -47,17 +48,20 @@ class NoCompression(Rule):
     title: ClassVar[str] = "Data without compression"
     about: ClassVar[str] = (
         "A producer sends much data uncompressed that would compress well. Compression saves network on the way to the "
-        "leader, to every follower and to every consumer, and disk on all replicas; brokers store batches as they come "
-        "(compression.type=producer). What it would save is measured with zstd on a sample: the first 16 requests of a "
+        "leader, to every follower and to every consumer, and disk on all replicas; brokers store batches as they "
+        "arrive (compression.type=producer). The saving is measured with zstd on a sample: the first 16 requests of a "
         "client and topic, then ever fewer. lz4 saves somewhat less, and costs less."
     )
     severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(
-            "size", 1 << 20, Unit.BYTES, "uncompressed data of a client and topic, from which on it is told"
+            "size",
+            1 << 20,
+            Unit.BYTES,
+            "uncompressed data of a client and topic, from which a finding is reported",
         ),
-        Threshold("saving", 30, Unit.PERCENT, "what compression has to save at least"),
+        Threshold("saving", 30, Unit.PERCENT, "least saving by compression"),
     )
 
     def __init__(self, scene: Scene) -> None:
@@ -73,7 +77,7 @@ class NoCompression(Rule):
                 self._plain(exchange, self._flows.setdefault(flow, _Plain()), part)
 
     @staticmethod
-    def _plain(exchange: Exchange, plain: _Plain, part: Produced) -> None:
+    def _plain(exchange: Exchange, plain: _Plain, part: ProducedPartition) -> None:
         plain.seen.add(exchange)
         plain.size += part.size
         if worth_a_look(plain.seen.count):
@@ -89,7 +93,7 @@ class NoCompression(Rule):
                 continue
             yield self.finding(
                 f"client {flow.client}, topic {flow.topic}",
-                f"Client {flow.client} sent {volume(plain.size)} to {flow.topic} uncompressed; zstd would "
+                f"Client {flow.client} sent {words.volume(plain.size)} to {flow.topic} uncompressed; zstd would "
                 f"have saved about {saving:.0f}%.",
                 "Set compression.type=zstd or lz4 on the producer (zstd needs brokers and consumers from 2.1 on). "
                 "Larger batches (linger.ms, batch.size) compress better.",

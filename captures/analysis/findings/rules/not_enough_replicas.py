@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.findings.common import (
     answered,
     error_names,
-    lasted,
     on_topics,
     some_of,
     topic_of,
@@ -17,20 +17,21 @@ from captures.analysis.findings.common import (
     whole_ids,
     with_errors,
 )
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, times
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning.exchange import number, rows
 from captures.meaning.places import inside, topic
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode
 
-_PRODUCE = 0
-_BEFORE, _AFTER = 19, 20
-_CODES = frozenset({_BEFORE, _AFTER})
+_BEFORE = 19
+_CODES = frozenset({_BEFORE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 
 @dataclass(slots=True)
-class _Refused:
+class _TopicRefusals:
     """What was refused of one topic.
 
     :ivar accepted: when records were accepted after that, ns since the epoch; 0 if they were not
@@ -46,24 +47,25 @@ class NotEnoughReplicas(Rule):
     """Finds topics that cannot be written to with ``acks=all``."""
 
     name: ClassVar[str] = "not_enough_replicas"
+    effect_of = EffectOf.BROKERS
     title: ClassVar[str] = "Too few replicas in sync to write"
     about: ClassVar[str] = (
         "With acks=all a leader takes records only while at least min.insync.replicas replicas are in sync"
-        " (Partition.appendRecordsToLeader). NOT_ENOUGH_REPLICAS says that nothing was written."
-        " NOT_ENOUGH_REPLICAS_AFTER_APPEND says that it was, and too few replicas had it in time: the producer sends it"
-        " again, and without idempotence it is doubled."
+        " (Partition.appendRecordsToLeader). NOT_ENOUGH_REPLICAS means that nothing was written. "
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND means that the batch was written, but too few replicas had it in time: the "
+        "producer sends it again, and without idempotence the records are duplicated."
     )
     severity: ClassVar[Severity] = Severity.HIGH
-    apis: ClassVar[frozenset[int] | None] = frozenset({_PRODUCE})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._refused: dict[str, _Refused] = {}
+        self._refused: dict[str, _TopicRefusals] = {}
 
     def add(self, exchange: Exchange) -> None:
         found = unexpected(exchange, _CODES)
         for name in {topic_of(error, self.scene.names) for error in found}:
-            refused = self._refused.setdefault(name, _Refused())
+            refused = self._refused.setdefault(name, _TopicRefusals())
             refused.seen.add(exchange)
             refused.codes.update(error.code for error in found)
             refused.clients[client_name(exchange)] = None
@@ -85,18 +87,19 @@ class NotEnoughReplicas(Rule):
             seen = refused.seen
             went_on = refused.accepted > seen.last
             ending = (
-                f"; after {lasted(refused.accepted - seen.first)} records were accepted again"
+                f"; after {span(refused.accepted - seen.first)} records were accepted again"
                 if went_on
                 else "; none was accepted after that"
             )
             doubled = (
-                " What was refused after it was written is sent again: without idempotence it is there twice."
-                if _AFTER in refused.codes
+                " Batches refused after they were written are sent again: without idempotence their records are "
+                "duplicated."
+                if ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND in refused.codes
                 else ""
             )
             yield self.finding(
                 f"topic {name}",
-                f"Produce to {name} was refused {times(seen.count)}, as too few replicas are in sync"
+                f"Produce to {name} was refused {times(seen.count)} because too few replicas are in sync"
                 f" ({error_names(refused.codes)}), from {some_of(refused.clients)}{ending}.{doubled}",
                 "See which replicas are out of sync, and bring their brokers back (finding isr_changes,"
                 " kafka-topics --describe --under-min-isr-partitions). The topic's min.insync.replicas must not be"

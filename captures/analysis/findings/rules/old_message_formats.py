@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.findings.common import on_topics, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import FETCH, PRODUCE, Fetched, Produced, consumer
+from captures.analysis.findings.record_traffic import FetchedPartition, ProducedPartition, consumer
 from captures.analysis.findings.rule import Rule, Scene
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
+from dissectors.api_keys import ApiKey
 
-_API_VERSIONS = 18
 _LATEST_MAGIC = 2
-_FIRST_WITH_BATCHES = {PRODUCE: 3, FETCH: 4}
+_FIRST_WITH_BATCHES: dict[int, int] = {ApiKey.PRODUCE: 3, ApiKey.FETCH: 4}
 """Request versions from which on record batches of magic 2 are spoken (KIP-98)."""
 
 
@@ -54,11 +54,11 @@ class OldMessageFormats(Rule):
     about: ClassVar[str] = (
         "Messages of magic 0 (before 0.10) and magic 1 (0.10) know neither record headers nor idempotence nor "
         "transactions, magic 0 not even timestamps. Producers that speak Produce before v3 send them, consumers that "
-        "speak Fetch before v4 are given them. Kafka 4 neither takes nor gives them (KIP-724, KIP-896); what still "
-        "lies in its logs in an old format it gives as it is."
+        "speak Fetch before v4 get them. Kafka 4 neither accepts nor creates them (KIP-724, KIP-896), but returns "
+        "those that are still in its logs."
     )
     severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE, FETCH, _API_VERSIONS})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -66,11 +66,11 @@ class OldMessageFormats(Rule):
         self._offered = scene.shared.offered
 
     def add(self, exchange: Exchange) -> None:
-        if exchange.api_key == _API_VERSIONS:
+        if exchange.api_key == ApiKey.API_VERSIONS:
             self._offered.add(exchange)
             return
-        parts: Iterable[Produced | Fetched] = ()
-        if exchange.api_key == PRODUCE:
+        parts: Iterable[ProducedPartition | FetchedPartition] = ()
+        if exchange.api_key == ApiKey.PRODUCE:
             parts = self.scene.records.produced(exchange)
         elif consumer(exchange):  # brokers copy what is there
             parts = self.scene.records.fetched(exchange)
@@ -93,7 +93,7 @@ class OldMessageFormats(Rule):
 
     def _why(self, exchange: Exchange, version: int) -> _Why:
         bound = _FIRST_WITH_BATCHES[exchange.api_key or 0]
-        if version >= bound and exchange.api_key == FETCH:
+        if version >= bound and exchange.api_key == ApiKey.FETCH:
             return _Why.STORED
         offered = self._offered.known.of([exchange.broker], exchange.api)
         return _Why.OLD_BROKER if offered is not None and offered[1] < bound else _Why.SPOKEN
@@ -129,13 +129,13 @@ _MEANINGS = {
     ),
     _Why.OLD_BROKER: (
         "with {}: the broker knows no newer version",
-        "Nothing has to be done as long as the brokers are old; from 0.11 on they keep messages of magic 2.",
+        "No action is needed as long as the brokers are old; from 0.11 on they store messages of magic 2.",
     ),
     _Why.STORED: (
-        "although by {}: so they lie in the log",
+        "although with {}: the log contains them",
         (
-            "These topics are kept in an old format: unset message.format.version (log.message.format.version) on "
-            "brokers before 4.0. What is written from then on is of magic 2; old segments leave by retention."
+            "These topics are stored in an old format: unset message.format.version (log.message.format.version) on "
+            "brokers before 4.0. New batches are then written with magic 2; retention removes old segments."
         ),
     ),
 }

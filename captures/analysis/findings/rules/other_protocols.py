@@ -37,9 +37,9 @@ class OtherProtocols(Rule):
             example = words.clipped(capture.foreign[met.connections[0]], 120)
             yield self.finding(
                 f"client {client}, broker {broker}, {protocol}",
-                f"{client} sent to {broker} {times(met.seen.count)} what is not Kafka: {example}.",
-                "Find out who it is. A health check should open a connection and close it, or use the Kafka protocol; a"
-                " port scanner should be kept out.",
+                f"{client} sent {broker} {times(met.seen.count)} something that is not Kafka: {example}.",
+                "Identify the sender. A health check should just open and close a connection, or use the Kafka "
+                "protocol; keep port scanners out.",
                 met.seen,
                 connections=met.connections[:_SHOWN],
             )

@@ -6,21 +6,22 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from captures.analysis.conditions import of_client, of_group, of_topic
-from captures.analysis.findings.common import NS, some_of, together
+from captures.analysis.findings.common import some_of, together
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import FETCH, NO_FETCH, consumer
+from captures.analysis.findings.record_traffic import NO_FETCH, consumer
 from captures.analysis.findings.resets import About, Policy, Reset, Resets, Why
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
 from captures.exchanges import Exchange
 from captures.meaning import places, words
+from dissectors.api_keys import ApiKey
+from dissectors.units import SECOND
 
-_SOON = NS
+_SOON = SECOND
 """Within it a consumer asks for another position."""
-_LIST_OFFSETS, _METADATA, _OFFSET_COMMIT, _OFFSET_FETCH = 2, 3, 8, 9
 
 
-class _Told:
+class _ResetGroup:
     """Resets that are told together: those of a group with one reason, or of a client and topic.
 
     :ivar partitions: topic -> those whose position was set
@@ -56,8 +57,8 @@ class _Told:
         if self._beyond:
             all_again = self.about.policy is not Policy.LATEST and not self._again
             parts.append(
-                "its position lay behind the end of the log"
-                + (", and all that is there is read again" if all_again else "")
+                "its position lay beyond the end of the log"
+                + (", and the whole log is read again" if all_again else "")
             )
         if self._again:
             parts.append(f"{words.counted(self._again, 'offset')} read again")
@@ -80,17 +81,17 @@ class PositionsReset(Rule):
     """Follows consumers from an offset that is not there to the one that they go on from."""
 
     name: ClassVar[str] = "positions_reset"
-    title: ClassVar[str] = "Positions thrown back or forward"
+    title: ClassVar[str] = "Positions reset backward or forward"
     about: ClassVar[str] = (
-        "A consumer without a usable position asks ListOffsets for one and goes on there, as auto.offset.reset says: "
-        "after OFFSET_OUT_OF_RANGE (its offset was removed by retention, or lies behind the end), or as its group has "
-        "no committed offset (OffsetFetch answers -1: a new group, a new partition, or offsets that expired by "
-        "offsets.retention.minutes). latest skips what lies between, earliest reads again what was done. Told only "
-        "where the consumer then fetches from there."
+        "A consumer without a usable position asks ListOffsets for one, as auto.offset.reset says, and continues "
+        "there: after OFFSET_OUT_OF_RANGE (its offset was removed by retention, or lies beyond the end), or because "
+        "its group has no committed offset (OffsetFetch answers -1: a new group, a new partition, or offsets that "
+        "expired by offsets.retention.minutes). latest skips records, earliest reads processed records again. "
+        "Reported only if the consumer then fetches from there."
     )
     severity: ClassVar[Severity] = Severity.HIGH
     apis: ClassVar[frozenset[int] | None] = frozenset(
-        {FETCH, _LIST_OFFSETS, _METADATA, _OFFSET_COMMIT, _OFFSET_FETCH}
+        {ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH}
     )
 
     def __init__(self, scene: Scene) -> None:
@@ -102,28 +103,28 @@ class PositionsReset(Rule):
     def add(self, exchange: Exchange) -> None:
         key = exchange.api_key
         self._latest = max(self._latest, exchange.time)
-        if key == FETCH:
+        if key == ApiKey.FETCH:
             if consumer(exchange):
                 self._fetches += 1
                 seen = self.scene.records.seen(exchange)
                 if seen is not None:
                     self._resets.fetch(exchange, seen)
-        elif key == _LIST_OFFSETS:
+        elif key == ApiKey.LIST_OFFSETS:
             self._resets.list_offsets(exchange)
-        elif key == _METADATA:
+        elif key == ApiKey.METADATA:
             self._resets.metadata(exchange)
-        elif key == _OFFSET_COMMIT:
+        elif key == ApiKey.OFFSET_COMMIT:
             self._resets.commit(exchange)
         else:
             self._resets.offset_fetch(exchange)
 
     def findings(self) -> Iterator[Finding]:
-        told: dict[tuple[str, ...], _Told] = {}
+        told: dict[tuple[str, ...], _ResetGroup] = {}
         for about, reset in self._resets.found.items():
             # a new group is one thing to know, however many members and topics it has
             own = () if about.group else (about.client, about.topic)
             key = about.group, about.why.value, about.policy.value, *own
-            told.setdefault(key, _Told(about)).add(about, reset)
+            told.setdefault(key, _ResetGroup(about)).add(about, reset)
         yield from (self._told(each) for each in told.values())
         stuck: dict[tuple[str, str], tuple[Occurrences, str]] = {}
         for reader, lost in self._resets.lost.items():
@@ -136,22 +137,22 @@ class PositionsReset(Rule):
         for (client, topic), (seen, example) in stuck.items():
             yield self.finding(
                 f"client {client}, topic {topic}, no new position",
-                f"Client {client} asked for an offset of {topic} that is not there (OFFSET_OUT_OF_RANGE: {example}), "
-                "and has not gone on from another.",
-                "With auto.offset.reset=none the application has to seek itself. Look whether retention removed what "
-                "was not read yet, or the topic was made anew.",
+                f"Client {client} asked for an offset of {topic} that does not exist (OFFSET_OUT_OF_RANGE: "
+                f"{example}), and has not continued from another.",
+                "With auto.offset.reset=none the application has to seek itself. Check whether retention removed "
+                "unread records, or the topic was recreated.",
                 seen,
                 filter_text=f"api in {{Fetch, ListOffsets}} and {of_client(client)} and {of_topic(topic)}",
                 severity=Severity.MEDIUM,
             )
 
-    def _told(self, told: _Told) -> Finding:
+    def _told(self, told: _ResetGroup) -> Finding:
         about, clients = told.about, some_of(told.clients)
         who = f"Group {about.group} ({clients})" if about.group else f"Client {clients}"
         where = {topic: sorted(partitions) for topic, partitions in told.partitions.items()}
         cause = _CAUSES[about.why].format(where=places.said(where))
         how = ": ".join(
-            filter(None, (f"{who} {cause} and went on at the {_ENDS[about.policy]}", told.losses()))
+            filter(None, (f"{who} {cause} and continued at the {_ENDS[about.policy]}", told.losses()))
         )
         reset = f"{about.why.value}, {about.policy.value}"
         if about.group:
@@ -177,7 +178,7 @@ class PositionsReset(Rule):
 
 
 _CAUSES = {
-    Why.OUT_OF_RANGE: "asked for an offset of {where} that is not there (OFFSET_OUT_OF_RANGE)",
+    Why.OUT_OF_RANGE: "asked for an offset of {where} that does not exist (OFFSET_OUT_OF_RANGE)",
     Why.NO_COMMIT: "has no committed offset for {where}",
     Why.LOST_COMMIT: "has no committed offset for {where} any more",
     Why.SOME_COMMITS: "has no committed offset for {where}, but for other partitions,",
@@ -190,15 +191,15 @@ _ENDS = {
 }
 _ADVICE = {
     Why.OUT_OF_RANGE: "Make retention (retention.ms, retention.bytes) longer than the longest lag or outage of this "
-    "consumer, and watch its lag. An offset behind the end shows that the topic was made anew, or lost records "
+    "consumer, and watch its lag. An offset beyond the end shows that the topic was recreated, or lost records "
     "(unclean leader election). auto.offset.reset=none makes it stop instead.",
-    Why.NO_COMMIT: "As it should be for a new group. If it is none: its offsets have expired "
+    Why.NO_COMMIT: "Normal for a new group. For an existing group, its offsets have expired "
     "(offsets.retention.minutes) or were deleted, or group.id was changed.",
     Why.LOST_COMMIT: "The committed offset was there before: the group was deleted, or its offsets were, or they "
-    "expired (offsets.retention.minutes), or the topic was made anew.",
+    "expired (offsets.retention.minutes), or the topic was recreated.",
     Why.SOME_COMMITS: "Nothing was committed for these partitions: nothing was consumed from them yet, they were "
-    "added, or their offsets have expired (offsets.retention.minutes). auto.offset.reset=latest skips what came "
-    "meanwhile; earliest or by_duration (KIP-1106) does not.",
-    Why.NEW_PARTITION: "Partitions that are added hold records before consumers know of them: "
+    "added, or their offsets have expired (offsets.retention.minutes). auto.offset.reset=latest skips records that "
+    "arrived meanwhile; earliest or by_duration (KIP-1106) does not.",
+    Why.NEW_PARTITION: "New partitions contain records before consumers know of the partitions: "
     "auto.offset.reset=latest skips these; earliest or by_duration (KIP-1106) does not.",
 }

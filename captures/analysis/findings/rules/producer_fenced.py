@@ -6,28 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
-from captures.analysis.findings.common import lasted
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import transactional_id
 from captures.analysis.findings.rule import Rule, Scene
-from captures.analysis.findings.transactions import (
-    ADD_PARTITIONS,
-    TRANSACTION_APIS,
-    WRITE_TXN_MARKERS,
-    Init,
-    Transaction,
-    Transactions,
-)
+from captures.analysis.findings.transactions import TRANSACTION_APIS, Init, Transaction, Transactions
 from captures.analysis.groups.model import Certainty
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
-from dissectors.error_codes import error_name
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode, error_name
 
-_INVALID_EPOCH, _FENCED, _UNKNOWN_MAPPING = 47, 90, 49
-_CODES = frozenset({_INVALID_EPOCH, _FENCED, _UNKNOWN_MAPPING})
+_CODES = frozenset(
+    {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+)
 
 
 class _Who(NamedTuple):
@@ -61,11 +56,11 @@ class ProducerFenced(Rule):
     name: ClassVar[str] = "producer_fenced"
     title: ClassVar[str] = "Fenced producers"
     about: ClassVar[str] = (
-        "Brokers refuse what a producer with an old epoch sends: PRODUCER_FENCED (90, KIP-588), "
-        "INVALID_PRODUCER_EPOCH (47). The epoch rises as another producer begins with the same transactional.id "
-        "(InitProducerId), which is how a restarted instance shuts out the one it replaces (KIP-98), and as the "
+        "Brokers refuse requests of a producer with an old epoch: PRODUCER_FENCED (90, KIP-588), "
+        "INVALID_PRODUCER_EPOCH (47). The epoch rises when another producer starts with the same transactional.id "
+        "(InitProducerId), which is how a restarted instance shuts out the one it replaces (KIP-98), and when the "
         "coordinator aborts a transaction that is open longer than transaction.timeout.ms. Two instances with one ID "
-        "that fence each other in turn are an error of configuration. INVALID_PRODUCER_ID_MAPPING (49) means that the "
+        "that fence each other in turn are a configuration error. INVALID_PRODUCER_ID_MAPPING (49) means that the "
         "coordinator has forgotten the ID (transactional.id.expiration.ms)."
     )
     apis: ClassVar[frozenset[int] | None] = TRANSACTION_APIS
@@ -83,7 +78,7 @@ class ProducerFenced(Rule):
 
     def _shut_out(self, exchange: Exchange, codes: set[int]) -> None:
         name = transactional_id(exchange)
-        if not name and exchange.api_key in (ADD_PARTITIONS, WRITE_TXN_MARKERS):
+        if not name and exchange.api_key in (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.WRITE_TXN_MARKERS):
             return  # a broker that asks for its producers (KIP-890), or writes markers: producers are told themselves
         shut = self._found.setdefault(_Who(client_name(exchange), name), _Shut())
         shut.seen.add(exchange)
@@ -112,7 +107,7 @@ class ProducerFenced(Rule):
                 advice,
                 shut.seen,
                 filter_text=shown,
-                severity=Severity.HIGH if _UNKNOWN_MAPPING in shut.codes else None,
+                severity=Severity.HIGH if ErrorCode.INVALID_PRODUCER_ID_MAPPING in shut.codes else None,
                 certainty=certainty,
             )
 
@@ -131,12 +126,12 @@ def _rival(known: Transaction, exchange: Exchange) -> Init | None:
 
 def _explained(who: _Who, shut: _Shut) -> tuple[str, str, Certainty]:
     """Return why, what to do, and how sure it is."""
-    if _UNKNOWN_MAPPING in shut.codes:
+    if ErrorCode.INVALID_PRODUCER_ID_MAPPING in shut.codes:
         return (
             "the coordinator does not know the producer ID of this transactional ID any more",
             (
                 "The transactional ID was not used for transactional.id.expiration.ms (7 days unless set), or its "
-                "state was lost: make the producer anew, or raise the setting."
+                "state was lost: recreate the producer, or raise the setting."
             ),
             Certainty.OBSERVED,
         )
@@ -148,7 +143,7 @@ def _explained(who: _Who, shut: _Shut) -> tuple[str, str, Certainty]:
                 f"{shut.rival.epoch})"
             ),
             (
-                "Right if an instance was replaced, or an admin fenced it on purpose. If both should run, give each "
+                "Fine if an instance was replaced, or an admin fenced it on purpose. If both should run, give each "
                 "its own transactional.id. The fenced producer has to be closed; its open transaction was aborted."
             ),
             Certainty.OBSERVED,
@@ -156,20 +151,20 @@ def _explained(who: _Who, shut: _Shut) -> tuple[str, str, Certainty]:
     if shut.overdue is not None and shut.timeout is not None:
         return (
             (
-                f"its transaction was open for {lasted(shut.overdue)}, longer than "
-                f"transaction.timeout.ms ({lasted(shut.timeout)}), and the coordinator aborted it"
+                f"its transaction was open for {span(shut.overdue)}, longer than "
+                f"transaction.timeout.ms ({span(shut.timeout)}), and the coordinator aborted it"
             ),
             (
                 "Commit more often, or raise transaction.timeout.ms (at most transaction.max.timeout.ms of the "
-                "brokers). What the transaction held was aborted and has to be done again."
+                "brokers). The transaction was aborted, and its work has to be done again."
             ),
             Certainty.INFERRED,
         )
     return (
-        "another producer with its transactional ID began, or the coordinator aborted its transaction; neither is in "
-        "this capture"
+        "another producer started with its transactional ID, or the coordinator aborted its transaction; neither is "
+        "in this capture"
         if who.transaction
-        else "its epoch is older than the one that the broker knows",
+        else "its epoch is older than the broker's",
         (
             "Look for a second instance with the same transactional.id, and for transactions that are open longer than "
             "transaction.timeout.ms."

@@ -4,79 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from captures.analysis.findings.common import MS, lasted
-from captures.analysis.findings.finding import Finding, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Severity
 from captures.analysis.findings.of_groups import GroupRule, filter_of, least_sure, seen_of, subject_of
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import GroupTimeline, Rebalance, Trigger
+from captures.analysis.groups.model import GroupTimeline, Rebalance, Trait, Trigger
 from captures.analysis.groups.storms import LEAST, MOST_APART, storms
 from captures.meaning import words
+from captures.time_format import span
+from dissectors.units import MS
 
-_CAUSES = {
-    Trigger.MEMBER_JOINED: "new members joined",
-    Trigger.MEMBER_LEFT: "members left",
-    Trigger.SESSION_TIMEOUT: "sessions timed out",
-    Trigger.MAX_POLL_EXCEEDED: "max.poll.interval.ms was exceeded",
-    Trigger.REBALANCE_TIMEOUT: "members did not join in time",
-    Trigger.SUBSCRIPTION_CHANGED: "subscriptions changed",
-    Trigger.PARTITIONS_CHANGED: "topics got other partitions",
-    Trigger.LEADER_REJOINED: "the leader joined anew",
-    Trigger.STATIC_MEMBER_RETURNED: "static members returned changed",
-    Trigger.INSTANCE_FENCED: "two processes fought for one group.instance.id",
-    Trigger.REMOVED_BY_ADMIN: "members were removed by an administrator",
-    Trigger.COORDINATOR_MOVED: "the coordinator moved",
-    Trigger.PROTOCOL_UPGRADED: "the group changed its protocol",
-    Trigger.PROTOCOL_DOWNGRADED: "the group changed its protocol",
-}
 _ADVICE = {
-    Trigger.MEMBER_JOINED: "Find out why clients join again and again: one that crashes and is restarted, one that "
-    "makes a new consumer for each task, or an autoscaler. group.instance.id (KIP-345) lets restarts go by without "
-    "a rebalance.",
-    Trigger.MEMBER_LEFT: "Find out why clients close their consumers again and again: short-lived consumers, "
-    "restarts, an autoscaler. group.instance.id (KIP-345) lets restarts go by without a rebalance.",
+    Trigger.MEMBER_JOINED: "Find out why clients keep joining: a client that crashes and restarts, one that creates a "
+    "new consumer for each task, or an autoscaler. group.instance.id (KIP-345) avoids "
+    "rebalances on restarts.",
+    Trigger.MEMBER_LEFT: "Find out why clients keep closing their consumers: short-lived consumers, restarts, an "
+    "autoscaler. group.instance.id (KIP-345) avoids rebalances on restarts.",
     Trigger.SESSION_TIMEOUT: "Find out why heartbeats stop (see session_timeouts), or raise session.timeout.ms.",
     Trigger.MAX_POLL_EXCEEDED: "Let each poll return less (max.poll.records), process faster or in another thread, "
     "or raise max.poll.interval.ms above the longest time that one batch takes.",
     Trigger.REBALANCE_TIMEOUT: "Raise max.poll.interval.ms, which is the time that members have to join, or let "
     "them poll more often.",
-    Trigger.SUBSCRIPTION_CHANGED: "Let all members subscribe to the same topics, once, not anew with each poll.",
-    Trigger.PARTITIONS_CHANGED: "Find out who adds partitions or topics that fit the subscription again and again.",
+    Trigger.SUBSCRIPTION_CHANGED: "Let all members subscribe to the same topics, once, not with each poll.",
+    Trigger.PARTITIONS_CHANGED: "Find out who keeps adding partitions, or topics that match the subscription.",
     Trigger.INSTANCE_FENCED: "Give every process a group.instance.id of its own.",
 }
-_ON_PURPOSE = frozenset(
-    {
-        Trigger.PARTITIONS_CHANGED,
-        Trigger.REMOVED_BY_ADMIN,
-        Trigger.PROTOCOL_UPGRADED,
-        Trigger.PROTOCOL_DOWNGRADED,
-    }
-)
-"""What somebody does, as a rule, and knows of."""
-_OTHER_ADVICE = "Look at the rebalances one by one: kproxy groups tells what opened each of them."
+_OTHER_ADVICE = "Look at the rebalances one by one: kproxy groups shows what triggered each."
 
 
 class RebalanceStorm(GroupRule):
     """Finds storms: many rebalances with one cause."""
 
     name = "rebalance_storm"
-    title = "Rebalances again and again for one cause"
+    effect_of = EffectOf.MEMBERS
+    title = "Repeated rebalances for one cause"
     about = (
-        "Each rebalance takes partitions away from members, which costs time in which nobody consumes them; with "
-        "the eager protocol all members stop (KIP-429). Several with the same cause are one trouble: a process that "
+        "Each rebalance takes partitions away from members, and for a time no member consumes them; with the eager "
+        "protocol all members stop (KIP-429). Several rebalances with the same cause are one problem: a process that "
         "crashes and comes back, a poll loop that is too slow, a subscription that flaps."
     )
     severity = Severity.HIGH
     thresholds = (
-        Threshold("count", LEAST, Unit.COUNT, "rebalances of one cause that are a storm"),
-        Threshold("apart", MOST_APART / MS, Unit.MILLISECONDS, "time from one to the next, at most"),
+        Threshold("count", LEAST, Unit.COUNT, "rebalances with one cause that make a storm"),
+        Threshold("apart", MOST_APART / MS, Unit.MILLISECONDS, "longest time from one to the next"),
         Threshold(
             "often",
             120_000,
             Unit.MILLISECONDS,
-            "mean time from one to the next that is high instead of medium",
+            "mean time from one to the next, below which the severity is high instead of medium",
         ),
-        Threshold("busy", 10, Unit.PERCENT, "part of the time spent in them that is"),
+        Threshold("busy", 10, Unit.PERCENT, "share of the time spent in them, above which it is"),
     )
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
@@ -99,12 +76,12 @@ class RebalanceStorm(GroupRule):
         grave = often or 100 * busy >= self.limit("busy")
         return self.finding(
             f"{subject_of(timeline)}, {trigger}{f' of {who}' if who else ''}",
-            f"Group {group} rebalanced {len(every)} times within {lasted(took)} for one cause: "
-            f"{_CAUSES[trigger]}{blame}; {busy:.0%} of that time it was rebalancing.",
+            f"Group {group} rebalanced {len(every)} times within {span(took)} for one cause: "
+            f"{trigger.phrase}{blame}; {busy:.0%} of that time it was rebalancing.",
             _ADVICE.get(trigger, _OTHER_ADVICE),
             seen_of(every),
             filter_text=filter_of(timeline, every),
-            severity=Severity.HIGH if grave and trigger not in _ON_PURPOSE else Severity.MEDIUM,
+            severity=Severity.HIGH if grave and Trait.ON_PURPOSE not in trigger.traits else Severity.MEDIUM,
             certainty=least_sure([each.certainty for each in every]),
         )
 

@@ -6,20 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.findings.common import volume
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import PRODUCE, ProduceAnswers, Produced
+from captures.analysis.findings.record_traffic import ProduceAnswers, ProducedPartition
 from captures.analysis.findings.rule import Rule, Scene
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode
 
-_TOO_LARGE = {10: "MESSAGE_TOO_LARGE", 18: "RECORD_LIST_TOO_LARGE"}
+_TOO_LARGE: dict[int, str] = {
+    ErrorCode.MESSAGE_TOO_LARGE: "MESSAGE_TOO_LARGE",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "RECORD_LIST_TOO_LARGE",
+}
 
 
 @dataclass(slots=True)
-class _Refused:
+class _TopicRefusals:
     """What was refused of one client and topic.
 
     :ivar single: those of a single record, which cannot be split
@@ -48,24 +52,24 @@ class RecordTooLarge(Rule):
         "is larger than segment.bytes."
     )
     severity: ClassVar[Severity] = Severity.HIGH
-    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._answers = ProduceAnswers()
-        self._found: dict[tuple[str, str], _Refused] = {}
+        self._found: dict[tuple[str, str], _TopicRefusals] = {}
 
     def add(self, exchange: Exchange) -> None:
         self._answers.add(exchange)
         for part in self.scene.records.produced(exchange):
             key = client_name(exchange), part.topic
             if part.error in _TOO_LARGE:
-                self._refused(self._found.setdefault(key, _Refused()), exchange, part)
+                self._refused(self._found.setdefault(key, _TopicRefusals()), exchange, part)
             elif not part.error and exchange.response is not None and key in self._found:
                 self._found[key].passed = max(self._found[key].passed, part.size)
 
     @staticmethod
-    def _refused(found: _Refused, exchange: Exchange, part: Produced) -> None:
+    def _refused(found: _TopicRefusals, exchange: Exchange, part: ProducedPartition) -> None:
         (found.single if part.records == 1 else found.batches).add(exchange)
         found.codes.add(part.error)
         # where the capture lacks the records, the request tells how large they can be
@@ -81,7 +85,7 @@ class RecordTooLarge(Rule):
                     f"client {client}, topic {topic}, single records",
                     f"{words.counted(found.single.count, 'record')} of client {client} for {topic} "
                     f"{'is' if found.single.count == 1 else 'are'} too large for the broker ({names}, up to "
-                    f"{volume(found.largest)}) and "
+                    f"{words.volume(found.largest)}) and "
                     f"{'was' if found.single.count == 1 else 'were'} not written.",
                     "Make the records smaller (store large values elsewhere and send a reference; compress: the "
                     "compressed size counts), or raise max.message.bytes of the topic together with the producer's "
@@ -90,15 +94,17 @@ class RecordTooLarge(Rule):
                     filter_text=shown,
                 )
             if found.batches:
-                taken = f"; the largest taken afterwards has {volume(found.passed)}" if found.passed else ""
+                taken = (
+                    f"; the largest taken afterwards has {words.volume(found.passed)}" if found.passed else ""
+                )
                 yield self.finding(
                     f"client {client}, topic {topic}, batches",
                     f"{words.counted(found.batches.count, 'batch', 'batches')} of client {client} for {topic} "
                     f"{'was' if found.batches.count == 1 else 'were'} refused as too large ({names}, up to "
-                    f"{volume(found.largest)}{taken}).",
+                    f"{words.volume(found.largest)}{taken}).",
                     "Set the producer's batch.size (librdkafka: batch.size and message.max.bytes) below "
-                    "max.message.bytes of the topic. The Java producer splits such batches and sends again, which "
-                    "costs time; other clients lose their records.",
+                    "max.message.bytes of the topic. The Java producer splits and resends such batches, which costs "
+                    "time; other clients lose their records.",
                     found.batches,
                     filter_text=shown,
                     severity=Severity.MEDIUM,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from captures.analysis.findings.common import one_of
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import GroupRule, least_sure, subject_of
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels, partitions
@@ -19,16 +19,17 @@ class RecordsDoubled(GroupRule):
     """Adds up what is fetched twice because it was not committed when partitions changed hands."""
 
     name = "records_doubled"
-    title = "Records to be processed twice after rebalances"
+    effect_of = EffectOf.MEMBERS
+    title = "Records processed twice after rebalances"
     about = (
-        "The next owner of a partition begins at the committed offset. What the one before had fetched beyond it is "
-        "fetched again, and processed twice unless the application prevents it (at-least-once delivery). How much "
-        "of it had really been processed is not told on the wire."
+        "The next owner of a partition starts at the committed offset. Records that the previous owner had fetched "
+        "beyond it are fetched again, and processed twice unless the application prevents it (at-least-once "
+        "delivery). How many of them had really been processed is not on the wire."
     )
     severity = Severity.MEDIUM
     thresholds = (
         Threshold(
-            "many", 1_000, Unit.COUNT, "offsets of a group; fewer are low, a hundred times as many high"
+            "many", 1_000, Unit.COUNT, "offsets of a group; fewer are low, a hundred times as many are high"
         ),
     )
 
@@ -47,8 +48,8 @@ class RecordsDoubled(GroupRule):
             subject_of(timeline),
             f"{words.counted(total, 'offset')} of {partitions({again.place for _, again in found})} "
             f"{'was' if total == 1 else 'were'} fetched again by group {words.line(timeline.group)} after rebalances "
-            f"({words.listed(causes)}): what was processed and not committed is processed twice.",
-            "Commit what is processed before partitions are revoked (onPartitionsRevoked; close() does), commit "
+            f"({words.listed(causes)}): records that were processed but not committed are processed twice.",
+            "Commit processed records before partitions are revoked (onPartitionsRevoked; close() does so), commit "
             "more often, and make processing idempotent, or use transactions.",
             seen,
             filter_text=f"api in {{Fetch, ShareFetch}} and {one_of('topic', topics)}",

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
 from captures.analysis.findings.common import replica_of, some_of, together
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
-from captures.analysis.introductions import client_name
 from captures.analysis.offered_versions import kafka_4_least, refuses_old, too_old
 from captures.exchanges import Exchange
 from captures.meaning import words
@@ -34,10 +34,10 @@ class RefusedByKafka4(Rule):
     name: ClassVar[str] = "refused_by_kafka_4"
     title: ClassVar[str] = "Clients that Kafka 4 refuses"
     about: ClassVar[str] = (
-        "Brokers of Kafka 4.0 and later know no version that came before Kafka 2.1 (KIP-896): Produce before 3, Fetch"
-        " before 4 and so on. They announce Produce from 0 on for the sake of old librdkafka clients, and close the"
-        " connection on what is before 3. What is told here is what clients use now:"
-        " those that ask for the versions a broker knows, and get none that is newer, are only good to know."
+        "Brokers of Kafka 4.0 and later do not know versions from before Kafka 2.1 (KIP-896): Produce before 3, Fetch "
+        "before 4 and so on. For the sake of old librdkafka clients they announce Produce from 0 on, but close the "
+        "connection on versions before 3. The finding shows what clients use now. Clients that ask for the broker's "
+        "versions, and are offered nothing newer, are reported as info."
     )
     severity: ClassVar[Severity] = Severity.LOW
     apis: ClassVar[frozenset[int] | None] = None
@@ -88,8 +88,8 @@ class RefusedByKafka4(Rule):
         return self.finding(
             f"client {client}",
             f"{said}.",
-            "Bring the client up to date before the brokers are: the Java client from 2.1 on, librdkafka from 1.8.2"
-            " on or any client that speaks the protocol of Kafka 2.1; and take out settings that fix an old version"
+            "Update the client before the brokers: to the Java client 2.1 or later, librdkafka 1.8.2 or later, or any "
+            "client that speaks the protocol of Kafka 2.1. Remove settings that pin an old version"
             " (broker.version.fallback, api_version, config.Version).",
             old.seen,
             filter_text=f"{_conditions(old.versions)} and {of_client(client)}",
@@ -106,8 +106,8 @@ class RefusedByKafka4(Rule):
             f"{some_of(held_down)} {use} versions that brokers of Kafka 4.0 and later do not know, as"
             f" {some_of(map(self.scene.capture.names.shown, brokers))} {know} no newer ones"
             f" ({some_of(sorted(apis))}); {ask} brokers for their versions, and may use newer ones elsewhere.",
-            "Nothing has to be done for these clients as long as the brokers are old. Whether they can do without these"
-            " versions shows at a broker of 2.1 or later.",
+            "No action is needed for these clients as long as the brokers are old. A broker of 2.1 or later would "
+            "show whether they can use newer versions.",
             together(old.seen for old in held_down.values()),
             filter_text=_conditions(apis),
             severity=Severity.INFO,

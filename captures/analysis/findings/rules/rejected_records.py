@@ -6,30 +6,39 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import PRODUCE, ProduceAnswers, Produced
+from captures.analysis.findings.record_traffic import ProduceAnswers, ProducedPartition
 from captures.analysis.findings.rule import Rule, Scene
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
-from dissectors.error_codes import error_name
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode, error_name
 
-_CORRUPT = 2
-
-_ADVICE = {
-    _CORRUPT: "The checksum is right, so it is the content that the broker does not take: a topic with "
-    "cleanup.policy=compact needs a key in every record (brokers before 2.4 say it so), and a batch has to have as "
-    "many records as it announces. Look into the broker's log, which says more.",
-    32: "The timestamps lie outside of what the topic allows: message.timestamp.before.max.ms and "
-    "message.timestamp.after.max.ms (before 3.6 message.timestamp.difference.max.ms). Set the clocks right, or do not "
-    "take timestamps from the data.",
-    43: "The topic is kept in an old message format (message.format.version) that does not know what the client uses, "
-    "such as headers, transactions or idempotence.",
-    76: "The topic or the request version does not allow the codec (zstd needs Produce v7, so Kafka 2.1): use another "
-    "compression.type.",
-    87: "A record breaks a rule of the topic: cleanup.policy=compact needs keys, and timestamps and offsets in a batch "
-    "have to be in order. The answer names the records (KIP-467).",
+_ADVICE: dict[int, str] = {
+    ErrorCode.CORRUPT_MESSAGE: (
+        "The checksum is right, so the broker refuses the content: a topic with cleanup.policy=compact needs a key in "
+        "every record (brokers before 2.4 report it this way), and a batch has to have as many records as it "
+        "announces. See the broker's log."
+    ),
+    ErrorCode.INVALID_TIMESTAMP: (
+        "The timestamps are outside the range that the topic allows: message.timestamp.before.max.ms and "
+        "message.timestamp.after.max.ms (before 3.6 message.timestamp.difference.max.ms). Correct the clocks, or do "
+        "not take timestamps from the data."
+    ),
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: (
+        "The topic is stored in an old message format (message.format.version) that lacks a feature the client uses, "
+        "such as headers, transactions or idempotence."
+    ),
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: (
+        "The topic or the request version does not allow the codec (zstd needs Produce v7, so Kafka 2.1): use "
+        "another compression.type."
+    ),
+    ErrorCode.INVALID_RECORD: (
+        "A record breaks a rule of the topic: cleanup.policy=compact needs keys, and timestamps and offsets in a "
+        "batch have to be in order. The answer names the records (KIP-467)."
+    ),
 }
 
 
@@ -45,13 +54,13 @@ class RejectedRecords(Rule):
     name: ClassVar[str] = "rejected_records"
     title: ClassVar[str] = "Records that the broker refuses"
     about: ClassVar[str] = (
-        "The broker answered a Produce with an error that sending it again does not heal: INVALID_RECORD (87), "
-        "INVALID_TIMESTAMP (32), CORRUPT_MESSAGE (2) with a checksum that is right, UNSUPPORTED_COMPRESSION_TYPE "
-        "(76), UNSUPPORTED_FOR_MESSAGE_FORMAT (43). Since KIP-467 the answer names the records. None of the batch was "
-        "written."
+        "The broker answered a Produce with an error that a retry cannot fix: INVALID_RECORD (87), "
+        "INVALID_TIMESTAMP (32), CORRUPT_MESSAGE (2) with a correct checksum, UNSUPPORTED_COMPRESSION_TYPE (76), "
+        "UNSUPPORTED_FOR_MESSAGE_FORMAT (43). Since KIP-467 the response names the records. The whole batch was "
+        "rejected."
     )
     severity: ClassVar[Severity] = Severity.HIGH
-    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -88,6 +97,6 @@ class RejectedRecords(Rule):
         return self._answers.blind()
 
 
-def _sound(part: Produced) -> bool:
+def _sound(part: ProducedPartition) -> bool:
     """Tell whether checksums are right; if they are not, that is another finding."""
     return all(batch.crc_valid for batch in part.batches)

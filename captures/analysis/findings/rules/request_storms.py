@@ -6,38 +6,38 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
 from captures.analysis.findings.common import (
-    MS,
-    NS,
     UNNAMED,
     answered,
     asked,
     error_names,
-    lasted,
     some_of,
     topic_of,
     unexpected,
     with_errors,
 )
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange, Flag
 from captures.meaning import words
 from captures.meaning.exchange import Body, inner, number, rows
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode
+from dissectors.units import MS, SECOND
 
-_FETCH, _SHARE_FETCH = 1, 78
-_POLLS = frozenset({_FETCH, _SHARE_FETCH})
+_POLLS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 _EMPTY_AT_ONCE = "not waited and latency < 5ms and not records > 0 and not throttle > 0"
 _MANY = 100
 """Failed requests from which on it is more than a burst, as of requests that were under way as a leader moved."""
-_PAUSE = NS
+_PAUSE = SECOND
 """ns without such a request after which it is another storm."""
 
 
 @dataclass(slots=True)
-class _Repeated:
+class _Repetition:
     """A request that was repeated to no effect.
 
     :ivar fastest: most of them within a second on a connection; many clients may share an ID
@@ -56,7 +56,7 @@ class _Repeated:
         if self.seen and exchange.time - self.seen.last <= _PAUSE:
             self.lasted += max(exchange.time - self.seen.last, 0)
         self.seen.add(exchange)
-        second = exchange.time // NS
+        second = exchange.time // SECOND
         before, count = self._counts.get(exchange.connection, (second, 0))
         count = count + 1 if before == second else 1
         self._counts[exchange.connection] = second, count
@@ -67,25 +67,26 @@ class RequestStorms(Rule):
     """Finds clients that repeat a request that fails, or finds nothing, as fast as they are answered."""
 
     name: ClassVar[str] = "request_storms"
+    effect_of = EffectOf.BROKERS
     title: ClassVar[str] = "Requests repeated without a pause"
     about: ClassVar[str] = (
-        "A client asks, gets an error or nothing, and asks again at once. Known ones: the Java consumer fetching from a"
-        " topic that was deleted; librdkafka asking metadata for an invalid topic name; Java's admin client asking"
-        " for a topic that it may not describe; consumers of a leader whose follower has just died, or of a broker"
-        " that does not wait as fetch.max.wait.ms says, which get empty answers at once; and a broker of 0.11 that"
-        " cannot convert records with headers down. Each can keep a broker's core busy."
+        "A client sends a request, gets an error or nothing, and asks again at once. Known cases: the Java consumer "
+        "that fetches from a deleted topic; librdkafka that requests metadata for an invalid topic name; Java's admin "
+        "client that asks for a topic it may not describe; consumers that get empty answers at once, from a leader "
+        "whose follower has just died, or from a broker that ignores fetch.max.wait.ms; and a 0.11 broker that cannot "
+        "down-convert records with headers. Each can keep a broker core busy."
     )
     severity: ClassVar[Severity] = Severity.HIGH
     apis: ClassVar[frozenset[int] | None] = None
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(
-            "rate", 30, Unit.A_SECOND, "requests to no effect of an API within one second on a connection"
+            "rate", 30, Unit.A_SECOND, "requests of one API without effect within one second on a connection"
         ),
     )
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._repeated: dict[tuple[str, str, bool], _Repeated] = {}
+        self._repeated: dict[tuple[str, str, bool], _Repetition] = {}
 
     def add(self, exchange: Exchange) -> None:
         found = unexpected(exchange)
@@ -96,7 +97,7 @@ class RequestStorms(Rule):
         key = client_name(exchange), exchange.api, bool(found)
         repeated = self._repeated.get(key)
         if repeated is None:
-            repeated = self._repeated[key] = _Repeated()
+            repeated = self._repeated[key] = _Repetition()
         repeated.add(exchange)
         for error in found:
             repeated.codes.add(error.code)
@@ -109,23 +110,23 @@ class RequestStorms(Rule):
             if repeated.fastest >= self.limit("rate"):
                 yield self._finding(client, api, repeated, failed=failed)
 
-    def _finding(self, client: str, api: str, repeated: _Repeated, *, failed: bool) -> Finding:
+    def _finding(self, client: str, api: str, repeated: _Repetition, *, failed: bool) -> Finding:
         seen = repeated.seen
         what = error_names(repeated.codes) if failed else "empty answers at once"
         about = f" about {some_of(repeated.topics)}" if repeated.topics else ""
         condition = with_errors(repeated.codes) if failed else _EMPTY_AT_ONCE
         return self.finding(
             f"client {client}, {api}{'' if failed else ', empty'}",
-            f"{client} sent {words.counted(seen.count, api + ' request')}{about} to no effect ({what}), up to"
-            f" {repeated.fastest:,} within a second, for {lasted(repeated.lasted)} in all.",
+            f"{client} sent {words.counted(seen.count, api + ' request')}{about} without effect ({what}), up to"
+            f" {repeated.fastest:,} within a second, for {span(repeated.lasted)} in all.",
             _advice(repeated.codes, api),
             seen,
             filter_text=f"api == {api} and {condition} and {of_client(client)}" if api.isalpha() else "",
             severity=self._severity(repeated, failed=failed),
         )
 
-    def _severity(self, repeated: _Repeated, *, failed: bool) -> Severity:
-        if repeated.seen.count < _MANY and repeated.lasted < NS:
+    def _severity(self, repeated: _Repetition, *, failed: bool) -> Severity:
+        if repeated.seen.count < _MANY and repeated.lasted < SECOND:
             return Severity.LOW
         # an error that does not change is what somebody is stuck in; empty polls, and short bursts, only cost
         return self.severity if failed and repeated.seen.count >= _MANY else Severity.MEDIUM
@@ -158,22 +159,30 @@ def _brought_records(response: Body) -> bool:
 
 
 def _advice(codes: set[int], api: str) -> str:
-    if codes & {3, 17, 100}:
+    if codes & {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }:
         return (
-            "Correct or take out the topic that is not there (or create it), and restart the client. A newer client"
-            " pauses between its attempts (retry.backoff.ms)."
+            "Correct or remove the topic that does not exist (or create it), and restart the client. Newer clients "
+            "pause between attempts (retry.backoff.ms)."
         )
-    if codes & {29, 30, 31}:
+    if codes & {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    }:
         return "Grant what is missing, or stop the client: it will not give up by itself."
     if api in ("Fetch", "ShareFetch") and not codes:
         return (
-            "See why the broker does not wait for fetch.min.bytes or fetch.max.wait.ms: a follower that has died and is"
-            " in the ISR still (replica.lag.time.max.ms), or a broker that does not implement it."
+            "Find out why the broker does not wait for fetch.min.bytes or fetch.max.wait.ms: a dead follower that is "
+            "still in the ISR (replica.lag.time.max.ms), or a broker that does not implement it."
         )
-    if codes & {-1}:
+    if codes & {ErrorCode.UNKNOWN_SERVER_ERROR}:
         return (
-            "See the broker's log for what failed there. With 0.11 and old consumers it is the conversion of records"
-            " with headers: bring client or broker up to date."
+            "See the broker's log for what failed there. With 0.11 and old consumers it is the conversion of records "
+            "with headers: update the client or the broker."
         )
     return (
         "See what the error means, and set retry.backoff.ms and retry.backoff.max.ms of the client (KIP-580)."

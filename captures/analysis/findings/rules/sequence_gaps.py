@@ -6,35 +6,41 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import PRODUCE, ProduceAnswers, Produced
+from captures.analysis.findings.record_traffic import ProduceAnswers, ProducedPartition
 from captures.analysis.findings.rule import Rule, Scene
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
-from dissectors.error_codes import error_name
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode, error_name
 
-_OUT_OF_ORDER, _DUPLICATE, _UNKNOWN_PRODUCER = 45, 46, 59
 _SEQUENCES = 1 << 31
 _MOST_KEPT = 20_000
 """Sequences that are remembered; the oldest are forgotten first."""
 
-_SEVERITY = {
-    _OUT_OF_ORDER: Severity.MEDIUM,
-    _DUPLICATE: Severity.LOW,
-    _UNKNOWN_PRODUCER: Severity.MEDIUM,
+_SEVERITY: dict[int, Severity] = {
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Severity.MEDIUM,
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: Severity.LOW,
+    ErrorCode.UNKNOWN_PRODUCER_ID: Severity.MEDIUM,
 }
-_ADVICE = {
-    _OUT_OF_ORDER: "A batch before this one was not written, or was given up (delivery.timeout.ms), or the broker lost "
-    "the producer's state. Look for errors and timeouts of the same producer before it. With librdkafka and clients "
-    "before 2.5 the producer has to be made anew; the Java client since 2.5 goes on with a new epoch (KIP-360). "
-    "Records between may be missing: compare what the application was told.",
-    _DUPLICATE: "Harmless for the data: the broker has these records already, and the producer takes it as success. It "
-    "shows that answers came too late or got lost: look at request.timeout.ms and at the network.",
-    _UNKNOWN_PRODUCER: "The broker has forgotten the producer: its records were removed by retention, or nothing was "
-    "written for transactional.id.expiration.ms (producer.id.expiration.ms). Make retention longer than the pauses of "
-    "the producer, or update brokers and clients to 2.5 or later (KIP-360).",
+_ADVICE: dict[int, str] = {
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: (
+        "A batch before this one was not written, or was given up (delivery.timeout.ms), or the broker lost the "
+        "producer's state. Look for errors and timeouts of the same producer before it. With librdkafka and clients "
+        "before 2.5 the producer has to be recreated; the Java client since 2.5 continues with a new epoch (KIP-360). "
+        "Records in between may be missing: compare with the results that the application got."
+    ),
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: (
+        "Harmless for the data: the broker already has these records, and the producer treats it as success. It shows "
+        "that responses came too late or got lost: check request.timeout.ms and the network."
+    ),
+    ErrorCode.UNKNOWN_PRODUCER_ID: (
+        "The broker has forgotten the producer: its records were removed by retention, or nothing was written for"
+        " transactional.id.expiration.ms (producer.id.expiration.ms). Make retention longer than the pauses of "
+        "the producer, or update brokers and clients to 2.5 or later (KIP-360)."
+    ),
 }
 
 
@@ -52,7 +58,7 @@ class _Refusal(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Refused:
+class _SequenceErrors:
     seen: Occurrences = field(default_factory=Occurrences)
     example: str = ""
 
@@ -63,18 +69,18 @@ class SequenceGaps(Rule):
     name: ClassVar[str] = "sequence_gaps"
     title: ClassVar[str] = "Sequence numbers out of order"
     about: ClassVar[str] = (
-        "Idempotent producers number their batches for each partition; the broker takes them only in order (KIP-98, "
-        "ProducerAppendInfo.java). OUT_OF_ORDER_SEQUENCE_NUMBER (45) means that batches between are missing, "
-        "DUPLICATE_SEQUENCE_NUMBER (46) that it has the batch already, UNKNOWN_PRODUCER_ID (59) that it has forgotten "
+        "Idempotent producers number their batches per partition; the broker accepts them only in order (KIP-98, "
+        "ProducerAppendInfo.java). OUT_OF_ORDER_SEQUENCE_NUMBER (45) means that batches in between are missing, "
+        "DUPLICATE_SEQUENCE_NUMBER (46) that it already has the batch, UNKNOWN_PRODUCER_ID (59) that it has forgotten "
         "the producer."
     )
-    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._answers = ProduceAnswers()
         self._next: dict[_Sequence, int] = {}
-        self._found: dict[_Refusal, _Refused] = {}
+        self._found: dict[_Refusal, _SequenceErrors] = {}
 
     def add(self, exchange: Exchange) -> None:
         self._answers.add(exchange)
@@ -84,7 +90,7 @@ class SequenceGaps(Rule):
             elif not part.error and exchange.response is not None:
                 self._taken(part)
 
-    def _taken(self, part: Produced) -> None:
+    def _taken(self, part: ProducedPartition) -> None:
         for batch in part.batches:
             if batch.producer_id >= 0 and batch.base_sequence >= 0:
                 place = _Sequence(batch.producer_id, batch.producer_epoch, part.topic, part.partition)
@@ -93,8 +99,10 @@ class SequenceGaps(Rule):
         while len(self._next) > _MOST_KEPT:
             del self._next[next(iter(self._next))]
 
-    def _refused(self, exchange: Exchange, part: Produced) -> None:
-        refused = self._found.setdefault(_Refusal(client_name(exchange), part.topic, part.error), _Refused())
+    def _refused(self, exchange: Exchange, part: ProducedPartition) -> None:
+        refused = self._found.setdefault(
+            _Refusal(client_name(exchange), part.topic, part.error), _SequenceErrors()
+        )
         refused.seen.add(exchange)
         if refused.example:
             return

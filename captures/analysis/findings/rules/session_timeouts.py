@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from captures.analysis.findings.common import lasted
-from captures.analysis.findings.finding import Finding, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Severity
 from captures.analysis.findings.of_groups import (
     GroupRule,
     causes_of,
@@ -17,30 +16,46 @@ from captures.analysis.findings.of_groups import (
 )
 from captures.analysis.findings.rule import times
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import Cause, GroupTimeline, TimeoutCause, Trigger
+from captures.analysis.groups.model import Cause, Certainty, GroupTimeline, TimeoutCause, Trigger
 from captures.meaning import words
+from captures.time_format import span
 
 _WHY = {
+    TimeoutCause.CLOSED_IN_ORDER: (
+        "its process",
+        "their processes",
+        "shut down in order and stayed away longer than the session",
+    ),
+    TimeoutCause.BROKER_GONE: ("the broker", "the broker", "had closed the connections before; it was down"),
+    TimeoutCause.PROCESS_LIVED: ("its process", "their processes", "went on, though not as that member"),
     TimeoutCause.PROCESS_DIED: ("its process", "their processes", "ended without leaving the group"),
     TimeoutCause.PROCESS_PAUSED: (
         "its process",
         "their processes",
-        "stood still while the host went on answering",
+        "hung while its host kept answering",
     ),
-    TimeoutCause.UNREACHABLE: ("it", "they", "could not be reached any more"),
+    TimeoutCause.UNREACHABLE: ("it", "they", "could no longer be reached"),
     TimeoutCause.UNKNOWN: ("the capture", "the capture", "does not show why"),
 }
 _ADVICE = {
+    TimeoutCause.CLOSED_IN_ORDER: "Set session.timeout.ms longer than a restart takes, or restart faster: a static "
+    "member that is back within its session gets its partitions without a rebalance. Members that are to stay away "
+    "can be removed with kafka-consumer-groups.sh or by an admin client.",
+    TimeoutCause.BROKER_GONE: "Look at the broker, not at the members: see why it stopped and how long it was away. "
+    "A session.timeout.ms longer than a broker's restart keeps members in their group meanwhile.",
+    TimeoutCause.PROCESS_LIVED: "Look at the log of that client: it may have left its poll loop, lost its heartbeat "
+    "thread, or made a new consumer without closing the former one. Consumers before 0.10.1 send heartbeats only as "
+    "they poll (KIP-62).",
     TimeoutCause.PROCESS_DIED: "Find out why the process ended (its log, the kernel's OOM killer, the "
     "orchestrator). Let it call close() on SIGTERM, so that its partitions move at once instead of after "
     "session.timeout.ms.",
     TimeoutCause.PROCESS_PAUSED: "Look for long garbage collections, CPU limits that throttle it, swapping, or a "
-    "debugger on that host. A longer session.timeout.ms bridges pauses, at the price of noticing deaths later.",
+    "debugger on that host. A longer session.timeout.ms bridges pauses, but crashes are noticed later.",
     TimeoutCause.UNREACHABLE: "Look at the network between that client and the broker (links, firewalls, NAT), and at "
     "the client's host.",
     TimeoutCause.UNKNOWN: "Look at the log and the host of that client at that time. A capture on the client's or the "
-    "broker's host shows whether the process ended, stood still, or could not be reached. Consumers before 0.10.1 send "
-    "heartbeats only as they poll (KIP-62): with these, slow processing is enough.",
+    "broker's host shows whether the process ended, hung, or could not be reached. Consumers "
+    "before 0.10.1 send heartbeats only when they poll (KIP-62), so slow processing is enough.",
 }
 
 
@@ -48,12 +63,13 @@ class SessionTimeouts(GroupRule):
     """Finds members that the coordinator removed."""
 
     name = "session_timeouts"
+    effect_of = EffectOf.MEMBERS
     title = "Members removed after their session timed out"
     about = (
-        "A coordinator removes a member of which it has heard nothing for session.timeout.ms "
-        "(group.consumer.session.timeout.ms with KIP-848), and its partitions are consumed by nobody meanwhile. It is "
-        "told from a generation with a member less and no LeaveGroup. What the TCP connections of the member did then "
-        "tells a dead process from a paused one and from a broken network."
+        "A coordinator removes a member that was silent for session.timeout.ms (group.consumer.session.timeout.ms "
+        "with KIP-848), and no member consumes its partitions meanwhile. Inferred from a generation with one member "
+        "less and no LeaveGroup. The member's TCP connections at that time distinguish a dead process from one that "
+        "was shut down, from a paused one, from a broken network and from a broker that went away."
     )
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
@@ -62,23 +78,34 @@ class SessionTimeouts(GroupRule):
         for cause in causes_of(timeline, Trigger.SESSION_TIMEOUT):
             by_way.setdefault(cause.timeout_cause or TimeoutCause.UNKNOWN, []).append(cause)
         for way, causes in by_way.items():
+            ends = [cause.session_end.certainty for cause in causes if cause.session_end is not None]
             yield self.finding(
                 f"{subject_of(timeline)}, {way}",
                 _sentence(timeline, way, causes),
-                _ADVICE[way],
+                _advice(way, causes),
                 seen_causes(causes),
                 filter_text=filter_of(timeline),
                 severity=Severity.MEDIUM,
-                certainty=least_sure([cause.certainty for cause in causes]),
+                certainty=least_sure([*(cause.certainty for cause in causes), *ends]),
             )
+
+
+def _advice(way: TimeoutCause, causes: list[Cause]) -> str:
+    """Return what to do, and what else it could have been."""
+    others = dict.fromkeys(
+        text for cause in causes if cause.session_end is not None for text in cause.session_end.alternatives
+    )
+    return _ADVICE[way] + "".join(f" Or else {text}." for text in others)
 
 
 def _sentence(timeline: GroupTimeline, way: TimeoutCause, causes: list[Cause]) -> str:
     members = {cause.instance or cause.client for cause in causes}
     silences = [cause.silence for cause in causes if cause.silence is not None]
     up_to = "up to " if len(silences) > 1 else ""
-    silence = f" after {up_to}{lasted(max(silences))} of silence" if silences else ""
+    silence = f" after {up_to}{span(max(silences))} of silence" if silences else ""
     one, several, what = _WHY[way]
+    unsure = any(cause.session_end and cause.session_end.certainty is Certainty.POSSIBLE for cause in causes)
+    what = f"{what}, perhaps" if unsure and way is not TimeoutCause.UNKNOWN else what
     verb, whose = ("were", several) if len(members) > 1 else ("was", one)
     how_often = "" if len(members) == len(causes) > 1 else f" {times(len(causes))}"
     group = words.line(timeline.group)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from captures.analysis.findings.finding import Finding, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Severity
 from captures.analysis.findings.of_groups import AssignmentRule, assignments, filter_of, seen_of, subject_of
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.findings.rules.differing_subscriptions import subscriptions
@@ -20,10 +20,11 @@ class SkewedAssignment(AssignmentRule):
     """Compares how many partitions members have."""
 
     name = "skewed_assignment"
-    title = "Partitions that are unevenly given out"
+    effect_of = EffectOf.MEMBERS
+    title = "Unevenly assigned partitions"
     about = (
-        "The range assignor gives out each topic for itself, from the first member on: with many topics of few "
-        "partitions the first members get most of them. Round robin, sticky and cooperative sticky spread them over "
+        "The range assignor assigns each topic separately, starting with the first member: with many topics of few "
+        "partitions, the first members get most of them. Round robin, sticky and cooperative sticky spread them over "
         "all members; so does the uniform assignor of KIP-848."
     )
     severity = Severity.LOW
@@ -51,7 +52,7 @@ class SkewedAssignment(AssignmentRule):
             f"{words.counted(most, 'partition')}, others {'none' if not least else f'as few as {least}'}; {total} "
             f"among {len(counts)} members would be {even:.1f} "
             f"each{f' (assignor {words.line(rebalance.protocol)})' if rebalance.protocol else ''}.",
-            "Choose an assignor that spreads partitions of all topics, such as CooperativeStickyAssignor.",
+            "Use an assignor that spreads the partitions of all topics, such as CooperativeStickyAssignor.",
             seen_of([rebalance]),
             filter_text=filter_of(timeline, [rebalance]),
         )

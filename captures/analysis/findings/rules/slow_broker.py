@@ -6,14 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from captures.analysis.findings.common import MS, answer_time, lasted
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.common import answer_time
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.throttling import Throttles
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
+from dissectors.units import MS
 
-_ADMIN = frozenset({7, 19, 20, 21, 37, 43, 45, 57, 80, 81})
+_ADMIN = frozenset({
+    ApiKey.CONTROLLED_SHUTDOWN, ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS,
+    ApiKey.CREATE_PARTITIONS, ApiKey.ELECT_LEADERS, ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.UPDATE_FEATURES,
+    ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER,
+})  # fmt: skip
 """Answered when it is done: ControlledShutdown, CreateTopics, DeleteTopics, DeleteRecords (by all replicas, KIP-107),
 CreatePartitions, ElectLeaders, reassignments, UpdateFeatures, AddRaftVoter and RemoveRaftVoter (KIP-853)."""
 
@@ -31,20 +38,21 @@ class SlowBroker(Rule):
     """Finds brokers of which many answers take long, without what is waited by design."""
 
     name: ClassVar[str] = "slow_broker"
-    title: ClassVar[str] = "Slow answers"
+    effect_of = EffectOf.BROKERS
+    title: ClassVar[str] = "Slow responses"
     about: ClassVar[str] = (
-        "The time from the end of a request to the beginning of its answer, less what the protocol provides for: long"
-        " polls and what comes behind them on the same connection, members that wait for each other, throttling and"
-        " pauses after it. What is left is the broker's work, its queues, and the network; of a Produce with acks=all"
-        " it is the followers' too, as that wait is not on the wire. The first requests after a start are slow in every"
-        " broker."
+        "The time from the end of a request to the beginning of its response, minus waits that the protocol intends: "
+        "long polls and requests queued after them on the same connection, members that wait for each other, "
+        "throttling and the pauses after it. The rest is the broker's work, its queues, and the network; for a "
+        "Produce with acks=all it includes the followers' time, because that wait is not on the wire. The first "
+        "requests after a start are slow in every broker."
     )
     severity: ClassVar[Severity] = Severity.MEDIUM
     apis: ClassVar[frozenset[int] | None] = None
     thresholds: ClassVar[tuple[Threshold, ...]] = (
-        Threshold("latency", 500, Unit.MILLISECONDS, "that an answer may take, without designed waiting"),
-        Threshold("share", 5, Unit.PERCENT, "of the answers of a broker to an API that took longer"),
-        Threshold("answers", 5, Unit.COUNT, "that took longer, at least"),
+        Threshold("latency", 500, Unit.MILLISECONDS, "longest time for a response, without designed waits"),
+        Threshold("share", 5, Unit.PERCENT, "share of a broker's responses of one API that took longer"),
+        Threshold("answers", 5, Unit.COUNT, "least number of responses that took longer"),
     )
 
     def __init__(self, scene: Scene) -> None:
@@ -79,9 +87,9 @@ class SlowBroker(Rule):
             limit = round(self.limit("latency"))
             yield self.finding(
                 f"broker {shown}, {api}",
-                f"{slow:,} of {answers.all:,} {api} answers of {shown} took longer than {lasted(limit * MS)}"
-                f" ({100 * slow / answers.all:.0f}%), the longest {lasted(answers.longest)}; designed waiting is not"
-                " counted.",
+                f"{slow:,} of {answers.all:,} {api} answers of {shown} took longer than {span(limit * MS)}"
+                f" ({100 * slow / answers.all:.0f}%), the longest {span(answers.longest)}; designed waits are not "
+                f"counted.",
                 _advice(api),
                 answers.slow,
                 filter_text=f"broker == {quoted(broker)} and api == {api} and excess > {limit}ms",
@@ -90,9 +98,10 @@ class SlowBroker(Rule):
 
 def _advice(api: str) -> str:
     own = {
-        "Produce": "With acks=all see the followers too (findings slow_followers and isr_changes), and the disks of the"
-        " leader and of them.",
-        "Fetch": "Reading what is not in the page cache any more takes disks: see consumers that read old records.",
+        "Produce": "With acks=all check the followers too (findings slow_followers and isr_changes), and the disks of "
+        "the leader and the followers.",
+        "Fetch": "Records that are no longer in the page cache are read from disk: look for consumers that read old "
+        "records.",
     }.get(api, "")
     return (
         "See the broker's request metrics for this API (RequestQueueTimeMs, LocalTimeMs, RemoteTimeMs,"

@@ -6,25 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from captures.analysis.findings.common import (
-    MS,
-    answer_time,
-    answered,
-    asked,
-    lasted,
-    on_topics,
-    replica_of,
-    whole_ids,
-)
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.common import answer_time, answered, asked, on_topics, replica_of, whole_ids
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.groups.model import Certainty
 from captures.exchanges import Exchange
 from captures.meaning import places, words
 from captures.meaning.exchange import number, rows
-from captures.meaning.places import Place
-
-_PRODUCE, _FETCH = 0, 1
+from captures.meaning.places import TopicPartition
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
+from dissectors.units import MS
 
 
 class _Late(NamedTuple):
@@ -67,35 +59,41 @@ class _Follower:
     seen: Occurrences = field(default_factory=Occurrences)
     longest: int = 0
     farthest: int = 0
-    partitions: set[Place] = field(default_factory=set)
+    partitions: set[TopicPartition] = field(default_factory=set)
 
 
 class SlowFollowers(Rule):
     """Finds followers that fetch late what leaders have."""
 
     name: ClassVar[str] = "slow_followers"
+    effect_of = EffectOf.BROKERS
     title: ClassVar[str] = "Followers that lag behind"
     about: ClassVar[str] = (
-        "A follower asks its leader by Fetch from the offset it has reached. How long it has not reached what was there"
-        " is its lag in time, as the leader reckons it (Replica.updateFetchStateOrThrow); after"
-        " replica.lag.time.max.ms (30 s) it leaves the in-sync replicas. Until then every Produce with acks=all waits"
-        " for it. The end of a partition is taken from what answers tell, so that the lag is at least what is told."
+        "A follower fetches from its leader, starting at the offset it has reached. The time for which it has not "
+        "reached the end is its lag, as the leader computes it (Replica.updateFetchStateOrThrow); after "
+        "replica.lag.time.max.ms (30 s) it leaves the in-sync replicas. Until then every Produce with acks=all waits "
+        "for it. The end of a partition is taken from responses, so the true lag may be larger."
     )
     severity: ClassVar[Severity] = Severity.MEDIUM
-    apis: ClassVar[frozenset[int] | None] = frozenset({_PRODUCE, _FETCH})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
     thresholds: ClassVar[tuple[Threshold, ...]] = (
-        Threshold("lag", 10_000, Unit.MILLISECONDS, "that a follower has not reached what its leader has"),
+        Threshold(
+            "lag",
+            10_000,
+            Unit.MILLISECONDS,
+            "time for which a follower has not reached the end of its leader's log",
+        ),
     )
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._partitions: dict[Place, _Partition] = {}
+        self._partitions: dict[TopicPartition, _Partition] = {}
         self._followers: dict[int, _Follower] = {}
         self._replicating = False
         self._names = whole_ids(scene.names)
 
     def add(self, exchange: Exchange) -> None:
-        if exchange.api_key == _PRODUCE:
+        if exchange.api_key == ApiKey.PRODUCE:
             if self._replicating:
                 self._produced(exchange)
             return
@@ -106,7 +104,7 @@ class SlowFollowers(Rule):
         if self._replicating:
             self._fetched(exchange)
 
-    def _at(self, place: Place, exchange: Exchange) -> _Partition:
+    def _at(self, place: TopicPartition, exchange: Exchange) -> _Partition:
         """Return a partition; if another broker leads it now, nothing of before counts."""
         known = self._partitions.get(place)
         if known is None or known.leader != exchange.broker:
@@ -117,17 +115,17 @@ class SlowFollowers(Rule):
         for name, row in places.each(rows(answered(exchange), "responses"), self._names):
             index, base = places.index(row), number(row, "base_offset")
             if index is not None and base >= 0 and not number(row, "error_code", 0):
-                partition = self._partitions.get((name, index))
+                partition = self._partitions.get(TopicPartition(name, index))
                 if partition is not None and partition.leader == exchange.broker:
                     partition.extend(base + 1, answer_time(exchange))
                 elif partition is not None:
-                    del self._partitions[name, index]  # another broker leads it now
+                    del self._partitions[TopicPartition(name, index)]  # another broker leads it now
 
     def _fetched(self, exchange: Exchange) -> None:
         for name, row in places.each(rows(answered(exchange), "responses"), self._names):
             index, end = places.index(row), number(row, "high_watermark")
             if index is not None and end > 0 and not number(row, "error_code", 0):
-                partition = self._partitions.get((name, index))
+                partition = self._partitions.get(TopicPartition(name, index))
                 if partition is not None and partition.leader == exchange.broker:
                     partition.extend(end, answer_time(exchange))
 
@@ -140,11 +138,13 @@ class SlowFollowers(Rule):
         for name, row in places.each(rows(asked(exchange), "topics"), self._names):
             index, position = places.index(row), number(row, "fetch_offset")
             if (name, index) in refused and index is not None:
-                self._partitions.pop((name, index), None)  # led by another broker, or being created
+                self._partitions.pop(
+                    TopicPartition(name, index), None
+                )  # led by another broker, or being created
             elif index is not None and position >= 0:
-                self._reached(exchange, follower, (name, index), position)
+                self._reached(exchange, follower, TopicPartition(name, index), position)
 
-    def _reached(self, exchange: Exchange, follower: int, place: Place, position: int) -> None:
+    def _reached(self, exchange: Exchange, follower: int, place: TopicPartition, position: int) -> None:
         partition = self._at(place, exchange)
         late = partition.late.get(follower)
         if late is not None:
@@ -156,7 +156,9 @@ class SlowFollowers(Rule):
         if position < partition.end and follower not in partition.late:
             partition.late[follower] = _Late(partition.end, exchange.time)
 
-    def _late(self, exchange: Exchange, follower: int, place: Place, late: _Late, behind: int) -> None:
+    def _late(
+        self, exchange: Exchange, follower: int, place: TopicPartition, late: _Late, behind: int
+    ) -> None:
         lag = exchange.time - late.since
         if lag < self.limit("lag") * MS:
             return
@@ -174,11 +176,11 @@ class SlowFollowers(Rule):
             far = f", {words.counted(mine.farthest, 'record')} behind at most" if mine.farthest > 0 else ""
             yield self.finding(
                 f"broker {follower}",
-                f"Broker {follower} as a follower lagged up to {lasted(mine.longest)} behind its leaders on"
+                f"Broker {follower} as a follower lagged up to {span(mine.longest)} behind its leaders on"
                 f" {places.said(grouped)}{far}.",
                 "See whether the follower was paused (garbage collection, SIGSTOP), whether its disks and network are"
-                " fast enough, and num.replica.fetchers. Where whole brokers restart that is what catching up looks"
-                " like.",
+                " fast enough, and num.replica.fetchers. After a broker restarts, this is normal until it has caught "
+                "up.",
                 mine.seen,
                 filter_text=f"api == Fetch and (request.replica_id == {follower}"
                 f" or request.replica_state.replica_id == {follower}){on_topics(grouped)}",

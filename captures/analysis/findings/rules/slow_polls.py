@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from captures.analysis.findings.common import MS, lasted
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import (
     GroupRule,
@@ -20,6 +19,8 @@ from captures.analysis.findings.rule import Threshold, Unit, times
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import Cause, GroupTimeline, Phase, Span, Trigger
 from captures.meaning import words
+from captures.time_format import span
+from dissectors.units import MS
 
 _ADVICE = (
     "Let each poll return less (max.poll.records), process faster or outside the polling thread, or raise "
@@ -32,7 +33,7 @@ _EXCEEDED = {
     ),
     Trigger.REBALANCE_TIMEOUT: (
         "left out",
-        "Group {group} went on without {names} {times}: told of a rebalance, it did not do its part within {limit}.",
+        "Group {group} continued without {names} {times}: it knew of a rebalance but did not take part within {limit}.",
     ),
 }
 """What findings are about beside the group, and their sentences."""
@@ -53,15 +54,15 @@ class _Undone(NamedTuple):
 _UNDONE = {
     Phase.NOT_JOINING: _Undone(
         "did not join",
-        "Group {group} waited up to {time} for {names}: told of the rebalance, alive by the heartbeats, but not "
-        "joining, as the application did not poll.",
+        "Group {group} waited up to {time} for {names}: it knew of the rebalance and sent heartbeats, but did not "
+        "join because the application did not poll.",
         _ADVICE,
     ),
     Phase.REVOKING: _Undone(
         "did not give up",
-        "In group {group}, {names} held partitions for up to {time} that others were to have: alive by the heartbeats, "
-        "but the application did not poll, or could not commit.",
-        f"See first whether commits succeed (commit_failures): they come before. {_ADVICE}",
+        "In group {group}, {names} held partitions assigned to others for up to {time}: it sent heartbeats, but the "
+        "application did not poll, or could not commit.",
+        f"First check whether commits succeed (commit_failures), which come before. {_ADVICE}",
     ),
 }
 
@@ -81,13 +82,13 @@ class SlowPolls(GroupRule):
     """Finds members that exceeded max.poll.interval.ms, and those that others waited for in a rebalance."""
 
     name = "slow_polls"
-    title = "Applications that poll too seldom"
+    title = "Applications that poll too rarely"
     about = (
-        "A consumer sends heartbeats from a thread of its own, but joins a rebalance, and keeps its membership, "
-        "only by polling (KIP-62). One that does not poll for max.poll.interval.ms leaves the group, with the "
-        "reason 'consumer poll timeout has expired' (KIP-800) where its version gives one. One that goes on sending "
-        "heartbeats after it was told of a rebalance, and does not join, lets all others wait; so does a member of "
-        "KIP-848 that does not give up what another one is to have."
+        "A consumer sends heartbeats from a separate thread, but joins a rebalance, and stays in the group, only by "
+        "polling (KIP-62). If it does not poll for max.poll.interval.ms, it leaves the group, with the reason "
+        "'consumer poll timeout has expired' (KIP-800) if its version gives one. If it keeps sending heartbeats after "
+        "it learned of a rebalance, and does not join, all others wait; so they do for a KIP-848 member that does not "
+        "give up partitions assigned to another."
     )
     severity = Severity.MEDIUM
     thresholds = (
@@ -95,7 +96,7 @@ class SlowPolls(GroupRule):
             "held_up",
             6_000,
             Unit.MILLISECONDS,
-            "how long a member that was told may take to join, or to give partitions up",
+            "how long a member that knows of a rebalance may take to join, or to give partitions up",
         ),
     )
 
@@ -124,7 +125,7 @@ class SlowPolls(GroupRule):
             names=named(cause.instance or cause.client for cause in causes),
             group=words.line(timeline.group),
             times=times(len(causes)),
-            limit=f"max.poll.interval.ms{f' ({lasted(limit)})' if limit else ''}",
+            limit=f"max.poll.interval.ms{f' ({span(limit)})' if limit else ''}",
         )
         return self.finding(
             f"{subject_of(timeline)}, {subject}",
@@ -145,7 +146,7 @@ class SlowPolls(GroupRule):
             undone.sentence.format(
                 group=words.line(timeline.group),
                 names=named(each.name for each in found),
-                time=lasted(max(each.waited for each in found)),
+                time=span(max(each.waited for each in found)),
             ),
             undone.advice,
             seen,

@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
-from captures.analysis.findings.common import volume
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rates import Busiest
-from captures.analysis.findings.record_traffic import NO_PRODUCE, PRODUCE
+from captures.analysis.findings.record_traffic import NO_PRODUCE
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
+from captures.meaning import words
+from dissectors.api_keys import ApiKey
 
 
 @dataclass(slots=True)
-class _Batching:
+class _BatchSizes:
     """What a client produces.
 
     :ivar requests: Produce requests
@@ -39,29 +40,32 @@ class SmallBatches(Rule):
     name: ClassVar[str] = "small_batches"
     title: ClassVar[str] = "Tiny batches"
     about: ClassVar[str] = (
-        "A producer sends many requests a second at the most, with hardly more than one record in each batch. Every "
-        "batch costs a header of 61 bytes, a request and an answer, an append on the leader and on each follower, and "
-        "leaves little to compress. linger.ms tells how long the producer waits for more (0 by default before Kafka "
+        "At its peak a producer sends many requests a second, with hardly more than one record in each batch. Every "
+        "batch costs a header of 61 bytes, a request and a response, an append on the leader and on each follower, "
+        "and leaves little to compress. linger.ms sets how long the producer waits for more records (0 by default "
+        "before Kafka "
         "4.0, 5 since, KIP-1030)."
     )
     severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(
             "requests", 200, Unit.COUNT, "Produce requests of a client within 10 s that are needed to judge"
         ),
-        Threshold("rate", 50, Unit.A_SECOND, "Produce requests of a client, from which on it is told"),
-        Threshold("records", 3, Unit.COUNT, "records in a batch on average, below which batches are tiny"),
-        Threshold("size", 4096, Unit.BYTES, "batch on average, below which batches are tiny"),
+        Threshold(
+            "rate", 50, Unit.A_SECOND, "Produce requests of a client, from which a finding is reported"
+        ),
+        Threshold("records", 3, Unit.COUNT, "average records in a batch, below which batches are tiny"),
+        Threshold("size", 4096, Unit.BYTES, "average size of a batch, below which batches are tiny"),
     )
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._clients: dict[str, _Batching] = {}
+        self._clients: dict[str, _BatchSizes] = {}
 
     def add(self, exchange: Exchange) -> None:
         parts = self.scene.records.produced(exchange)
-        client = self._clients.setdefault(client_name(exchange), _Batching())
+        client = self._clients.setdefault(client_name(exchange), _BatchSizes())
         for part in parts:
             records = part.records
             if records is None or not part.batches:
@@ -86,11 +90,11 @@ class SmallBatches(Rule):
                 continue
             yield self.finding(
                 f"client {name}",
-                f"Client {name} sent {busiest.rate:,.0f} Produce requests a second at the most, with {records:.1f} "
-                f"records ({volume(round(size))}) in a batch on average.",
+                f"Client {name} sent {busiest.rate:,.0f} Produce requests a second at its peak, with {records:.1f} "
+                f"records ({words.volume(round(size))}) in a batch on average.",
                 "Let the producer wait for more: linger.ms=5 to 100 (librdkafka: queue.buffering.max.ms), and do not "
-                "wait for the answer or flush after every record. Keys that spread over very many partitions make "
-                "batches small, too.",
+                "wait for the response or flush after every record. Keys spread over very many partitions also make "
+                "batches small.",
                 client.requests,
                 filter_text=f"api == Produce and {of_client(name)}",
             )

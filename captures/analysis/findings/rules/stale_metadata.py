@@ -7,26 +7,26 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from captures.analysis.findings.common import (
-    MS,
-    NS,
     error_names,
-    lasted,
     of_clients,
     on_topics,
     some_of,
     together,
     with_errors,
 )
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
 from captures.analysis.findings.staleness import APIS, Episodes
 from captures.exchanges import Exchange
+from captures.time_format import span
+from dissectors.error_codes import ErrorCode
+from dissectors.units import MS, SECOND
 
 _SOON_OVER = "metadata that was refreshed soon"
 
 
 @dataclass(slots=True)
-class _Met:
+class _EpisodeGroup:
     """Episodes that are told together.
 
     :ivar open: whether one of them goes on
@@ -63,12 +63,13 @@ class StaleMetadata(Rule):
     """Finds leaders that moved, and how long clients took to find the new one."""
 
     name: ClassVar[str] = "stale_metadata"
+    effect_of = EffectOf.BROKERS
     title: ClassVar[str] = "Metadata out of date: wrong broker, refresh, retry"
     about: ClassVar[str] = (
         "A leader moved or a topic was deleted, and a client found out by an error: NOT_LEADER_OR_FOLLOWER,"
-        " UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, UNKNOWN_TOPIC_ID and the like. It asks for metadata and"
-        " tries again (Errors.java: InvalidMetadataException; since KIP-951 the answer itself names the new leader)."
-        " That is how Kafka works; it is trouble where it takes long, or goes on."
+        " UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, UNKNOWN_TOPIC_ID and the like. It refreshes its metadata "
+        "and retries (Errors.java: InvalidMetadataException; since KIP-951 the response itself names the new leader). "
+        "That is how Kafka works; it is a problem only if it takes long or keeps happening."
     )
     severity: ClassVar[Severity] = Severity.MEDIUM
     apis: ClassVar[frozenset[int] | None] = APIS
@@ -77,7 +78,7 @@ class StaleMetadata(Rule):
             "longest",
             5_000,
             Unit.MILLISECONDS,
-            "from the first error to the next success; what takes less is low, as leaders may move",
+            "time from the first error to the next success; less is low, because leaders may move",
         ),
     )
 
@@ -89,9 +90,9 @@ class StaleMetadata(Rule):
         self._staleness.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
-        told: dict[str, _Met] = {}
+        told: dict[str, _EpisodeGroup] = {}
         for (client, topic), episodes in self._staleness.known.result():
-            told.setdefault(self._subject(client, episodes), _Met()).add(client, topic, episodes)
+            told.setdefault(self._subject(client, episodes), _EpisodeGroup()).add(client, topic, episodes)
         for subject, met in told.items():
             yield self._finding(subject, met)
 
@@ -100,9 +101,9 @@ class StaleMetadata(Rule):
         if episodes.since is None and episodes.longest <= self.limit("longest") * MS:
             return _SOON_OVER  # one leader that moves is met by all clients of all its topics
         gone = episodes.since is not None and episodes.codes <= _GONE
-        return f"client {client}, topics that are not there" if gone else f"client {client}"
+        return f"client {client}, topics that do not exist" if gone else f"client {client}"
 
-    def _finding(self, subject: str, met: _Met) -> Finding:
+    def _finding(self, subject: str, met: _EpisodeGroup) -> Finding:
         seen, codes = together(met.seen), met.codes
         were = "was" if len(met.clients) == 1 else "were"
         said = f"{some_of(met.clients)} {were} refused {times(seen.count)} on {some_of(met.topics)}"
@@ -112,9 +113,9 @@ class StaleMetadata(Rule):
         if met.open:
             said += ", and had no success after that"
             if met.open_for:
-                said += f"; the last error came {lasted(met.open_for)} after the first"
+                said += f"; the last error came {span(met.open_for)} after the first"
         else:
-            said += f", and went on after {lasted(met.longest)}{' at most' if met.healed > 1 else ''}"
+            said += f", and went on after {span(met.longest)}{' at most' if met.healed > 1 else ''}"
         return self.finding(
             subject,
             f"{said}.",
@@ -127,15 +128,15 @@ class StaleMetadata(Rule):
     def _severity(self, longest: int, *, healed: bool) -> Severity:
         if longest > self.limit("longest") * MS:
             return self.severity
-        return Severity.INFO if healed and longest < NS else Severity.LOW
+        return Severity.INFO if healed and longest < SECOND else Severity.LOW
 
 
-_GONE = frozenset({3, 100})
+_GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _MOVED_ADVICE = (
-    "Leaders move when brokers stop or preferred leaders are elected: see whether that was meant. Clients find the new"
-    " leader sooner with retry.backoff.ms as it is by default, and with KIP-951 (Kafka 3.7 clients and brokers)."
+    "Leaders move when brokers stop or preferred leaders are elected: check whether that was intended. Clients find "
+    "the new leader sooner with the default retry.backoff.ms, and with KIP-951 (Kafka 3.7 clients and brokers)."
 )
 _GONE_ADVICE = (
-    "The topic or partition is not there: see whether it was deleted, or whether the client is configured for another"
-    " cluster or name. Create it, or take it out of the client's subscription."
+    "The topic or partition does not exist: check whether it was deleted, or whether the client is configured for "
+    "another cluster or name. Create it, or remove it from the client's subscription."
 )

@@ -6,25 +6,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, TypeVar
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_group, of_topic
-from captures.analysis.findings.common import MS, asked, lasted, whole_ids
+from captures.analysis.findings.common import asked, whole_ids
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import FETCH, NO_FETCH, PRODUCE, consumer
+from captures.analysis.findings.record_traffic import NO_FETCH, consumer
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
 from captures.analysis.groups.model import Certainty
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, rows, text
 from captures.meaning.places import each, index
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
+from dissectors.units import MS
 
-_OFFSET_COMMIT = 8
 _READ_COMMITTED = 1
 _LONG = 5
 """So many times the threshold, commits that stand still are no work on a large batch any more."""
 
 
-class _Fetched(NamedTuple):
+class _FetchedPartition(NamedTuple):
     """A partition as one connection fetches it."""
 
     connection: int
@@ -33,7 +35,7 @@ class _Fetched(NamedTuple):
     partition: int
 
 
-class _Committed(NamedTuple):
+class _CommittedPartition(NamedTuple):
     """A partition as a group commits it."""
 
     group: str
@@ -42,7 +44,7 @@ class _Committed(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Standing:
+class _StuckPosition:
     """A position that is fetched, or committed, again and again while there is more to read.
 
     :ivar offset: the position
@@ -74,15 +76,15 @@ _Place = TypeVar("_Place")
 
 
 def _stands(
-    known: dict[_Place, _Standing], place: _Place, offset: int, end: int, exchange: Exchange
-) -> _Standing | None:
+    known: dict[_Place, _StuckPosition], place: _Place, offset: int, end: int, exchange: Exchange
+) -> _StuckPosition | None:
     """Note a position; return how it stands, None if there is nothing to read behind it."""
     standing = known.get(place)
     if end <= offset:
         known.pop(place, None)
         return None
     if standing is None or standing.offset != offset:
-        standing = known[place] = _Standing(offset, exchange.time, (end, end), client_name(exchange))
+        standing = known[place] = _StuckPosition(offset, exchange.time, (end, end), client_name(exchange))
     standing.ends = standing.ends[0], end
     standing.client, standing.latest = client_name(exchange), exchange.time
     standing.times += 1
@@ -94,42 +96,42 @@ class StuckPosition(Rule):
     """Looks for positions that do not move while the partition grows."""
 
     name: ClassVar[str] = "stuck_position"
-    title: ClassVar[str] = "Positions that stand still"
+    title: ClassVar[str] = "Stuck positions"
     about: ClassVar[str] = (
-        "A consumer fetches from the same offset again and again though records lie behind it and become more, or "
-        "commits the same offset again and again while the partition grows. It may wait for a transaction to end "
-        "(read_committed), get messages that are too large for it, fail on a record it cannot read, or be stuck in "
-        "its work. A partition that is not fetched at all is none of this: a consumer that has paused it, or still "
-        "works on what it has, leaves it out. Commits alone show less, since a consumer that works on large batches "
-        "commits the same for a while."
+        "A consumer keeps fetching from the same offset although more and more records follow it, or keeps committing "
+        "the same offset while the partition grows. It may be waiting for a transaction to end (read_committed), get "
+        "messages that are too large for it, fail on a record it cannot read, or be stuck in its work. A partition "
+        "that is not fetched at all does not count: a consumer leaves it out if it has paused it, or is still working "
+        "on earlier records. Commits alone show less, because a consumer that works on large batches commits the same "
+        "offset for a while."
     )
-    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE, FETCH, _OFFSET_COMMIT})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT})
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(
             "fetched",
             30_000,
             Unit.MILLISECONDS,
-            "how long the same offset is fetched, from which on it is told",
+            "time for which the same offset is fetched, from which a finding is reported",
         ),
-        Threshold("committed", 60_000, Unit.MILLISECONDS, "how long the same offset is committed, likewise"),
-        Threshold("times", 3, Unit.COUNT, "how often it has to be fetched or committed meanwhile"),
+        Threshold("committed", 60_000, Unit.MILLISECONDS, "the same for commits of one offset"),
+        Threshold("times", 3, Unit.COUNT, "least number of fetches or commits in that time"),
     )
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._fetched: dict[_Fetched, _Standing] = {}
-        self._committed: dict[_Committed, _Standing] = {}
+        self._fetched: dict[_FetchedPartition, _StuckPosition] = {}
+        self._committed: dict[_CommittedPartition, _StuckPosition] = {}
         self._ends: dict[tuple[str, int], int] = {}
-        self._clients: dict[tuple[str, str, int], _Standing] = {}
-        self._groups: dict[_Committed, _Standing] = {}
+        self._clients: dict[tuple[str, str, int], _StuckPosition] = {}
+        self._groups: dict[_CommittedPartition, _StuckPosition] = {}
         self._fetches = 0
 
     def add(self, exchange: Exchange) -> None:
-        if exchange.api_key == PRODUCE:
+        if exchange.api_key == ApiKey.PRODUCE:
             for part in self.scene.records.produced(exchange):
                 if part.base_offset >= 0 and not part.error:
                     self._ends_at(part.topic, part.partition, part.base_offset + (part.records or 1))
-        elif exchange.api_key == _OFFSET_COMMIT:
+        elif exchange.api_key == ApiKey.OFFSET_COMMIT:
             self._commit(exchange)
         elif consumer(exchange):
             self._fetches += 1
@@ -145,11 +147,11 @@ class StuckPosition(Rule):
         committed = number(asked(exchange), "isolation_level", 0) == _READ_COMMITTED
         client = client_name(exchange)
         for dropped in seen.dropped:
-            self._fetched.pop(_Fetched(exchange.connection, client, *dropped), None)
+            self._fetched.pop(_FetchedPartition(exchange.connection, client, *dropped), None)
         for part in self.scene.records.fetched(exchange):
             end = part.high_watermark
-            offset = seen.session.partitions.get((part.topic, part.partition), -1)
-            place = _Fetched(exchange.connection, client, part.topic, part.partition)
+            offset = seen.session.partitions.get(part.topic_partition, -1)
+            place = _FetchedPartition(exchange.connection, client, part.topic, part.partition)
             if part.error or end < 0 or offset < 0:
                 self._fetched.pop(place, None)
                 continue
@@ -169,12 +171,14 @@ class StuckPosition(Rule):
             partition, offset = index(row), number(row, "committed_offset")
             if partition is None or offset < 0 or (topic, partition) not in self._ends:
                 continue
-            place = _Committed(group, topic, partition)
+            place = _CommittedPartition(group, topic, partition)
             standing = _stands(self._committed, place, offset, self._ends[topic, partition], exchange)
             if standing is not None:
                 self._keep(self._groups, place, standing, self.limit("committed"))
 
-    def _keep(self, found: dict[_Place, _Standing], place: _Place, standing: _Standing, least: float) -> None:
+    def _keep(
+        self, found: dict[_Place, _StuckPosition], place: _Place, standing: _StuckPosition, least: float
+    ) -> None:
         """Keep the longest stay of each place: that is what is told."""
         first, last = standing.ends
         if last > first and standing.stay >= least * MS and standing.times >= self.limit("times"):
@@ -188,7 +192,7 @@ class StuckPosition(Rule):
             yield self.finding(
                 f"client {client}, {topic}-{partition}",
                 f"Client {client} fetched {topic}-{partition} from offset {standing.offset:,} for "
-                f"{lasted(standing.stay)} ({words.counted(standing.times, 'answer')}), while {_growth(standing)}{why}.",
+                f"{span(standing.stay)} ({words.counted(standing.times, 'answer')}), while {_growth(standing)}{why}.",
                 advice,
                 standing.seen,
                 filter_text=f"api == Fetch and {of_client(client)} and {of_topic(topic)} and partition == {partition}",
@@ -200,9 +204,9 @@ class StuckPosition(Rule):
             yield self.finding(
                 f"group {group}, {topic}-{partition}",
                 f"Group {group} committed offset {standing.offset:,} of {topic}-{partition} {times(standing.times)} in "
-                f"{lasted(standing.stay)}, while {_growth(standing)}.",
-                f"Look at what consumer {standing.client} does with this partition: it may be paused, work long on "
-                "what it has, or fail on a record and try it again.",
+                f"{span(standing.stay)}, while {_growth(standing)}.",
+                f"Find out what consumer {standing.client} does with this partition: it may be paused, work long on "
+                f"earlier records, or keep failing on a record.",
                 standing.seen,
                 filter_text=f"api == OffsetCommit and {shown}",
                 severity=None if long else Severity.LOW,
@@ -213,32 +217,32 @@ class StuckPosition(Rule):
         return "" if self._fetches else NO_FETCH
 
 
-def _growth(standing: _Standing) -> str:
+def _growth(standing: _StuckPosition) -> str:
     return f"the partition grew from {standing.ends[0]:,} to {standing.ends[1]:,}"
 
 
-def _explained(standing: _Standing) -> tuple[str, str]:
+def _explained(standing: _StuckPosition) -> tuple[str, str]:
     """Return what holds a consumer up, in words, and what to do about it."""
     if standing.waits:
         return (
-            ": it reads committed records only, and a transaction is open from there on",
+            ": it reads only committed records, and a transaction is open from there on",
             (
-                "See which producer has a transaction open (kafka-transactions.sh find-hanging), and the finding about "
-                "hanging transactions."
+                "Find out which producer has an open transaction (kafka-transactions.sh find-hanging), and see the "
+                "finding about hanging transactions."
             ),
         )
     if standing.full:
         return (
             f": {words.counted(standing.full, 'answer')} held records, but it asked for the same again",
             (
-                "The consumer cannot use what it gets: its log tells of a record that it cannot read (poison pill), "
-                "or of a damaged batch. Seek behind it, or mend what reads it."
+                "The consumer cannot use the records: its log shows a record that it cannot read (poison pill), or a "
+                "damaged batch. Seek past it, or fix the reader."
             ),
         )
     return (
         ", without getting records",
         (
-            "The broker gives nothing from this offset: look at max.partition.fetch.bytes, quotas, and the state of "
+            "The broker returns nothing from this offset: check max.partition.fetch.bytes, quotas, and the state of "
             "the partition's leader."
         ),
     )

@@ -8,13 +8,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from captures.analysis.findings.common import MS, captured_twice, lasted, volume
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.common import captured_twice
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Threshold, Unit
 from captures.exchanges import Capture
+from captures.meaning import words
+from captures.time_format import span
+from dissectors.sides import ENDS
+from dissectors.units import MS
 
 _SHOWN = 20
-_SIDES = ("client", "broker")
 _LARGEST_SEGMENT = 1448
 """Bytes of payload on Ethernet, with time stamps (RFC 7323)."""
 
@@ -54,26 +57,29 @@ class TcpTrouble(Rule):
     """Finds paths between a client's host and a broker on which TCP has trouble."""
 
     name: ClassVar[str] = "tcp_trouble"
-    title: ClassVar[str] = "Trouble of the network, not of Kafka"
+    effect_of = EffectOf.BROKERS
+    title: ClassVar[str] = "Network trouble, not Kafka"
     about: ClassVar[str] = (
-        "What looks like a slow broker may be the network: segments that were lost and sent again cost at least a round"
-        " trip, mostly 200 ms and more (RFC 6298); a window of zero says that the receiver does not read what it has"
-        " got; a long round trip is part of every answer. A segment that was lost before the place of capture shows as"
-        " one that comes late. A few of each are normal."
+        "A seemingly slow broker may be a slow network. Retransmitted segments cost at least a round trip, mostly 200 "
+        "ms and more (RFC 6298). A zero window means that the receiver does not read its data. A long round trip is "
+        "part of every response. A segment lost before the place of capture shows up as late. A few of each are normal."
     )
     severity: ClassVar[Severity] = Severity.MEDIUM
     thresholds: ClassVar[tuple[Threshold, ...]] = (
-        Threshold("lost", 1, Unit.PERCENT, "segments sent again or late, of all packets of a direction"),
-        Threshold("segments", 20, Unit.COUNT, "of those at least"),
-        Threshold("zero_windows", 20, Unit.COUNT, "packets that announce a closed window, of one side"),
+        Threshold("lost", 1, Unit.PERCENT, "retransmitted or late segments, of all packets of a direction"),
+        Threshold("segments", 20, Unit.COUNT, "least number of them"),
+        Threshold("zero_windows", 20, Unit.COUNT, "packets of one side that announce a zero window"),
         Threshold(
-            "closed", 1, Unit.PERCENT, "of all packets of that side; a busy consumer closes it now and then"
+            "closed",
+            1,
+            Unit.PERCENT,
+            "share of all packets of that side; a busy consumer closes its window now and then",
         ),
         Threshold(
             "round_trip",
             50,
             Unit.MILLISECONDS,
-            "median from SYN to SYN-ACK, or as the kernel tells a proxy; a finding of low severity",
+            "median from SYN to SYN-ACK, or as the kernel reports it to a proxy; a finding of low severity",
         ),
     )
 
@@ -88,7 +94,7 @@ class TcpTrouble(Rule):
         capture = self.scene.capture
         if np.any(capture.connections.handshake >= 0) or len(capture.samples):
             return ""
-        return "the capture shows no TCP handshake, so that round trips are not known"
+        return "the capture shows no TCP handshake, so round trips are not known"
 
     def _lost(self, client: str, broker: str, path: _Path, side: int) -> Iterator[Finding]:
         lost = max(round(path.segments[side]), path.samples[side]) + path.reordered[side]
@@ -100,10 +106,10 @@ class TcpTrouble(Rule):
         sender, receiver = (client, broker) if side == 0 else (broker, client)
         yield self.finding(
             f"network {sender} to {receiver}, loss",
-            f"Of what {sender} sent to {receiver}, some {lost:,} of {path.packets[side]:,} segments ({share:.1f}%) were"
-            f" lost, late or sent again ({volume(path.again[side])} twice in the capture).",
-            "The network between them loses or reorders packets: see its interfaces (errors, drops, duplex, MTU), the"
-            " hosts' queues, and limits of virtual networks. Kafka's latencies on this path are not the broker's.",
+            f"From {sender} to {receiver}, about {lost:,} of {path.packets[side]:,} segments ({share:.1f}%) were"
+            f" lost, late or sent again ({words.volume(path.again[side])} twice in the capture).",
+            "The network between them loses or reorders packets: check its interfaces (errors, drops, duplex, MTU), "
+            "the hosts' queues, and limits of virtual networks. Kafka's latencies on this path are not the broker's.",
             path.seen(self.scene.capture, []),
             connections=path.connections[:_SHOWN],
         )
@@ -115,8 +121,8 @@ class TcpTrouble(Rule):
         receiver, sender = (client, broker) if side == 0 else (broker, client)
         yield self.finding(
             f"network {sender} to {receiver}, window",
-            f"{receiver} announced {path.closed[side]:,} times ({share:.1f}% of its packets) that it can take no more"
-            f" from {sender} (zero window).",
+            f"{receiver} announced {path.closed[side]:,} times ({share:.1f}% of its packets) that it can receive no "
+            f"more from {sender} (zero window).",
             f"The process at {receiver} reads too slowly: it is busy, paused (garbage collection), or its"
             f" {'receive.buffer.bytes' if side == 0 else 'socket.receive.buffer.bytes'} is too small.",
             path.seen(self.scene.capture, []),
@@ -129,9 +135,9 @@ class TcpTrouble(Rule):
             return
         yield self.finding(
             f"network {client} to {broker}, round trip",
-            f"A round trip from {client} to {broker} takes {lasted(median)}: every answer takes at least as long.",
-            "Bring clients and brokers nearer to each other (same region, client.rack with follower fetching, KIP-392),"
-            " and let clients do more at a time: larger batches, more fetch.max.bytes and send.buffer.bytes.",
+            f"A round trip from {client} to {broker} takes {span(median)}: every answer takes at least as long.",
+            "Move clients and brokers closer together (same region, client.rack with follower fetching, KIP-392), and "
+            "let clients do more per request: larger batches, more fetch.max.bytes and send.buffer.bytes.",
             path.seen(self.scene.capture, []),
             severity=Severity.LOW,
             connections=path.connections[:_SHOWN],
@@ -181,7 +187,7 @@ def _sampled(capture: Capture, paths: dict[int, _Path]) -> None:
     """Add what the kernel told a proxy: what it sent again to which side, and how far that is."""
     latest: dict[tuple[int, int], int] = {}
     for sample in capture.samples:
-        side, path = _SIDES.index(sample.values.side), paths.get(sample.connection)
+        side, path = ENDS.index(sample.values.side), paths.get(sample.connection)
         if path is None:
             continue
         # the kernel's end sends to that side, so that it is the other side's data which was lost

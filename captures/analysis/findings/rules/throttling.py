@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
-from captures.analysis.findings.common import MS, answer_time, answered, lasted
+from captures.analysis.findings.common import answer_time, answered
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.analysis.introductions import client_name
 from captures.analysis.throttling import ThrottleRow, ThrottleStats
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number
+from captures.time_format import span
+from dissectors.units import MS
 
 _MUTATIONS = frozenset({"CreateTopics", "DeleteTopics", "CreatePartitions"})
 
@@ -21,21 +23,21 @@ _GRACE = 10 * MS
 """ns before the end of a pause in which an answer is no wonder: throttle times are in ms, and timers are coarse."""
 
 
-class Throttling(Rule):
+class ThrottledClients(Rule):
     """Finds clients whose answers announce a throttle time."""
 
     name: ClassVar[str] = "throttling"
     title: ClassVar[str] = "Clients slowed down by quotas"
     about: ClassVar[str] = (
-        "A client went over its quota, and the broker makes it wait: producer_byte_rate, consumer_byte_rate or"
-        " request_percentage (KIP-13, KIP-124), controller_mutation_rate (KIP-599). Brokers before 2.0 hold the answer"
-        " back; later ones answer at once, a Fetch with no records, and read nothing more from the connection until the"
-        " time is over (KIP-219), so that all requests on it wait."
+        "A client exceeded its quota, and the broker makes it wait: producer_byte_rate, consumer_byte_rate or"
+        " request_percentage (KIP-13, KIP-124), controller_mutation_rate (KIP-599). Brokers before 2.0 delay the "
+        "response. Later brokers respond at once (a Fetch without records), and then read nothing from the connection "
+        "until the time is over (KIP-219), so all requests on it wait."
     )
     severity: ClassVar[Severity] = Severity.MEDIUM
     apis: ClassVar[frozenset[int] | None] = None
     thresholds: ClassVar[tuple[Threshold, ...]] = (
-        Threshold("longest", 1_000, Unit.MILLISECONDS, "longest throttle time; what stays below is low"),
+        Threshold("longest", 1_000, Unit.MILLISECONDS, "longest throttle time; below it the severity is low"),
     )
 
     def __init__(self, scene: Scene) -> None:
@@ -85,17 +87,17 @@ class Throttling(Rule):
     def _finding(self, row: ThrottleRow, seen: Occurrences, *, waited: bool) -> Finding:
         said = (
             f"{row.client} was throttled on {row.throttled:,} of {words.counted(row.responses, row.api + ' answer')},"
-            f" for {lasted(row.max_ms * MS)} at most and {lasted(row.total_ms * MS)} in all"
+            f" for {span(row.max_ms * MS)} at most and {span(row.total_ms * MS)} in all"
         )
         if row.paused:
-            said += f"; {words.counted(row.paused, 'request')} waited {lasted(row.paused_total)} for the end of a pause"
+            said += f"; {words.counted(row.paused, 'request')} waited {span(row.paused_total)} for the end of a pause"
         quota = _quota(row.api)
         if (row.client, row.api) in self._ignored:
             return self.finding(
                 f"client {row.client}, {row.api}",
-                f"{said}, but the broker went on answering within that time.",
-                "The broker announces throttle times that it does not keep: a fault of the broker. Clients that"
-                " believe it (the Java client does, KIP-219) stand still all that time.",
+                f"{said}, but the broker kept answering within that time.",
+                "The broker announces throttle times but does not enforce them: a bug in the broker. Clients that "
+                "honour them (as the Java client does, KIP-219) pause all that time.",
                 seen,
                 filter_text=f"throttle > 0 and api == {row.api} and {of_client(row.client)}",
                 severity=Severity.LOW,
@@ -103,9 +105,9 @@ class Throttling(Rule):
         return self.finding(
             f"client {row.client}, {row.api}",
             f"{said}. The quota at work is {quota}.",
-            f"If the client should be as fast, raise {quota} for its user or client ID (kafka-configs --alter"
-            " --entity-type users or clients); else let it send and fetch less, in larger and compressed batches."
-            " request.timeout.ms has to be above the longest throttle time.",
+            f"If the client should be that fast, raise {quota} for its user or client ID (kafka-configs --alter"
+            " --entity-type users or clients); else send and fetch less, in larger and compressed batches. "
+            "request.timeout.ms has to be longer than the longest throttle time.",
             seen,
             filter_text=f"throttle > 0 and api == {row.api} and {of_client(row.client)}",
             severity=self.severity if waited and row.max_ms >= self.limit("longest") else Severity.LOW,

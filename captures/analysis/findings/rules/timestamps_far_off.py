@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.findings.common import MS, lasted
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import NO_PRODUCE, PRODUCE
+from captures.analysis.findings.record_traffic import NO_PRODUCE
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
+from dissectors.units import MS
 
 _SECONDS = range(1_000_000_000, 10_000_000_000)
 """Seconds since the epoch, from 2001 on: what is so many milliseconds lies in the first months of 1970."""
@@ -41,14 +43,14 @@ class TimestampsFarOff(Rule):
     title: ClassVar[str] = "Timestamps far off"
     about: ClassVar[str] = (
         "Records carry timestamps (CreateTime) that are far from the time at which they were captured. Retention by "
-        "time, segment rolling, offset lookups by time and windows of Kafka Streams go by them: records from the past "
-        "may be removed at once, one from the future keeps its segment from being removed. Right where old data is "
-        "loaded; else a wrong clock, or a wrong unit. Since 3.6 topics can refuse them (KIP-937: "
-        "message.timestamp.before.max.ms and message.timestamp.after.max.ms; Kafka 4 takes no more than an hour into "
-        "the future)."
+        "time, segment rolling, offset lookups by time and windows of Kafka Streams depend on them: records from the "
+        "past may be removed at once, and a record from the future keeps its segment from being removed. This is fine "
+        "if old data is being loaded; otherwise a clock or a unit is wrong. Since 3.6 topics can refuse such records "
+        "(KIP-937: message.timestamp.before.max.ms and message.timestamp.after.max.ms; Kafka 4 accepts at most an "
+        "hour into the future)."
     )
     severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = frozenset({PRODUCE})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(
             "past",
@@ -94,7 +96,7 @@ class TimestampsFarOff(Rule):
                 f"sent to {topic} {have} timestamps far in the {'future' if future else 'past'}: the farthest is "
                 f"{words.moment(apart.timestamp)} UTC, {_distance(abs(apart.largest))} "
                 f"{'after' if future else 'before'} it was captured.{unit}",
-                "If no old data is loaded on purpose: check the clock of the producer and the unit (milliseconds) of "
+                "Unless old data is being loaded, check the clock of the producer and the unit (milliseconds) of "
                 "timestamps that the application sets. message.timestamp.type=LogAppendTime lets the broker set them.",
                 apart.seen,
                 filter_text=f"api == Produce and {of_client(client)} and {of_topic(topic)}",
@@ -108,4 +110,4 @@ def _distance(ms: int) -> str:
     for unit, length in (("year", 31_557_600_000), ("day", 86_400_000), ("hour", 3_600_000)):
         if ms >= 2 * length:
             return words.counted(ms // length, unit)
-    return lasted(ms * MS)
+    return span(ms * MS)

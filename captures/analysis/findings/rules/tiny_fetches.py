@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.findings.common import answered, asked, volume
+from captures.analysis.findings.common import answered, asked
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import FETCH, NO_FETCH, Fetched, consumer, partitions_shown
+from captures.analysis.findings.record_traffic import NO_FETCH, FetchedPartition, consumer, partitions_shown
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, rows
+from dissectors.api_keys import ApiKey
 
 
 class _Flow(NamedTuple):
@@ -22,7 +23,7 @@ class _Flow(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Limited:
+class _FetchSizes:
     """What came to a client of a topic.
 
     :ivar answers: partitions in answers, with records
@@ -50,28 +51,31 @@ class TinyFetches(Rule):
     title: ClassVar[str] = "Fetch sizes too small for the batches"
     about: ClassVar[str] = (
         "A consumer asks for fewer bytes of a partition (max.partition.fetch.bytes) than its batches have. Since "
-        "Fetch v3 the broker then gives the first batch all the same (KIP-74), one in each Fetch, so that reading is "
-        "slow; before it gives the beginning of the message, the consumer cannot use it, and stands still there for "
-        "ever (RecordTooLargeException)."
+        "Fetch v3 the broker still returns the first batch (KIP-74), but only one per Fetch, so reading is slow. "
+        "Older brokers return only the beginning of the message, which the consumer cannot use, so it is stuck there "
+        "for ever (RecordTooLargeException)."
     )
     severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = frozenset({FETCH})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.FETCH})
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(
-            "count", 10, Unit.COUNT, "answers with one oversize batch of a topic, from which on it is told"
+            "count",
+            10,
+            Unit.COUNT,
+            "responses with one oversize batch of a topic, from which a finding is reported",
         ),
-        Threshold("share", 50, Unit.PERCENT, "of the answers with records that have to be such"),
+        Threshold("share", 50, Unit.PERCENT, "share of the responses with records that must be like that"),
         Threshold(
             "cut",
             2,
             Unit.COUNT,
-            "answers in a row with part of one message only, from which on it is told",
+            "responses in a row with only part of one message, from which a finding is reported",
         ),
     )
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._flows: dict[_Flow, _Limited] = {}
+        self._flows: dict[_Flow, _FetchSizes] = {}
         self._limits: dict[tuple[int, str], int] = {}
         self._fetches = 0
 
@@ -93,11 +97,11 @@ class TinyFetches(Rule):
         if limit > 0:
             for part in self.scene.records.fetched(exchange):
                 if part.size and not part.error:
-                    flow = self._flows.setdefault(_Flow(client, part.topic), _Limited())
+                    flow = self._flows.setdefault(_Flow(client, part.topic), _FetchSizes())
                     self._answer(exchange, flow, part, min(limit, whole) if whole > 0 else limit)
 
     @staticmethod
-    def _answer(exchange: Exchange, flow: _Limited, part: Fetched, limit: int) -> None:
+    def _answer(exchange: Exchange, flow: _FetchSizes, part: FetchedPartition, limit: int) -> None:
         flow.answers += 1
         if not part.batches:
             if part.trailing is not None and part.trailing.kind == "partial":
@@ -116,7 +120,7 @@ class TinyFetches(Rule):
     def findings(self) -> Iterator[Finding]:
         for (client, topic), flow in self._flows.items():
             shown = f"api == Fetch and {of_client(client)} and {of_topic(topic)}"
-            size = f"up to {volume(flow.largest)}" if flow.largest else "larger"
+            size = f"up to {words.volume(flow.largest)}" if flow.largest else "larger"
             if flow.longest >= self.limit("cut"):
                 stuck = [partition for partition, run in flow.runs.items() if run >= self.limit("cut")]
                 then = (
@@ -124,11 +128,11 @@ class TinyFetches(Rule):
                 )
                 yield self.finding(
                     f"client {client}, topic {topic}, cut",
-                    f"Client {client} asks {topic} for {volume(flow.limit)} of a partition, and "
+                    f"Client {client} asks {topic} for {words.volume(flow.limit)} of a partition, and "
                     f"{words.counted(flow.cut.count, 'answer')} held nothing but the beginning of one message "
                     f"({size}): {then}.",
                     "Raise max.partition.fetch.bytes (old consumers: fetch.message.max.bytes) above the largest "
-                    "message, or update the client: since Fetch v3 the broker gives such a message whole.",
+                    "message, or update the client: since Fetch v3 the broker returns such a message whole.",
                     flow.cut,
                     filter_text=shown,
                     severity=Severity.HIGH if stuck else Severity.MEDIUM,
@@ -139,11 +143,11 @@ class TinyFetches(Rule):
             ):
                 yield self.finding(
                     f"client {client}, topic {topic}",
-                    f"Client {client} asks {topic} for {volume(flow.limit)} of a partition, less than one batch "
+                    f"Client {client} asks {topic} for {words.volume(flow.limit)} of a partition, less than one batch "
                     f"has ({size}): {flow.oversize.count:,} of {words.counted(flow.answers, 'answer')} held a single "
                     "batch.",
                     "Raise max.partition.fetch.bytes (default 1 MiB) and fetch.max.bytes of this consumer above the "
-                    "size of the batches, so that one Fetch brings several.",
+                    "size of the batches, so that one Fetch returns several.",
                     flow.oversize,
                     filter_text=f"{shown} and batches == 1 and records.size > {flow.limit}",
                 )

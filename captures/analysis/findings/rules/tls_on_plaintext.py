@@ -21,9 +21,9 @@ class TlsOnPlaintext(Rule):
     name: ClassVar[str] = "tls_on_plaintext"
     title: ClassVar[str] = "TLS on a plaintext port, or plaintext on a TLS port"
     about: ClassVar[str] = (
-        "A ClientHello at a listener without TLS is read as the size of a request of some 369 MB, and the connection is"
-        " closed (NetworkReceive.java). A Kafka request at a listener with TLS is answered by an alert, or by nothing."
-        " Either way the client only sees a connection that ends, and tries again without end."
+        "A listener without TLS reads a ClientHello as the size of a request of some 369 MB, and closes the "
+        "connection (NetworkReceive.java). A listener with TLS answers a Kafka request with an alert, or not at all. "
+        "Either way the client only sees that the connection ends, and retries for ever."
     )
     severity: ClassVar[Severity] = Severity.HIGH
 
@@ -43,9 +43,9 @@ class TlsOnPlaintext(Rule):
                 client,
                 broker,
                 met,
-                f"{client} spoke TLS to {broker} {times(met.seen.count)}, and was not answered by TLS",
-                "The listener seems to be a plaintext one: set security.protocol of the client to PLAINTEXT or"
-                " SASL_PLAINTEXT, or let it use the port of the TLS listener.",
+                f"{client} spoke TLS to {broker} {times(met.seen.count)}, and got no TLS answer",
+                "The listener seems to be plaintext: set security.protocol of the client to PLAINTEXT or "
+                "SASL_PLAINTEXT, or use the port of the TLS listener.",
                 Certainty.INFERRED,
             )
         for (client, broker), met in to_tls.items():
@@ -53,9 +53,9 @@ class TlsOnPlaintext(Rule):
                 client,
                 broker,
                 met,
-                f"{client} spoke plaintext to {broker} {times(met.seen.count)}, and was answered by TLS",
-                "The listener is a TLS one: set security.protocol of the client to SSL or SASL_SSL, or let it use the"
-                " port of the plaintext listener.",
+                f"{client} spoke plaintext to {broker} {times(met.seen.count)}, and got a TLS answer",
+                "The listener uses TLS: set security.protocol of the client to SSL or SASL_SSL, or use the port of "
+                "the plaintext listener.",
                 Certainty.OBSERVED,
             )
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_topic
 from captures.analysis.findings.common import answered, asked
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import items, rows, text
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode
 
-_METADATA, _CREATE_TOPICS = 3, 19
-_UNKNOWN_TOPIC, _NO_LEADER = 3, 5
 _MOST_MISSING = 10_000
 """Names that are asked for and not there; the oldest are forgotten first."""
 
 
-class _Missing(NamedTuple):
+class _MissingTopic(NamedTuple):
     """A topic that was asked for, with leave to create it, and was not there."""
 
     client: str
@@ -30,8 +30,8 @@ class _Missing(NamedTuple):
     error: int
 
 
-class _Created(NamedTuple):
-    missing: _Missing
+class _CreatedTopics(NamedTuple):
+    missing: _MissingTopic
     number: int
     time: int
     partitions: int
@@ -42,24 +42,24 @@ class TopicsAutoCreated(Rule):
     """Looks for topics that are not there as Metadata asks, and then are, though nobody created them."""
 
     name: ClassVar[str] = "topics_auto_created"
-    title: ClassVar[str] = "Topics created by asking"
+    title: ClassVar[str] = "Topics created by a Metadata request"
     about: ClassVar[str] = (
-        "A client asked Metadata for a topic that was not there, and with auto.create.topics.enable (on by default) "
-        "the broker created it, with num.partitions and default.replication.factor of the broker: often one partition "
-        "and one replica. A misspelt name makes a topic like any other. Producers ask so, consumers with "
-        "allow.auto.create.topics (KIP-361). Inferred if the first answer was LEADER_NOT_AVAILABLE; if it was "
-        "UNKNOWN_TOPIC_OR_PARTITION, somebody may have created it outside of the capture."
+        "A client requested metadata for a topic that did not exist, and with auto.create.topics.enable (on by "
+        "default) the broker created it, with the broker's num.partitions and default.replication.factor: often one "
+        "partition and one replica. A misspelt name creates a topic like any other. Producers ask this way, and "
+        "consumers with allow.auto.create.topics (KIP-361). Inferred if the first response was LEADER_NOT_AVAILABLE; "
+        "if it was UNKNOWN_TOPIC_OR_PARTITION, it may have been created outside of the capture."
     )
     severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = frozenset({_METADATA, _CREATE_TOPICS})
+    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._missing: dict[str, _Missing] = {}
-        self._found: dict[str, _Created] = {}
+        self._missing: dict[str, _MissingTopic] = {}
+        self._found: dict[str, _CreatedTopics] = {}
 
     def add(self, exchange: Exchange) -> None:
-        if exchange.api_key == _CREATE_TOPICS:
+        if exchange.api_key == ApiKey.CREATE_TOPICS:
             for row in rows(asked(exchange), "topics"):
                 self._missing.pop(text(row, "name"), None)
             return
@@ -68,20 +68,25 @@ class TopicsAutoCreated(Rule):
             name, error = text(row, "name"), row.get("error_code")
             if not name or row.get("is_internal") or name.startswith("__"):
                 continue
-            if error in (_UNKNOWN_TOPIC, _NO_LEADER):
+            if error in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE):
                 if allowed and not rows(row, "partitions"):
-                    self._misses(name, _Missing(client_name(exchange), exchange.number, exchange.time, error))
+                    self._misses(
+                        name, _MissingTopic(client_name(exchange), exchange.number, exchange.time, error)
+                    )
             elif error == 0 and name in self._missing:
                 partitions = rows(row, "partitions")
                 replicas = max((len(items(each, "replica_nodes")) for each in partitions), default=0)
-                self._found[name] = _Created(
+                self._found[name] = _CreatedTopics(
                     self._missing.pop(name), exchange.number, exchange.time, len(partitions), replicas
                 )
 
-    def _misses(self, name: str, missing: _Missing) -> None:
+    def _misses(self, name: str, missing: _MissingTopic) -> None:
         known = self._missing.get(name)
         # the first who asks creates it; that a leader is chosen is told to whoever asks next
-        if known is None or (known.error == _UNKNOWN_TOPIC and missing.error == _NO_LEADER):
+        if known is None or (
+            known.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            and missing.error == ErrorCode.LEADER_NOT_AVAILABLE
+        ):
             self._missing[name] = missing if known is None else known._replace(error=missing.error)
             while len(self._missing) > _MOST_MISSING:
                 del self._missing[next(iter(self._missing))]
@@ -89,8 +94,8 @@ class TopicsAutoCreated(Rule):
     def findings(self) -> Iterator[Finding]:
         for name, created in self._found.items():
             missing = created.missing
-            sure = missing.error == _NO_LEADER
-            came = "was created because" if sure else "was not there, and came to be after"
+            sure = missing.error == ErrorCode.LEADER_NOT_AVAILABLE
+            came = "was created because" if sure else "did not exist, and was created after"
             seen = Occurrences()
             seen.note(missing.number, missing.time)
             seen.note(created.number, created.time)
@@ -100,7 +105,7 @@ class TopicsAutoCreated(Rule):
                 f"Topic {name} {came} client {missing.client} asked for it, with "
                 f"{words.counted(created.partitions, 'partition')} and {words.counted(created.replicas, 'replica')} "
                 "each.",
-                "Create topics on purpose (CreateTopics, with partitions and replicas that suit them), and set "
+                "Create topics explicitly (CreateTopics, with suitable partitions and replicas), and set "
                 "auto.create.topics.enable=false on the brokers.",
                 seen,
                 filter_text=f"api == Metadata and {of_topic(name)}",

@@ -9,23 +9,28 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from captures.analysis.attempts import ended, ended_by_broker
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
-from captures.analysis.findings.common import MS, asked, lasted, some_of
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.common import asked, some_of
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange, Flag
 from captures.filters.lexer import quoted
 from captures.meaning.exchange import number
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
+from dissectors.units import MS
 
 _MINUTE = 60_000 * MS
-_FETCH, _JOIN, _SYNC, _SHARE_FETCH = 1, 11, 14, 78
-_ANSWERED_WHEN_DONE = frozenset({19, 20, 21, 37, 43, 45, 57, 80})
+_ANSWERED_WHEN_DONE = frozenset({
+    ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.CREATE_PARTITIONS, ApiKey.ELECT_LEADERS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.UPDATE_FEATURES, ApiKey.ADD_RAFT_VOTER,
+})  # fmt: skip
 """What admin clients ask for, with how long the broker may take: ``timeout_ms``."""
 _LONGEST_BY_DESIGN = {
-    **dict.fromkeys((_FETCH, _SHARE_FETCH, *_ANSWERED_WHEN_DONE), _MINUTE),
-    **dict.fromkeys((_JOIN, _SYNC), 10 * _MINUTE),
+    **dict.fromkeys((ApiKey.FETCH, ApiKey.SHARE_FETCH, *_ANSWERED_WHEN_DONE), _MINUTE),
+    **dict.fromkeys((ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP), 10 * _MINUTE),
 }
 """API key -> ns that a request may wait of which the body is not known yet."""
 
@@ -41,7 +46,7 @@ class _Request(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Unanswered:
+class _Silence:
     seen: Occurrences = field(default_factory=Occurrences)
     apis: dict[str, None] = field(default_factory=dict)
     longest: int = 0
@@ -52,12 +57,13 @@ class UnansweredRequests(Rule):
     """Finds requests that were waited for in vain."""
 
     name: ClassVar[str] = "unanswered_requests"
+    effect_of = EffectOf.BROKERS
     title: ClassVar[str] = "Requests without an answer"
     about: ClassVar[str] = (
-        "Every request but a Produce with acks=0 is answered. One that is not, though the connection stays open, meets"
-        " a broker that hangs, is paused or does not know the API (0.9 keeps silent), or a network that lost it. Java"
-        " clients give up after request.timeout.ms (30 s) and close the connection. What clients cut off as they leave"
-        " is left out, and so is what the broker closed (closed_by_broker)."
+        "Every request but a Produce with acks=0 gets a response. If one does not although the connection stays open, "
+        "the broker hangs, is paused or does not know the API (0.9 does not respond), or the network lost it. Java "
+        "clients give up after request.timeout.ms (30 s) and close the connection. Requests that a client abandons "
+        "when it leaves do not count, nor those on connections that the broker closed (closed_by_broker)."
     )
     severity: ClassVar[Severity] = Severity.HIGH
     apis: ClassVar[frozenset[int] | None] = None
@@ -66,7 +72,7 @@ class UnansweredRequests(Rule):
             "longest",
             5_000,
             Unit.MILLISECONDS,
-            "from the request to the end of the connection or the capture, beyond what it may wait by design",
+            "time from the request to the end of the connection or the capture, beyond designed waits",
         ),
     )
 
@@ -101,13 +107,16 @@ class UnansweredRequests(Rule):
         if self.blind():
             return
         capture, limit = self.scene.capture, self.limit("longest") * MS
-        found: dict[tuple[str, str], _Unanswered] = {}
+        found: dict[tuple[str, str], _Silence] = {}
+        by_kproxy = capture.notes.ended_connections
         for connection, request in (self._in_flight() | self._oldest).items():
+            if connection in by_kproxy:
+                continue
             over = ended(capture, connection)
             waited = (capture.latest if over is None else over) - request.time
             if waited - request.waits < limit or ended_by_broker(capture, connection) is not None:
                 continue
-            mine = found.setdefault((request.client, request.broker), _Unanswered())
+            mine = found.setdefault((request.client, request.broker), _Silence())
             mine.apis[request.api] = None
             mine.seen.note(request.number, request.time)
             mine.longest = max(mine.longest, waited)
@@ -119,12 +128,12 @@ class UnansweredRequests(Rule):
         packets = self.scene.capture.connections.streams.packets.reshape(-1, 2)
         if self._answered or not len(packets) or np.any(packets.min(axis=1) > 0):
             return ""
-        return "packets of one direction only were captured"
+        return "only packets of one direction were captured"
 
     def _in_flight(self) -> dict[int, _Request]:
         """Return the oldest request of each connection that may still be answered, in a capture that goes on."""
         capture, table = self.scene.capture, self.scene.capture.table
-        rows = np.arange(len(table))
+        rows = np.setdiff1d(np.arange(len(table)), list(capture.notes.intervened()))
         found: dict[int, _Request] = {}
         for index in table.in_order(rows[~table.is_complete(rows)]).tolist():
             row = table.row(index)
@@ -143,18 +152,18 @@ class UnansweredRequests(Rule):
             )
         return found
 
-    def _finding(self, client: str, broker: str, mine: _Unanswered) -> Finding:
+    def _finding(self, client: str, broker: str, mine: _Silence) -> Finding:
         shown, several = self.scene.capture.names.shown(broker), mine.seen.count > 1
         which = f"{mine.seen.count:,} requests" if several else "A request"
         over = (
-            "until the client closed the connection" if mine.given_up else "and the connection is open still"
+            "until the client closed the connection" if mine.given_up else "and the connection is still open"
         )
         return self.finding(
             f"client {client}, broker {shown}",
             f"{which} of {client} to {shown} ({some_of(mine.apis)}) got no answer for"
-            f" {'up to ' if several else ''}{lasted(mine.longest)}, {over}.",
-            "See whether the broker was up and busy at that time (its log, garbage collection, request handler idle"
-            " ratio), whether it knows the API, and whether packets got through (finding tcp_trouble).",
+            f" {'up to ' if several else ''}{span(mine.longest)}, {over}.",
+            "Check whether the broker was up and busy at that time (its log, garbage collection, request handler idle "
+            "ratio), whether it knows the API, and whether packets got through (finding tcp_trouble).",
             mine.seen,
             filter_text=f"unanswered and {of_client(client)} and broker == {quoted(broker)}",
         )
@@ -163,12 +172,12 @@ class UnansweredRequests(Rule):
 def _designed(exchange: Exchange) -> int:
     """Return how long an answer may be waited for by design, in ns."""
     request = asked(exchange)
-    if exchange.api_key in (_FETCH, _SHARE_FETCH):
+    if exchange.api_key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
         return max(number(request, "max_wait_ms", 0), 0) * MS
-    if exchange.api_key == _JOIN:
+    if exchange.api_key == ApiKey.JOIN_GROUP:
         longest = max(number(request, "rebalance_timeout_ms", 0), number(request, "session_timeout_ms", 0))
         return longest * MS
     if exchange.api_key in _ANSWERED_WHEN_DONE:
         return max(number(request, "timeout_ms", 0), 0) * MS
     # a follower waits for its leader as long as the leader takes; the request does not say how long that may be
-    return _MINUTE if exchange.api_key == _SYNC else 0
+    return _MINUTE if exchange.api_key == ApiKey.SYNC_GROUP else 0

@@ -8,15 +8,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from captures.analysis.advertised import APIS, Address
+from captures.analysis.advertised_addresses import APIS, Address
 from captures.analysis.attempts import Outcome, attempts
-from captures.analysis.findings.common import MS, lasted, some_of
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.common import some_of
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.groups.model import Certainty
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.names.names import split
+from captures.time_format import span
+from dissectors.units import MS
 
 _SHOWN = 10
 
@@ -36,10 +38,11 @@ class UnreachableBrokers(Rule):
     """Finds addresses at which nobody answers, or a RST does."""
 
     name: ClassVar[str] = "unreachable_brokers"
+    effect_of = EffectOf.BROKERS
     title: ClassVar[str] = "Brokers that cannot be reached"
     about: ClassVar[str] = (
-        "A SYN that is answered by RST met a port at which nobody listens: the broker is down, or the port is wrong."
-        " One that is never answered met a wrong address, a host that is down, or a firewall. Clients try again after"
+        "If a SYN is answered by RST, nothing listens on the port: the broker is down, or the port is wrong. If it is "
+        "never answered, the address is wrong, the host is down, or a firewall drops it. Clients retry after"
         " reconnect.backoff.ms, up to reconnect.backoff.max.ms (NetworkClient.java)."
     )
     severity: ClassVar[Severity] = Severity.HIGH
@@ -49,7 +52,7 @@ class UnreachableBrokers(Rule):
             "lasting",
             5_000,
             Unit.MILLISECONDS,
-            "from the first attempt to the last, with no success after it; less is medium, as of a restart",
+            "time from the first attempt to the last without a success after it; less is medium, such as a restart",
         ),
     )
 
@@ -109,7 +112,7 @@ class UnreachableBrokers(Rule):
             how = f"failed, {mine.refused} of them refused (RST)"
         sentence = (
             f"{words.counted(failed.count, 'attempt')} to connect to {shown} {how},"
-            f" from {some_of(mine.clients)} within {lasted(failed.last - failed.first)}"
+            f" from {some_of(mine.clients)} within {span(failed.last - failed.first)}"
         )
         if failed.count == 1:
             sentence = (
@@ -146,15 +149,15 @@ class UnreachableBrokers(Rule):
     def _advice(mine: _Attempts, *, elsewhere: bool) -> str:
         if elsewhere:
             return (
-                "The name of the broker resolves to an address at which it does not listen, mostly ::1 for localhost."
-                " Let it listen there, or name an address in bootstrap.servers and advertised.listeners."
+                "The name of the broker resolves to an address at which it does not listen, mostly ::1 for localhost. "
+                "Let it listen there, or use an address in bootstrap.servers and advertised.listeners."
             )
         if mine.refused:
             return (
-                "See whether the broker runs and listens at this address and port (listeners), and whether"
-                " advertised.listeners and bootstrap.servers name the right port."
+                "Check that the broker runs and listens at this address and port (listeners), and that "
+                "advertised.listeners and bootstrap.servers name the right port."
             )
         return (
-            "See whether the address in advertised.listeners or bootstrap.servers can be reached from the clients:"
-            " routes, firewalls, security groups, and whether the host is up."
+            "Check that the clients can reach the address in advertised.listeners or bootstrap.servers: routes, "
+            "firewalls, security groups, and whether the host is up."
         )

@@ -6,24 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from captures.analysis.closings import Closing, Reason
+from captures.analysis.broker_disconnects import BrokerDisconnect, Reason
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
 from captures.analysis.findings.common import some_of, unexpected
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
-from captures.analysis.introductions import client_name
 from captures.analysis.offered_versions import refuses_old, too_old
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
-
-_UNSUPPORTED_VERSION = 35
-_API_VERSIONS = 18
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode
 
 
 @dataclass(slots=True)
-class _Refused:
+class _VersionRefusals:
     """Requests of one client that a broker refused for their version."""
 
     seen: Occurrences = field(default_factory=Occurrences)
@@ -40,10 +39,10 @@ class UnsupportedVersions(Rule):
     name: ClassVar[str] = "unsupported_versions"
     title: ClassVar[str] = "Requests in versions that the broker does not know"
     about: ClassVar[str] = (
-        "Clients learn from ApiVersions (KIP-35) which versions a broker knows, and use those. One that does not ask,"
-        " or is configured for another version, gets UNSUPPORTED_VERSION or a closed connection without a word"
-        " (SocketServer.scala); brokers of 0.9 keep the connection open and never answer. That ApiVersions itself is"
-        " answered so, and asked again in a lower version, is normal (KIP-511) and no finding."
+        "Clients learn from ApiVersions (KIP-35) which versions a broker knows, and use those. A client that does not "
+        "ask, or is configured for another version, gets UNSUPPORTED_VERSION, or its connection is closed without a "
+        "response (SocketServer.scala); 0.9 brokers keep the connection open and never respond. It is normal, and not "
+        "a finding, that ApiVersions itself gets this error and is retried in a lower version (KIP-511)."
     )
     severity: ClassVar[Severity] = Severity.HIGH
     apis: ClassVar[frozenset[int] | None] = None
@@ -52,21 +51,21 @@ class UnsupportedVersions(Rule):
         super().__init__(scene)
         self._closings = scene.shared.closings
         self._offered = scene.shared.offered
-        self._told: dict[tuple[str, str], _Refused] = {}
+        self._told: dict[tuple[str, str], _VersionRefusals] = {}
 
     def add(self, exchange: Exchange) -> None:
         self._closings.add(exchange)
         self._offered.add(exchange)
-        if unexpected(exchange, {_UNSUPPORTED_VERSION}):
-            told = self._told.setdefault((client_name(exchange), exchange.broker), _Refused())
+        if unexpected(exchange, {ErrorCode.UNSUPPORTED_VERSION}):
+            told = self._told.setdefault((client_name(exchange), exchange.broker), _VersionRefusals())
             told.seen.add(exchange)
             told.add(exchange.api, exchange.version)
 
     def findings(self) -> Iterator[Finding]:
         for (client, broker), told in self._told.items():
             yield self._finding(client, broker, told, "answered with UNSUPPORTED_VERSION")
-        closed: dict[tuple[str, str], _Refused] = {}
-        unheard: dict[tuple[str, str], _Refused] = {}
+        closed: dict[tuple[str, str], _VersionRefusals] = {}
+        unheard: dict[tuple[str, str], _VersionRefusals] = {}
         for closing in self._closings.known.result():
             request = closing.request
             if (
@@ -75,8 +74,8 @@ class UnsupportedVersions(Rule):
                 or self._of_kafka_4(closing)
             ):
                 continue
-            found = unheard if request.api_key == _API_VERSIONS else closed
-            refused = found.setdefault((closing.client, closing.broker), _Refused())
+            found = unheard if request.api_key == ApiKey.API_VERSIONS else closed
+            refused = found.setdefault((closing.client, closing.broker), _VersionRefusals())
             refused.seen.note(request.number, request.time)
             refused.add(request.api, request.version)
         for (client, broker), refused in closed.items():
@@ -84,23 +83,23 @@ class UnsupportedVersions(Rule):
         for (client, broker), refused in unheard.items():
             yield self._unheard(client, broker, refused)
 
-    def _of_kafka_4(self, closing: Closing) -> bool:
+    def _of_kafka_4(self, closing: BrokerDisconnect) -> bool:
         """Tell whether it is what refused_by_kafka_4 finds."""
         request = closing.request
         old = request is not None and request.version is not None and too_old(request.api, request.version)
         return old and refuses_old(self._offered.known, closing.broker)
 
-    def _finding(self, client: str, broker: str, refused: _Refused, how: str) -> Finding:
+    def _finding(self, client: str, broker: str, refused: _VersionRefusals, how: str) -> Finding:
         shown = self.scene.capture.names.shown(broker)
         asked = some_of([self._asked(broker, *each) for each in refused.versions])
         return self.finding(
             f"client {client}, broker {shown}",
             f"{words.counted(refused.seen.count, 'request')} of {client} to {shown} in versions that it does not know"
             f" {'were' if refused.seen.count > 1 else 'was'} {how}: {asked}.",
-            "Let the client find out what the broker knows (api.version.request, no fixed api_version), or bring client"
-            " or broker to a version that fits: old brokers do not know new versions, and brokers from Kafka 4.0 on"
-            " none from before Kafka 2.1 (KIP-896). What is offered and refused all the same needs something that is"
-            " not enabled, such as a feature level or group.coordinator.rebalance.protocols.",
+            "Let the client ask for the broker's versions (api.version.request, no fixed api_version), or update "
+            "client or broker: old brokers do not know new versions, and brokers from Kafka 4.0 on none from before "
+            "Kafka 2.1 (KIP-896). A version that is offered but refused needs something that is not enabled, such as "
+            "a feature level or group.coordinator.rebalance.protocols.",
             refused.seen,
             filter_text=f"({' or '.join(map(_condition, refused.versions))}) and {of_client(client)}"
             f" and broker == {quoted(broker)}",
@@ -116,15 +115,15 @@ class UnsupportedVersions(Rule):
             return f"{asked} (it offers {offered[0]} to {offered[1]})"
         return f"{asked} (not offered at all)" if self._offered.known.knows(broker) else asked
 
-    def _unheard(self, client: str, broker: str, refused: _Refused) -> Finding:
+    def _unheard(self, client: str, broker: str, refused: _VersionRefusals) -> Finding:
         """ApiVersions itself is answered by all brokers that know any version of it."""
         shown = self.scene.capture.names.shown(broker)
         return self.finding(
             f"client {client}, broker {shown}, ApiVersions",
-            f"{shown} closed {words.counted(refused.seen.count, 'connection')} of {client} on ApiVersions: brokers"
-            " before 0.10 do not know it, and listeners that want TLS close too.",
-            "See which version the broker is of, and whether its listener wants TLS. For brokers before 0.10 tell the"
-            " client so (broker.version.fallback, api.version.request=false, api_version).",
+            f"{shown} closed {words.counted(refused.seen.count, 'connection')} of {client} on ApiVersions: brokers "
+            f"before 0.10 do not know it, and listeners that expect TLS also close the connection.",
+            "Check the broker's version, and whether its listener expects TLS. For brokers before 0.10 configure the "
+            "client accordingly (broker.version.fallback, api.version.request=false, api_version).",
             refused.seen,
             filter_text=f"api == ApiVersions and unanswered and {of_client(client)} and broker == {quoted(broker)}",
             severity=Severity.MEDIUM,  # most clients fall back to what old brokers know

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.findings.common import answered, asked, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import NO_PRODUCE, PRODUCE
+from captures.analysis.findings.record_traffic import NO_PRODUCE
 from captures.analysis.findings.rule import Rule, Scene
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import Body, items, number, rows
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode
 
-_METADATA, _CREATE_TOPICS, _DESCRIBE_CONFIGS = 3, 19, 32
-_ALTER_CONFIGS, _INCREMENTAL_ALTER_CONFIGS = 33, 44
-_DESCRIBE_TOPIC_PARTITIONS = 75
 _TOPIC_RESOURCE = 2
 _MIN_INSYNC = "min.insync.replicas"
-_ALL, _LEADER, _NONE = -1, 1, 0
+_ALL, _LEADER = -1, 1
 
 
 class _Flow(NamedTuple):
@@ -35,24 +34,17 @@ class WeakAcks(Rule):
     name: ClassVar[str] = "weak_acks"
     title: ClassVar[str] = "Writes that do not wait for replicas"
     about: ClassVar[str] = (
-        "A producer writes with acks=0 or 1 to a topic with several replicas. With acks=1 the leader answers before "
-        "followers have the records: if it fails then, they are lost although they were acknowledged. With acks=0 the "
-        "producer learns of no error at all. min.insync.replicas counts for acks=all only (Kafka's topic "
-        "configuration), so a topic on which it is raised promises what such a producer does not get. Java producers "
-        "write with acks=all since 3.0 (KIP-679), librdkafka does always unless told otherwise."
+        "A producer writes with acks=0 or 1 to a topic with several replicas. With acks=1 the leader responds before "
+        "followers have the records: if it fails then, acknowledged records are lost. With acks=0 the producer never "
+        "learns of errors. min.insync.replicas applies only to acks=all (Kafka's topic configuration), so a topic "
+        "with a higher value promises more than such a producer gets. Java producers use acks=all by default since "
+        "3.0 (KIP-679), librdkafka always has."
     )
     severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = frozenset(
-        {
-            PRODUCE,
-            _METADATA,
-            _CREATE_TOPICS,
-            _DESCRIBE_CONFIGS,
-            _ALTER_CONFIGS,
-            _INCREMENTAL_ALTER_CONFIGS,
-            _DESCRIBE_TOPIC_PARTITIONS,
-        }
-    )
+    apis: ClassVar[frozenset[int] | None] = frozenset({
+        ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    })  # fmt: skip
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -63,16 +55,16 @@ class WeakAcks(Rule):
 
     def add(self, exchange: Exchange) -> None:
         key = exchange.api_key
-        if key == PRODUCE:
+        if key == ApiKey.PRODUCE:
             self._produced(exchange)
-        elif key in (_METADATA, _DESCRIBE_TOPIC_PARTITIONS):
+        elif key in (ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS):
             self._placed(answered(exchange))
-        elif key == _CREATE_TOPICS:
+        elif key == ApiKey.CREATE_TOPICS:
             for body in (asked(exchange), answered(exchange)):
                 for row in rows(body, "topics"):
                     self._configured(row, "name")
         else:
-            described = key == _DESCRIBE_CONFIGS
+            described = key == ApiKey.DESCRIBE_CONFIGS
             body = answered(exchange) if described else asked(exchange)
             for row in rows(body, "results" if described else "resources"):
                 if row.get("resource_type") == _TOPIC_RESOURCE:
@@ -81,7 +73,7 @@ class WeakAcks(Rule):
     def _produced(self, exchange: Exchange) -> None:
         self._produces += 1
         acks = number(asked(exchange), "acks", _ALL)
-        if acks not in (_NONE, _LEADER):
+        if acks not in (ErrorCode.NONE, _LEADER):
             return
         for topic in {part.topic for part in self.scene.records.produced(exchange)}:
             self._flows.setdefault(_Flow(client_name(exchange), topic, acks), Occurrences()).add(exchange)
@@ -107,16 +99,16 @@ class WeakAcks(Rule):
                 continue
             promised = f" and min.insync.replicas={insync}" if insync > 1 else ""
             lost = (
-                "what the leader has not passed on when it fails is lost, though acknowledged"
+                "if the leader fails, acknowledged records that it has not replicated are lost"
                 if flow.acks == _LEADER
-                else "what does not arrive is lost, and the producer is not told"
+                else "records that do not arrive are lost, and the producer does not notice"
             )
             yield self.finding(
                 f"client {flow.client}, topic {flow.topic}, acks={flow.acks}",
                 f"Client {flow.client} wrote {words.counted(seen.count, 'request')} with acks={flow.acks} to "
                 f"{flow.topic}, which has {replicas} replicas{promised}: {lost}.",
                 "Set acks=all (and enable.idempotence=true) on the producer, with min.insync.replicas=2 on a topic of "
-                "three replicas, unless these records may get lost.",
+                "three replicas, unless losing these records is acceptable.",
                 seen,
                 filter_text=f"api == Produce and {of_client(flow.client)} and {of_topic(flow.topic)}"
                 f" and acks == {flow.acks}",
@@ -130,6 +122,6 @@ class WeakAcks(Rule):
         if not unknown:
             return ""
         return (
-            "no message tells how many replicas these topics have, to which producers write with acks=0 or 1: "
+            "producers write with acks=0 or 1 to these topics, but no message says how many replicas they have: "
             f"{some_of(sorted(unknown))}"
         )

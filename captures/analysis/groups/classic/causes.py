@@ -1,229 +1,268 @@
-"""What led to a round of a classic group: each thing that opened it or joined in, with the exchanges that show it.
+"""What led to a transition of a classic group: each thing that opened it or joined in, with its evidence.
 
 The coordinator rebalances (``GroupMetadataManager`` and ``GroupCoordinator`` of Kafka) when a member is added or
-removed, when the leader joins again while the group is stable, and when another member does with other metadata. What
-else joins again in a round does so because it was told to.
+removed, when the leader joins again while the group is stable, and when another member does with other metadata. All
+others join again because they were told to.
+
+Members leave because they are closed, because an admin client removes them, or because they have not polled for too
+long. Java says why (KIP-800). librdkafka and old clients give no reason; they left for a slow poll if the process goes
+on: its connection stays, and it joins anew when it polls again.
 """
 
 from __future__ import annotations
 
-from captures.analysis.groups.calls import Join
-from captures.analysis.groups.classic.formations import Formation
-from captures.analysis.groups.classic.leaving import Leaving
-from captures.analysis.groups.classic.lives import (
-    FENCED_INSTANCE_ID,
-    MEMBER_ID_REQUIRED,
-    UNKNOWN_MEMBER_ID,
-    Departure,
-    Life,
-    Lives,
-)
+from captures.analysis.groups.calls import POLL_EXPIRED, Call, Join, Sync
+from captures.analysis.groups.classic.generations import LATE, Expiry, Generation, Transition, members_of
+from captures.analysis.groups.classic.memberships import Departure, Membership, Memberships
 from captures.analysis.groups.classic.rejoins import Rejoins
-from captures.analysis.groups.classic.rounds import LATE, Expiry, Round, members_of
+from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import Cause, Certainty, CoordinatorSeen, Trigger
-from captures.analysis.groups.surroundings import Surroundings
-from captures.analysis.groups.words import timeout_in_words
+from captures.analysis.groups.words import left_in_words, timeout_in_words
+from dissectors.error_codes import ErrorCode
+
+_CLOSING = 3_000_000_000
+"""ns after the LeaveGroup of a member that closes in which its connection ends; a few ms as a rule."""
+_BACK = 600_000_000_000
+"""ns after a LeaveGroup in which the same connection joins again if it left for a slow poll."""
 
 
 class Causes:
-    """Finds causes in the rounds of one group."""
+    """Finds causes in the transitions of one group."""
 
-    def __init__(self, lives: Lives, scene: Surroundings, labels: Labels) -> None:
-        self._lives = lives
-        self._scene = scene
+    def __init__(self, memberships: Memberships, context: GroupContext, labels: Labels) -> None:
+        self._memberships = memberships
+        self._context = context
         self._labels = labels
-        self._leaving = Leaving(lives, scene, labels)
-        self._rejoins = Rejoins(lives, scene, labels)
+        self._rejoins = Rejoins(memberships, context, labels)
 
-    def of(self, round_: Round) -> list[Cause]:
-        """Return the causes of a round in the order of time; if nothing tells what opened it, that comes first."""
+    def of(self, transition: Transition) -> list[Cause]:
+        """Return the causes of a transition in the order of time; if nothing tells what opened it, that comes first."""
         found = [
-            self._leaving.cause(each, round_.begin)
-            for each in round_.departures
-            if self._counts(each, round_)
+            self._left(each, transition.begin)
+            for each in transition.departures
+            if self._counts(each, transition)
         ]
-        found += [self._expired(each, round_) for each in round_.expiries]
-        found += self._joined(round_)
-        found += self._left_out(round_)
-        told = self._told(round_)
+        found += [self._expired(each, transition) for each in transition.expiries]
+        found += self._joined(transition)
+        found += self._left_out(transition)
+        told = self._told(transition)
         opened = min((cause.time for cause in found), default=None)
         first = told if opened is None or (told is not None and told[0] < opened) else None
-        found += self._rejoins.causes(round_, opened, None if told is None else told[0])
+        found += self._rejoins.causes(transition, opened, None if told is None else told[0])
         found.sort(key=lambda cause: cause.time)
-        found = self._with_moves(found, round_)
+        found = self._with_moves(found, transition)
         opened = found[0].time if found else None
-        if first is not None and (opened is None or first[0] < opened - self._slack(found[0], round_)):
-            found.insert(0, self._unknown(round_, *first))
-        elif not found and round_.formation is not None:
-            formation = round_.formation
-            begin = min((join.time for join in formation.joins), default=formation.formed)
-            found.append(self._unknown(round_, begin, formation.number))
+        if first is not None and (opened is None or first[0] < opened - self._slack(found[0], transition)):
+            found.insert(0, self._unknown(transition, *first))
+        elif not found and transition.generation is not None:
+            generation = transition.generation
+            begin = min((join.time for join in generation.joins), default=generation.formed)
+            found.append(self._unknown(transition, begin, generation.number))
         return found
 
     @staticmethod
-    def _slack(cause: Cause, round_: Round) -> int:
+    def _slack(cause: Cause, transition: Transition) -> int:
         return LATE if cause.trigger is Trigger.SESSION_TIMEOUT else 0
 
-    def _told(self, round_: Round) -> tuple[int, int] | None:
-        """Return when a member was first told of the round, and the number of that exchange."""
-        if round_.before is None:
+    def _told(self, transition: Transition) -> tuple[int, int] | None:
+        """Return when a member first learned of the transition, and the number of that exchange."""
+        if transition.before is None:
             return None
         calls = [
             call
-            for member in round_.present
-            if (call := self._lives.of(member).told(round_.begin, round_.end)) is not None
+            for member in transition.present
+            if (call := self._memberships.of(member).told(transition.begin, transition.end)) is not None
         ]
         first = min(calls, key=lambda call: call.at, default=None)
-        return None if first is None else (max(first.at, round_.begin), first.number)
+        return None if first is None else (max(first.at, transition.begin), first.number)
+
+    def _cause(
+        self,
+        trigger: Trigger,
+        certainty: Certainty,
+        time: int,
+        member: str,
+        sentence: str,
+        *evidence: Call | int | None,
+        silence: int | None = None,
+    ) -> Cause:
+        """Return a cause that is about a member."""
+        membership = self._memberships.of(member)
+        numbers = [each.number if isinstance(each, Call) else each for each in evidence]
+        return Cause(
+            trigger=trigger,
+            certainty=certainty,
+            time=time,
+            sentence=sentence,
+            member=member,
+            instance=membership.instance,
+            client=membership.client,
+            evidence=tuple(number for number in numbers if number),
+            silence=silence,
+        )
 
     # ------------------------------------------------------------ members that go
+    def _left(self, departure: Departure, begin: int) -> Cause:
+        """Return a departure as the cause of a rebalance.
+
+        :param begin: before which the rebalance did not begin
+        """
+        membership = self._memberships.of(departure.member)
+        trigger, certainty = Trigger.MEMBER_LEFT, Certainty.OBSERVED
+        back: Join | None = None
+        if departure.by_admin:
+            trigger = Trigger.REMOVED_BY_ADMIN
+        elif POLL_EXPIRED in departure.reason:
+            trigger = Trigger.MAX_POLL_EXCEEDED
+        elif not departure.reason and self._stays(departure, membership):
+            trigger, certainty = Trigger.MAX_POLL_EXCEEDED, Certainty.POSSIBLE
+            back = self._comes_back(departure, membership)
+        said = left_in_words(self._labels.of(departure.member), departure.reason, trigger, certainty)
+        time = max(departure.time, begin)
+        return self._cause(trigger, certainty, time, departure.member, said, departure.call, back)
+
+    def _stays(self, departure: Departure, membership: Membership) -> bool:
+        """Whether a process that left without a reason went on: who closes ends its connections at once."""
+        left = departure.call
+        # joining polls, and restarts the interval (the rebalance timeout of JoinGroup since KIP-62)
+        joined = max((sync.at for sync in membership.calls if isinstance(sync, Sync)), default=None)
+        if joined is not None and left.time - joined < (membership.rebalance_timeout or 0):
+            return False
+        if self._comes_back(departure, membership) is not None:
+            return True
+        if self._context.capture is None or left.end is None or left.time + _CLOSING > self._context.now:
+            return False
+        ending = self._context.ending(left.connection)
+        return ending is None or ending.time > left.time + _CLOSING
+
+    def _comes_back(self, departure: Departure, membership: Membership) -> Join | None:
+        """Return the JoinGroup with which a process that left without a reason joins anew, on the same connection."""
+        left = departure.call
+        for join in self._memberships.newcomers.get(left.connection, ()):
+            if join.member != membership.member and 0 < join.time - left.time < _BACK:
+                return join if (join.client, join.host) == (membership.client, membership.host) else None
+        return None
+
     @staticmethod
-    def _counts(departure: Departure, round_: Round) -> bool:
+    def _counts(departure: Departure, transition: Transition) -> bool:
         """Whether a LeaveGroup removed a member, not one that had only been given an ID."""
         member = departure.member
-        if member in round_.present:
+        if member in transition.present:
             return True
-        if not round_.whole and round_.before is None:
+        if not transition.whole and transition.before is None:
             return departure.call.end is not None
         return any(
-            join.member == member and join.error != MEMBER_ID_REQUIRED and join.time < departure.time
-            for join in round_.joins
+            join.member == member
+            and join.error != ErrorCode.MEMBER_ID_REQUIRED
+            and join.time < departure.time
+            for join in transition.joins
         )
 
-    def _expired(self, expiry: Expiry, round_: Round) -> Cause:
-        life = self._lives.of(expiry.member)
-        session = self._lives.session_timeout(life)
-        return Cause(
-            trigger=Trigger.SESSION_TIMEOUT,
-            certainty=Certainty.INFERRED,
-            time=max(expiry.time, round_.begin),
-            sentence=timeout_in_words(self._labels.of(expiry.member), expiry.time - expiry.since, session),
-            member=expiry.member,
-            instance=life.instance,
-            client=life.client,
-            evidence=(expiry.number,) if expiry.number else (),
-            silence=expiry.time - expiry.since,
-        )
+    def _expired(self, expiry: Expiry, transition: Transition) -> Cause:
+        session = self._memberships.session_timeout(self._memberships.of(expiry.member))
+        silence, time = expiry.time - expiry.since, max(expiry.time, transition.begin)
+        said = timeout_in_words(self._labels.of(expiry.member), silence, session)
+        trigger, number = Trigger.SESSION_TIMEOUT, expiry.number
+        return self._cause(trigger, Certainty.INFERRED, time, expiry.member, said, number, silence=silence)
 
-    def _left_out(self, round_: Round) -> list[Cause]:
+    def _left_out(self, transition: Transition) -> list[Cause]:
         """Members that are not among the next, though they did not leave and their sessions had not ended."""
-        formation = round_.formation
-        if formation is None or not formation.whole:
+        generation = transition.generation
+        if generation is None or not generation.whole:
             return []
-        stayed = members_of(formation, self._lives)
+        stayed = members_of(generation, self._memberships)
         found = []
-        for member in round_.present:
-            life = self._lives.of(member)
-            if round_.gone(member) or member in stayed or life.instance in stayed:
+        for member in transition.present:
+            membership = self._memberships.of(member)
+            if transition.gone(member) or member in stayed or membership.instance in stayed:
                 continue
             found.append(
-                self._overdue(life, round_) if life.seen else self._vanished(life, formation, round_)
+                self._overdue(membership, transition)
+                if membership.seen
+                else self._vanished(membership, generation, transition)
             )
         return found
 
-    def _overdue(self, life: Life, round_: Round) -> Cause:
-        sign = life.last_sign(round_.end)
-        begin = self._beginning(round_)
-        if sign is not None and sign[0] < begin and self._lives.session_timeout(life) is None:
-            return self._silent(life, round_.end, *sign)
-        timeouts = [self._lives.of(member).rebalance_timeout or 0 for member in round_.present]
-        if round_.end - begin < max(timeouts) - LATE:
-            return self._removed(life, begin)
-        who = self._labels.of(life.member)
-        told = life.told(round_.begin, round_.end)
-        refused = life.refused(UNKNOWN_MEMBER_ID)
-        beats = life.beats_told(round_.begin, round_.end)
+    def _overdue(self, membership: Membership, transition: Transition) -> Cause:
+        sign = membership.last_sign(transition.end)
+        begin = self._beginning(transition)
+        if sign is not None and sign[0] < begin and self._memberships.session_timeout(membership) is None:
+            return self._silent(membership, transition.end, *sign)
+        timeouts = [self._memberships.of(member).rebalance_timeout or 0 for member in transition.present]
+        if transition.end - begin < max(timeouts) - LATE:
+            return self._removed(membership, begin)
+        who = self._labels.of(membership.member)
+        told = membership.told(transition.begin, transition.end)
+        refused = membership.refused(ErrorCode.UNKNOWN_MEMBER_ID)
+        beats = membership.beats_told(transition.begin, transition.end)
         going_on = f", though it sent {beats} heartbeats meanwhile" if beats > 1 else ""
-        return Cause(
-            trigger=Trigger.REBALANCE_TIMEOUT,
-            certainty=Certainty.INFERRED,
-            time=round_.end,
-            sentence=f"{who} did not join in time{going_on}, and the coordinator went on without it",
-            member=life.member,
-            instance=life.instance,
-            client=life.client,
-            evidence=tuple(call.number for call in (told, refused) if call is not None),
+        return self._cause(
+            Trigger.REBALANCE_TIMEOUT,
+            Certainty.INFERRED,
+            transition.end,
+            membership.member,
+            f"{who} did not join in time{going_on}, and the coordinator went on without it",
+            told,
+            refused,
         )
 
-    def _removed(self, life: Life, time: int) -> Cause:
+    def _removed(self, membership: Membership, time: int) -> Cause:
         """Return that a member is gone which had neither left nor was silent or late: an admin may have removed it."""
-        refused = life.refused(UNKNOWN_MEMBER_ID)
-        return Cause(
-            trigger=Trigger.UNKNOWN,
-            certainty=Certainty.POSSIBLE,
-            time=time,
-            sentence=f"{self._labels.of(life.member)} was removed, and it was not captured why",
-            member=life.member,
-            instance=life.instance,
-            client=life.client,
-            evidence=(refused.number,) if refused is not None else (),
-        )
+        refused = membership.refused(ErrorCode.UNKNOWN_MEMBER_ID)
+        said = f"{self._labels.of(membership.member)} was removed, and it was not captured why"
+        return self._of_unknown(membership, time, said, refused)
 
-    def _silent(self, life: Life, time: int, since: int, number: int) -> Cause:
+    def _silent(self, membership: Membership, time: int, since: int, number: int) -> Cause:
         """Return that a member fell silent whose session timeout is not known."""
-        return Cause(
-            trigger=Trigger.SESSION_TIMEOUT,
-            certainty=Certainty.POSSIBLE,
-            time=time,
-            sentence=timeout_in_words(self._labels.of(life.member), time - since, None),
-            member=life.member,
-            instance=life.instance,
-            client=life.client,
-            evidence=(number,),
-            silence=time - since,
-        )
+        said, silence = timeout_in_words(self._labels.of(membership.member), time - since, None), time - since
+        trigger, member = Trigger.SESSION_TIMEOUT, membership.member
+        return self._cause(trigger, Certainty.POSSIBLE, time, member, said, number, silence=silence)
 
-    def _vanished(self, life: Life, formation: Formation, round_: Round) -> Cause:
-        who = self._labels.of(life.member)
-        return Cause(
-            trigger=Trigger.UNKNOWN,
-            certainty=Certainty.POSSIBLE,
-            time=self._beginning(round_),
-            sentence=f"{who}, whose connection was not captured, is not among the members any more",
-            member=life.member,
-            instance=life.instance,
-            client=life.client,
-            evidence=(formation.number,),
-        )
+    def _vanished(self, membership: Membership, generation: Generation, transition: Transition) -> Cause:
+        who = self._labels.of(membership.member)
+        said = f"{who}, whose connection was not captured, is not among the members any more"
+        return self._of_unknown(membership, self._beginning(transition), said, generation.number)
+
+    def _of_unknown(self, membership: Membership, time: int, said: str, shown: Call | int | None) -> Cause:
+        return self._cause(Trigger.UNKNOWN, Certainty.POSSIBLE, time, membership.member, said, shown)
 
     # ------------------------------------------------------------ members that come
-    def _joined(self, round_: Round) -> list[Cause]:
+    def _joined(self, transition: Transition) -> list[Cause]:
         found = []
         told: set[str] = set()
-        for join in round_.joins:
-            if self._is_new(join, round_) and join.member not in told:
+        for join in transition.joins:
+            if self._is_new(join, transition) and join.member not in told:
                 told.add(join.member)
-                found.append(self._new(join, round_))
-        return found + self._listed(round_, told)
+                found.append(self._new(join, transition))
+        return found + self._listed(transition, told)
 
-    def _is_new(self, join: Join, round_: Round) -> bool:
+    def _is_new(self, join: Join, transition: Transition) -> bool:
         """Whether the coordinator added a member for a JoinGroup."""
-        if join.error not in (0, UNKNOWN_MEMBER_ID) or (join.error and join.asked_as):
+        if join.error not in (0, ErrorCode.UNKNOWN_MEMBER_ID) or (join.error and join.asked_as):
             return False
         if join.error or (join.end is None and not join.member):
             return False
-        if join.asked_as and join.member in round_.present:
+        if join.asked_as and join.member in transition.present:
             return False
         if not join.asked_as:
             return True
         # the ID was given before, by an answer that asked to come again with it (KIP-394)
         given = any(
-            other.error == MEMBER_ID_REQUIRED and other.time <= join.time
-            for other in self._lives.of(join.member).joins
+            other.error == ErrorCode.MEMBER_ID_REQUIRED and other.time <= join.time
+            for other in self._memberships.of(join.member).joins
         )
-        return given or round_.whole
+        return given or transition.whole
 
-    def _new(self, join: Join, round_: Round) -> Cause:
-        former = self._former(join, round_)
-        life = self._lives.of(join.member)
+    def _new(self, join: Join, transition: Transition) -> Cause:
+        former = self._former(join, transition)
         who = self._labels.of(join.member)
         trigger, evidence = Trigger.MEMBER_JOINED, [join.number]
         sentence = f"{who} joined"
         if former is not None:
             trigger = Trigger.STATIC_MEMBER_RETURNED
             sentence = f"{who} returned (group.instance.id {join.instance})"
-            fenced = former.refused(FENCED_INSTANCE_ID)
+            fenced = former.refused(ErrorCode.FENCED_INSTANCE_ID)
             if fenced is not None:
                 trigger = Trigger.INSTANCE_FENCED
                 sentence = (
@@ -231,65 +270,53 @@ class Causes:
                 )
                 evidence.append(fenced.number)
         # where the members before are not known, one of them may have had the instance ID
-        first = round_.formation is not None and round_.formation.generation <= 1
-        sure = join.instance is None or former is not None or round_.whole or first
-        return Cause(
-            trigger=trigger,
-            certainty=Certainty.OBSERVED if sure else Certainty.POSSIBLE,
-            time=max(join.time, round_.begin),
-            sentence=sentence,
-            member=join.member,
-            instance=life.instance,
-            client=life.client,
-            evidence=tuple(evidence),
-        )
+        first = transition.generation is not None and transition.generation.id <= 1
+        sure = join.instance is None or former is not None or transition.whole or first
+        certainty = Certainty.OBSERVED if sure else Certainty.POSSIBLE
+        time = max(join.time, transition.begin)
+        return self._cause(trigger, certainty, time, join.member, sentence, *evidence)
 
-    def _former(self, join: Join, round_: Round) -> Life | None:
+    def _former(self, join: Join, transition: Transition) -> Membership | None:
         """Return the member whose place a static one takes."""
-        for member in round_.present:
-            life = self._lives.of(member)
-            if join.instance and life.instance == join.instance and member != join.member:
+        for member in transition.present:
+            membership = self._memberships.of(member)
+            if join.instance and membership.instance == join.instance and member != join.member:
                 gone = (
-                    round_.gone(member, join.time) or life.refused(UNKNOWN_MEMBER_ID, join.time) is not None
+                    transition.gone(member, join.time)
+                    or membership.refused(ErrorCode.UNKNOWN_MEMBER_ID, join.time) is not None
                 )
-                return None if gone else life
+                return None if gone else membership
         return None
 
-    def _listed(self, round_: Round, told: set[str]) -> list[Cause]:
+    def _listed(self, transition: Transition, told: set[str]) -> list[Cause]:
         """Members that the leader was told of, and whose JoinGroup was not seen."""
-        formation = round_.formation
-        if formation is None or round_.before is None or not round_.whole or not formation.listed:
+        generation = transition.generation
+        if generation is None or transition.before is None or not transition.whole or not generation.listed:
             return []
-        found = []
-        known = {self._lives.of(member).instance for member in round_.present} - {None}
-        for member, instance in formation.listed.items():
-            if member in round_.present or member in told or instance in known:
-                continue
-            life = self._lives.of(member)
-            found.append(
-                Cause(
-                    trigger=Trigger.MEMBER_JOINED,
-                    certainty=Certainty.INFERRED,
-                    time=self._beginning(round_),
-                    sentence=f"{self._labels.of(member)} joined, on a connection that was not captured",
-                    member=member,
-                    instance=instance,
-                    client=life.client,
-                    evidence=(formation.number,),
-                )
+        known = {self._memberships.of(member).instance for member in transition.present} - {None}
+        return [
+            self._cause(
+                Trigger.MEMBER_JOINED,
+                Certainty.INFERRED,
+                self._beginning(transition),
+                member,
+                f"{self._labels.of(member)} joined, on a connection that was not captured",
+                generation.number,
             )
-        return found
+            for member, instance in generation.listed.items()
+            if member not in transition.present and member not in told and instance not in known
+        ]
 
     # ------------------------------------------------------------ what is not known
-    def _beginning(self, round_: Round) -> int:
-        """Return when a round was first noticed."""
-        told = self._told(round_)
-        times = [join.time for join in round_.joins] + ([told[0]] if told is not None else [])
-        return max(min(times, default=round_.end), round_.begin)
+    def _beginning(self, transition: Transition) -> int:
+        """Return when a transition was first noticed."""
+        told = self._told(transition)
+        times = [join.time for join in transition.joins] + ([told[0]] if told is not None else [])
+        return max(min(times, default=transition.end), transition.begin)
 
-    def _unknown(self, round_: Round, time: int, number: int) -> Cause:
-        for seen in self._scene.coordinators[1:]:
-            if round_.begin < seen.time <= round_.end:
+    def _unknown(self, transition: Transition, time: int, number: int) -> Cause:
+        for seen in self._context.coordinators[1:]:
+            if transition.begin < seen.time <= transition.end:
                 return _moved(seen, Certainty.POSSIBLE, min(seen.time, time))
         return Cause(
             trigger=Trigger.UNKNOWN,
@@ -299,7 +326,7 @@ class Causes:
             evidence=(number,),
         )
 
-    def _with_moves(self, causes: list[Cause], round_: Round) -> list[Cause]:
+    def _with_moves(self, causes: list[Cause], transition: Transition) -> list[Cause]:
         """Return the causes with the moves of the group to other coordinators, in the order of time.
 
         A move in a round makes the members begin it anew with another broker. One before makes no rebalance, unless the
@@ -309,10 +336,10 @@ class Causes:
             return causes
         first = causes[0]
         moves = []
-        for seen in self._scene.coordinators[1:]:
-            if first.trigger is Trigger.LEADER_REJOINED and round_.begin < seen.time <= first.time:
+        for seen in self._context.coordinators[1:]:
+            if first.trigger is Trigger.LEADER_REJOINED and transition.begin < seen.time <= first.time:
                 moves.append(_moved(seen, Certainty.INFERRED, seen.time))
-            elif first.time <= seen.time <= round_.end and seen.time > round_.begin:
+            elif first.time <= seen.time <= transition.end and seen.time > transition.begin:
                 moves.append(_moved(seen, Certainty.OBSERVED, seen.time))
         return sorted([*moves, *causes], key=lambda cause: cause.time)
 

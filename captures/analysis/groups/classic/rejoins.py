@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from captures.analysis.groups.calls import Join, Subscription, WorkerOrders
-from captures.analysis.groups.classic.formations import Formation
-from captures.analysis.groups.classic.lives import Lives
-from captures.analysis.groups.classic.rounds import Round
+from captures.analysis.groups.classic.generations import Generation, Transition
+from captures.analysis.groups.classic.memberships import Memberships
+from captures.analysis.groups.context import CountSeen, GroupContext
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import Cause, Certainty, Trigger
-from captures.analysis.groups.surroundings import CountSeen, Surroundings
-from captures.analysis.groups.words import quoted_reason, seconds
+from captures.analysis.groups.words import quoted_reason
 from captures.meaning import words
+from captures.time_format import span
 
 _REVOKED = ("need to revoke partitions", "after revoking")
 """In the reasons that Java and franz-go give for the second round of a cooperative rebalance (KIP-429)."""
@@ -28,38 +28,38 @@ _SUBSCRIPTION_CHANGED = "the subscription has changed"
 
 
 class Rejoins:
-    """Finds the members that joined again of their own accord, in the rounds of one group."""
+    """Finds the members that joined again of their own accord, in the transitions of one group."""
 
-    def __init__(self, lives: Lives, scene: Surroundings, labels: Labels) -> None:
-        self._lives = lives
-        self._scene = scene
+    def __init__(self, memberships: Memberships, context: GroupContext, labels: Labels) -> None:
+        self._memberships = memberships
+        self._context = context
         self._labels = labels
 
-    def causes(self, round_: Round, opened: int | None, told: int | None) -> list[Cause]:
-        """Return what such members began in a round, in the order of time.
+    def causes(self, transition: Transition, opened: int | None, told: int | None) -> list[Cause]:
+        """Return what such members began in a transition, in the order of time.
 
         :param opened: when something else did; None if nothing else is known
-        :param told: when a member was first told of the round; None if none was
+        :param told: when a member first learned of the transition; None if none was
         """
-        before = round_.before
+        before = transition.before
         if before is None:
             return []
         known = min((time for time in (opened, told) if time is not None), default=None)
         found: list[Cause] = []
         seen: set[str] = set()
-        for join in round_.joins:
-            if join.asked_as not in round_.present or join.error or join.member in seen:
+        for join in transition.joins:
+            if join.asked_as not in transition.present or join.error or join.member in seen:
                 continue
             seen.add(join.member)
             # what others began a moment before may not have been told yet, so that it was no reason to join
-            own = self._lives.of(join.member).told(round_.begin, join.time) is None
+            own = self._memberships.of(join.member).told(transition.begin, join.time) is None
             first = known is None or join.time <= known
             cause = self._cause(join, before, own=own, first=first and not found)
             if cause is not None:
                 found.append(cause)
         return found
 
-    def _cause(self, join: Join, before: Formation, *, own: bool, first: bool) -> Cause | None:
+    def _cause(self, join: Join, before: Generation, *, own: bool, first: bool) -> Cause | None:
         """Return why a member joined again; None if it was told to."""
         topics = self._topics(join, before)
         if topics is not None:
@@ -120,7 +120,7 @@ class Rejoins:
 
     # ------------------------------------------------------------ workers of Kafka Connect
     @staticmethod
-    def _orders(join: Join, before: Formation) -> WorkerOrders:
+    def _orders(join: Join, before: Generation) -> WorkerOrders:
         found = [
             sync.orders for sync in before.syncs if sync.member == join.member and sync.orders is not None
         ]
@@ -133,14 +133,14 @@ class Rejoins:
         if orders.behind:
             return "the leader's configuration was older than another worker's"
         if orders.delay:
-            return f"the {seconds(orders.delay)} were over in which a lost worker might have returned"
-        earlier = self._lives.of(join.member).joins_before(join.time)
+            return f"the {span(orders.delay)} were over in which a lost worker might have returned"
+        earlier = self._memberships.of(join.member).joins_before(join.time)
         known = next((other.config_offset for other in earlier if other.config_offset is not None), None)
         changed = known is not None and known != join.config_offset
         return "the configuration of connectors or tasks changed" if changed else ""
 
     # ------------------------------------------------------------ the subscription
-    def _topics(self, join: Join, before: Formation) -> str | None:
+    def _topics(self, join: Join, before: Generation) -> str | None:
         """Return which topics a member wants that it did not, or does not want any more; None if they are the same."""
         former = self._former(join, before)
         if former is None or join.subscription is None or former == join.subscription.topics:
@@ -151,22 +151,22 @@ class Rejoins:
         told += [f"does not subscribe to {words.some(map(words.line, less))} any more"] if less else []
         return f"it {' and '.join(told)}" if told else None
 
-    def _former(self, join: Join, before: Formation) -> tuple[str, ...] | None:
+    def _former(self, join: Join, before: Generation) -> tuple[str, ...] | None:
         known = self._said_before(join) or before.subscriptions.get(join.member)
         return known.topics if known is not None else None
 
     def _said_before(self, join: Join) -> Subscription | None:
         """Return what a member said of itself when it joined the last time."""
-        earlier = self._lives.of(join.member).joins_before(join.time)
+        earlier = self._memberships.of(join.member).joins_before(join.time)
         return next((other.subscription for other in earlier if other.subscription is not None), None)
 
-    def _says_otherwise(self, join: Join, before: Formation) -> bool:
-        earlier = self._lives.of(join.member).joins_before(join.time)
-        known = next((other for other in earlier if other.answered == before.generation), None)
+    def _says_otherwise(self, join: Join, before: Generation) -> bool:
+        earlier = self._memberships.of(join.member).joins_before(join.time)
+        known = next((other for other in earlier if other.answered == before.id), None)
         return known is not None and (known.protocols, known.metadata) != (join.protocols, join.metadata)
 
     # ------------------------------------------------------------ partitions
-    def _partitions(self, join: Join, before: Formation) -> CountSeen | None:
+    def _partitions(self, join: Join, before: Generation) -> CountSeen | None:
         """Return the news of another partition count that came to the leader since it joined, of a topic it assigns."""
         topics = {
             topic
@@ -179,7 +179,7 @@ class Rejoins:
         news = [
             seen
             for topic in topics
-            for seen in self._scene.partitions.changes(topic)
+            for seen in self._context.partitions.changes(topic)
             if since < seen.time <= join.time and (seen.before is not None or topic not in dealt)
         ]
         mine = [seen for seen in news if seen.client == join.client]
@@ -190,7 +190,7 @@ class Rejoins:
             (
                 topic
                 for topic in (join.subscription.topics if join.subscription else ())
-                if change in self._scene.partitions.changes(topic)
+                if change in self._context.partitions.changes(topic)
             ),
             "a topic",
         )
@@ -205,7 +205,7 @@ class Rejoins:
             why = f"{words.line(topic)} has {words.counted(after, 'partition')} now, {before} before"
         return self._made(join, Trigger.PARTITIONS_CHANGED, Certainty.OBSERVED, why, change.number)
 
-    def _gave_up(self, join: Join, before: Formation) -> bool:
+    def _gave_up(self, join: Join, before: Generation) -> bool:
         """Whether a member has given up what the assignment took from it, and keeps the rest."""
         owned = join.subscription.owned if join.subscription is not None else None
         if owned is None:

@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from captures.analysis.groups.calls import Beat, Join, Subscription, Sync
-from captures.analysis.groups.classic.formations import Formation
-from captures.analysis.groups.classic.lives import REBALANCE_IN_PROGRESS, Life, Lives
-from captures.analysis.groups.classic.rounds import Round, members_of
-from captures.analysis.groups.model import GroupMember, Phase, Place, Span
+from captures.analysis.groups.classic.generations import Generation, Transition, members_of
+from captures.analysis.groups.classic.memberships import Membership, Memberships
+from captures.analysis.groups.model import GroupMember, Phase, Span, TopicPartition
+from dissectors.error_codes import ErrorCode
 
 _HELD_UP = 2
 """Heartbeats that tell of a rebalance, without a JoinGroup after, from which on a member does not join."""
 
 
 def members_over_time(
-    lives: Lives, formations: Sequence[Formation], rounds: Sequence[Round], now: int
+    memberships: Memberships, generations: Sequence[Generation], transitions: Sequence[Transition], now: int
 ) -> list[GroupMember]:
     """Return the members, in the order of their first signs of life; a static one once, whatever its IDs were.
 
     :param now: the end of the capture
     """
-    gone = {member: time for round_ in rounds for member, time in round_.ended.items()}
-    left_out = _left_out(rounds, lives)
-    belonged: dict[str, list[Formation]] = {}
-    for formation in formations:
-        for member in formation.members:
-            belonged.setdefault(member, []).append(formation)
+    gone = {member: time for transition in transitions for member, time in transition.ended.items()}
+    left_out = _left_out(transitions, memberships)
+    belonged: dict[str, list[Generation]] = {}
+    for generation in generations:
+        for member in generation.members:
+            belonged.setdefault(member, []).append(generation)
     out: dict[str, GroupMember] = {}
-    for life in sorted(lives, key=lambda each: _first(each, belonged.get(each.member, []))):
-        mine = belonged.get(life.member, [])
-        if not mine and all(join.error for join in life.joins):
+    for membership in sorted(memberships, key=lambda each: _first(each, belonged.get(each.member, []))):
+        mine = belonged.get(membership.member, [])
+        if not mine and all(join.error for join in membership.joins):
             continue  # was given an ID, or refused, and never came in
-        member_ = _member(life, mine, gone.get(life.member), left_out.get(life.member), now)
-        key = life.instance or life.member
+        member_ = _member(membership, mine, gone.get(membership.member), left_out.get(membership.member), now)
+        key = membership.instance or membership.member
         if key in out:
             _replace(out[key], member_)
         else:
@@ -41,23 +41,27 @@ def members_over_time(
     return list(out.values())
 
 
-def _left_out(rounds: Sequence[Round], lives: Lives) -> dict[str, int]:
+def _left_out(transitions: Sequence[Transition], memberships: Memberships) -> dict[str, int]:
     """Return the members that a generation was formed without though nothing ended their sessions, and when."""
     out = {}
-    for round_ in rounds:
-        if round_.formation is None or not round_.formation.whole:
+    for transition in transitions:
+        if transition.generation is None or not transition.generation.whole:
             continue
-        stayed = members_of(round_.formation, lives)
-        for member in round_.present:
-            if not round_.gone(member) and member not in stayed and lives.of(member).instance not in stayed:
-                out[member] = round_.formation.formed
+        stayed = members_of(transition.generation, memberships)
+        for member in transition.present:
+            if (
+                not transition.gone(member)
+                and member not in stayed
+                and memberships.of(member).instance not in stayed
+            ):
+                out[member] = transition.generation.formed
     return out
 
 
-def _first(life: Life, formations: Sequence[Formation]) -> int:
-    if life.calls:
-        return life.calls[0].time
-    return formations[0].formed if formations else 0
+def _first(membership: Membership, generations: Sequence[Generation]) -> int:
+    if membership.calls:
+        return membership.calls[0].time
+    return generations[0].formed if generations else 0
 
 
 def _replace(known: GroupMember, latest: GroupMember) -> None:
@@ -76,44 +80,48 @@ def _replace(known: GroupMember, latest: GroupMember) -> None:
 
 
 def _member(
-    life: Life, formations: Sequence[Formation], ended: int | None, left_out: int | None, now: int
+    membership: Membership,
+    generations: Sequence[Generation],
+    ended: int | None,
+    left_out: int | None,
+    now: int,
 ) -> GroupMember:
     left = left_out if ended is None else ended
-    told = _subscription(life, formations)
-    first = _first(life, formations)
-    last = max((sign.end for sign in life.signs), default=first)
+    told = _subscription(membership, generations)
+    first = _first(membership, generations)
+    last = max((sign.end for sign in membership.signs), default=first)
     return GroupMember(
-        member=life.member,
-        client=life.client,
-        host=life.host,
-        instance=life.instance,
+        member=membership.member,
+        client=membership.client,
+        host=membership.host,
+        instance=membership.instance,
         rack=told.rack if told is not None else "",
         subscription=told.topics if told is not None else (),
-        session_timeout=life.session_timeout,
-        rebalance_timeout=life.rebalance_timeout,
-        interval=life.interval(),
+        session_timeout=membership.session_timeout,
+        rebalance_timeout=membership.rebalance_timeout,
+        interval=membership.interval(),
         first=first,
         last=max(last, first),
         left=left,
-        connections=life.connections,
-        spans=_spans(life, formations, left, _silent(life, ended), now),
+        connections=membership.connections,
+        spans=_spans(membership, generations, left, _silent(membership, ended), now),
     )
 
 
-def _subscription(life: Life, formations: Sequence[Formation]) -> Subscription | None:
-    own = [join.subscription for join in life.joins if join.subscription is not None]
+def _subscription(membership: Membership, generations: Sequence[Generation]) -> Subscription | None:
+    own = [join.subscription for join in membership.joins if join.subscription is not None]
     if own:
         return own[-1]
-    told = [known for each in formations if (known := each.subscriptions.get(life.member)) is not None]
+    told = [known for each in generations if (known := each.subscriptions.get(membership.member)) is not None]
     return told[-1] if told else None
 
 
 # ---------------------------------------------------------------- phases
 def _spans(
-    life: Life, formations: Sequence[Formation], left: int | None, silent: Span | None, now: int
+    membership: Membership, generations: Sequence[Generation], left: int | None, silent: Span | None, now: int
 ) -> list[Span]:
-    assigned = {each.generation: each.assigned.get(life.member) for each in formations}
-    begins = sorted(_begins(life, assigned), key=lambda span: span.begin)
+    assigned = {each.id: each.assigned.get(membership.member) for each in generations}
+    begins = sorted(_begins(membership, assigned), key=lambda span: span.begin)
     end = now if left is None else left
     if silent is not None:
         begins = [span for span in begins if span.begin <= silent.begin] + [silent]
@@ -133,11 +141,11 @@ def _spans(
     return [span for span in out if span.begin <= end and (span.end > span.begin or span is out[-1])]
 
 
-def _begins(life: Life, assigned: dict[int, frozenset[Place] | None]) -> list[Span]:
+def _begins(membership: Membership, assigned: dict[int, frozenset[TopicPartition] | None]) -> list[Span]:
     """Return what the member began to do; the ends are not right yet."""
     out = []
     joined = False
-    for call in life.calls:
+    for call in membership.calls:
         if isinstance(call, Join) and not call.error:
             out.append(Span(call.time, call.time, Phase.JOINING, call.answered, call.number))
             joined = True
@@ -147,7 +155,7 @@ def _begins(life: Life, assigned: dict[int, frozenset[Place] | None]) -> list[Sp
             if call.end is not None and not call.error:
                 places = assigned.get(call.generation) if call.assigned is None else call.assigned
                 out.append(Span(call.end, call.end, Phase.STABLE, call.generation, call.number, places))
-        elif isinstance(call, Beat) and call.error == REBALANCE_IN_PROGRESS:
+        elif isinstance(call, Beat) and call.error == ErrorCode.REBALANCE_IN_PROGRESS:
             if call.count >= _HELD_UP and call.end is not None:
                 out.append(Span(call.end, call.end, Phase.NOT_JOINING, call.generation, call.number))
         elif not joined and not call.error and call.generation >= 0:
@@ -158,9 +166,9 @@ def _begins(life: Life, assigned: dict[int, frozenset[Place] | None]) -> list[Sp
     return out
 
 
-def _silent(life: Life, left: int | None) -> Span | None:
+def _silent(membership: Membership, left: int | None) -> Span | None:
     """Return the time without a sign of life before a session ended."""
-    if left is None or life.left is not None or not life.signs:
+    if left is None or membership.left is not None or not membership.signs:
         return None
-    latest = max(life.signs, key=lambda sign: sign.end)
+    latest = max(membership.signs, key=lambda sign: sign.end)
     return Span(min(latest.end, left), left, Phase.SILENT, -1, latest.number)

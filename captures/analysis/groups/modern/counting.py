@@ -1,23 +1,24 @@
-"""The group epoch of a group of a newer kind, counted as its coordinator counts it.
+"""The group epoch of a group of a newer kind, counted as its coordinator counts it, and what bumps it.
 
 Only members tell of the group epoch: a heartbeat is answered with the member's own, which follows it. So the group
 epoch is at least the highest that was seen. What bumps it by one is known (``GroupMetadataManager`` of Kafka): a new
 member, one that leaves or is removed, another subscription, other partitions. Such bumps are counted as they come; when
-an epoch is seen, it is clear how many there were, and those that nobody announced are looked for.
+an epoch is seen, it is clear how many there were, and reasons are looked for of those that no message announced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from captures.analysis.groups.calls import Beat, Call, ModernBeat
+from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.model import Kind, Trigger
-from captures.analysis.groups.modern.lanes import ALWAYS, Lane
+from captures.analysis.groups.modern.members import ALWAYS, MemberTimeline, Roster
 from captures.analysis.groups.modern.reasons import Reason, Shown, unknown
 from captures.analysis.groups.modern.removals import Removals
 from captures.analysis.groups.modern.topics import TopicChanges
-from captures.analysis.groups.surroundings import Surroundings
 
 _FIRST = 2
 _HIGHEST = 2**31 - 1
@@ -101,7 +102,7 @@ class Counting:
 class EpochCounter:
     """Counts the epochs of a group, and finds the reasons of bumps that nobody announced.
 
-    :param lanes: everybody who was seen; may grow
+    :param roster: everybody who was seen; may grow
     :param calls: by member ID, in the order of their requests
     :ivar began_before: whether the group was there before the capture
     :ivar first: epoch in which the capture begins, if it was; -1 if not
@@ -110,18 +111,19 @@ class EpochCounter:
     def __init__(
         self,
         kind: Kind,
-        scene: Surroundings,
-        lanes: Sequence[Lane],
+        context: GroupContext,
+        roster: Roster,
         calls: Mapping[str, Sequence[Call]],
     ) -> None:
         self.counting = Counting()
-        self.removals = Removals(lanes, calls)
-        self.topics = TopicChanges(kind, scene, lanes, self._is_whole)
+        self.removals = Removals(roster, calls)
+        self.topics = TopicChanges(kind, context, roster, self._is_whole)
         self.began_before = False
         self.first = -1
+        self._first_explained = 0
         self._kind = kind
-        self._scene = scene
-        self._lanes = lanes
+        self._context = context
+        self._roster = roster
 
     @property
     def latest(self) -> int:
@@ -138,12 +140,13 @@ class EpochCounter:
         """Count a bump that something made."""
         self.counting.add(Bump(time=reason.time, reasons=[reason]))
 
-    def removed(self, lane: Lane, call: Call) -> None:
+    def removed(self, lane: MemberTimeline, call: Call) -> None:
         """Count the bump by which somebody was removed whom the coordinator does not know any more."""
         reason = self.removals.known_gone(lane, self.bounded(self.plain(call)))
         heard = lane.silent_since(call.time) or 0
         # a bump that nothing explained may have been this one
-        open_question = next((bump for bump in self.counting.bumps if _is_unexplained(bump, heard)), None)
+        rest = islice(self.counting.bumps, self._explained(), None)
+        open_question = next((bump for bump in rest if _is_unexplained(bump, heard)), None)
         if open_question is None:
             self.bumped(reason)
         else:
@@ -172,7 +175,7 @@ class EpochCounter:
         elif not counting.open and counting.sure < 0:
             counting.restart(bump, epoch)
         elif self._is_another(epoch, alone=alone, waits=waits):
-            for lane in self._lanes:
+            for lane in self._roster.present:
                 if lane is not reason.lane:
                     lane.ends(reason.time, expelled=True)
             counting.restart(bump, epoch)
@@ -219,7 +222,7 @@ class EpochCounter:
             bumps.append(Bump(time=reason.time, reasons=[reason], width=rest))
         self.counting.add(*bumps)
 
-    def displace(self, lane: Lane, shown: Shown) -> None:
+    def displace(self, lane: MemberTimeline, shown: Shown) -> None:
         """Note who must have been removed, since another has its partitions: they are not given to two (KIP-848)."""
         bumps = self.counting.bumps
         if self._kind is Kind.SHARE or not shown.gained or not bumps:
@@ -270,8 +273,8 @@ class EpochCounter:
         """Return the latest moment before another at which the group epoch was what it is known to be."""
         latest, bumps = self.latest, self.counting.bumps
         since = bumps[-1].time if bumps else ALWAYS
-        for lane in self._lanes:
-            call = lane.call_before(time) if lane.alive else None
+        for lane in self._roster.present:
+            call = lane.call_before(time)
             epoch = call.epoch if isinstance(call, ModernBeat) else None
             if isinstance(call, Beat) and not call.error:
                 epoch = call.generation
@@ -284,14 +287,21 @@ class EpochCounter:
         """Return the broker that became the coordinator since the last bump; empty if none did."""
         bumps = self.counting.bumps
         since = bumps[-1].time if bumps else 0
-        moved = [seen for seen in self._scene.coordinators[1:] if since < seen.time <= time]
+        moved = [seen for seen in self._context.coordinators[1:] if since < seen.time <= time]
         return moved[-1].broker if moved else ""
 
     def _is_whole(self) -> bool:
         """Whether nothing tells so far of members that were not captured."""
-        return self.from_the_first and not any(
-            reason.trigger is Trigger.UNKNOWN for bump in self.counting.bumps for reason in bump.reasons
-        )
+        return self.from_the_first and self._explained() == len(self.counting.bumps)
+
+    def _explained(self) -> int:
+        """Return how many of the first bumps are explained: they stay so, and need not be looked at again."""
+        bumps = self.counting.bumps
+        while self._first_explained < len(bumps) and not any(
+            reason.trigger is Trigger.UNKNOWN for reason in bumps[self._first_explained].reasons
+        ):
+            self._first_explained += 1
+        return self._first_explained
 
 
 def _after(epoch: int, width: int) -> int:

@@ -1,4 +1,9 @@
-"""What the heartbeats of a group of a newer kind say, read in the order in which they were over."""
+"""What the members of a group of a newer kind say, read in the order in which the answers came.
+
+Members of a consumer group may still speak the classic protocol (KIP-848, online upgrade). To them the group looks as
+ever: JoinGroup, SyncGroup, and heartbeats that tell them to join anew; the generation is the group epoch. But no member
+leads, the coordinator makes the assignment, and no member waits for others.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +11,114 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from captures.analysis.groups.calls import Beat, Call, Join, Leave, ModernBeat, Sync
-from captures.analysis.groups.model import Certainty, Kind, Place, Trigger
-from captures.analysis.groups.modern.classic import ClassicMembers
+from captures.analysis.groups.calls import POLL_EXPIRED, Beat, Call, Join, Leave, ModernBeat, Sync
+from captures.analysis.groups.context import GroupContext
+from captures.analysis.groups.model import Certainty, Kind, TopicPartition, Trigger
 from captures.analysis.groups.modern.counting import EpochCounter
-from captures.analysis.groups.modern.lanes import ALWAYS, Lane
+from captures.analysis.groups.modern.members import ALWAYS, MemberTimeline, Roster
 from captures.analysis.groups.modern.reasons import Reason, Shown, did, problems
-from captures.analysis.groups.modern.removals import UNKNOWN_MEMBER
-from captures.analysis.groups.modern.roster import Roster
-from captures.analysis.groups.surroundings import Surroundings
-from captures.moments import span
+from captures.analysis.groups.words import quoted_reason
+from captures.time_format import span
+from dissectors.error_codes import ErrorCode
+
+
+class ClassicMembers:
+    """Reads the calls of members that speak the classic protocol."""
+
+    def __init__(self, roster: Roster, counter: EpochCounter) -> None:
+        self._roster = roster
+        self._counter = counter
+
+    def take(self, call: Join | Sync | Beat | Leave) -> None:
+        """Take a call in."""
+        if isinstance(call, Leave):
+            self._leave(call)
+        elif call.error == ErrorCode.UNKNOWN_MEMBER_ID:
+            self.not_known(call)
+        elif isinstance(call, Join):
+            self._join(call)
+        elif isinstance(call, Sync):
+            self._sync(call)
+        else:
+            self._beat(call)
+
+    def not_known(self, call: Call) -> None:
+        """Take in that the coordinator does not know who calls."""
+        lane = self._roster.find(call.member)
+        if lane is not None and lane.alive:
+            self._counter.removed(lane, call)
+
+    def _join(self, join: Join) -> None:
+        if join.error or join.answered < 0 or not join.member:
+            return
+        roster, counter = self._roster, self._counter
+        alone = roster.alone
+        lane = roster.find(join.member, join.instance)
+        was_there = lane is not None and lane.alive
+        if lane is None:
+            lane = roster.enter(join)
+        lane.classic = True
+        changed = roster.resubscribe(lane, join)
+        roster.enrol(lane, join.member, join.time)
+        lane.heard(join)
+        reason = self._why(lane, join, was_there=was_there, changed=changed)
+        if reason is None:
+            counter.observe(join.answered, counter.plain(join))
+        else:
+            counter.joined(reason, join.answered, counter.plain(join), alone=alone)
+        lane.note(replace(lane.now(join), epoch=join.answered, since=None))
+
+    @staticmethod
+    def _why(lane: MemberTimeline, join: Join, *, was_there: bool, changed: str) -> Reason | None:
+        """Return what a member that joins changes in the group; None if nothing: it was told to join anew."""
+        if not was_there:
+            reason = did(Trigger.MEMBER_JOINED, "joined with the classic protocol", lane, join)
+            reason.joined = True
+            return reason
+        return did(Trigger.SUBSCRIPTION_CHANGED, changed, lane, join) if changed else None
+
+    def _sync(self, sync: Sync) -> None:
+        lane = self._roster.find(sync.member)
+        if lane is None or sync.error or sync.assigned is None:
+            return
+        lane.heard(sync)
+        self._counter.topics.assigned(sync.assigned)
+        lane.note(replace(lane.now(sync), epoch=sync.generation, assigned=sync.assigned, since=None))
+
+    def _beat(self, beat: Beat) -> None:
+        lane = self._roster.find(beat.member)
+        if lane is None and (beat.error or beat.generation <= 0 or not beat.member):
+            return
+        if lane is None:
+            lane = self._roster.known(beat)
+            lane.classic = True
+            lane.note(replace(lane.now(beat), epoch=beat.generation))
+        if not lane.alive:
+            return
+        lane.heard(beat)
+        self._counter.observe(beat.generation, self._counter.plain(beat))
+        state = lane.state
+        if beat.error == ErrorCode.REBALANCE_IN_PROGRESS and state is not None and state.since is None:
+            lane.note(replace(lane.now(beat), since=beat.at))
+
+    def _leave(self, leave: Leave) -> None:
+        for member, instance, said, code in leave.gone:
+            lane = self._roster.find(member, instance)
+            if code or leave.error or lane is None or not lane.alive:
+                continue
+            itself = leave.connection in lane.connections
+            trigger = Trigger.MEMBER_LEFT if itself else Trigger.REMOVED_BY_ADMIN
+            if itself and POLL_EXPIRED in said:
+                trigger = Trigger.MAX_POLL_EXCEEDED
+            text = "left" if itself else f"was removed by {leave.client}"
+            reason = did(trigger, text + quoted_reason(said), lane, leave)
+            reason.gone = True
+            lane.ends(leave.time)
+            self._counter.bumped(reason)
+
 
 LEAVE, LEAVE_FOR_A_WHILE = -1, -2
 """Member epochs of requests by which a member leaves, and a static one that will come back (KIP-848)."""
-UNRELEASED_INSTANCE_ID = 111
 
 
 class Epochs:
@@ -34,21 +133,21 @@ class Epochs:
     def __init__(
         self,
         kind: Kind,
-        scene: Surroundings,
+        context: GroupContext,
         calls: Sequence[Call],
-        members: Iterable[Lane] = (),
+        members: Iterable[MemberTimeline] = (),
         epoch: int = -1,
     ) -> None:
         self.kind = kind
         self.roster = Roster(kind)
         self.status: tuple[tuple[int, str], ...] = ()
-        self._scene = scene
+        self._context = context
         self._names: dict[str, str] = {}
         self._calls = sorted(calls, key=lambda call: (call.at, call.number))
         self._of_member: dict[str, list[Call]] = {}
         for call in sorted(calls, key=lambda call: (call.time, call.number)):
             self._of_member.setdefault(call.member, []).append(call)
-        self.counter = EpochCounter(kind, scene, self.roster.lanes, self._of_member)
+        self.counter = EpochCounter(kind, context, self.roster, self._of_member)
         self._classic = ClassicMembers(self.roster, self.counter)
         self.counter.counting.sure = epoch
         for lane in members:
@@ -56,7 +155,7 @@ class Epochs:
             self.counter.topics.assigned(lane.states[-1].assigned or ())
 
     @property
-    def lanes(self) -> list[Lane]:
+    def lanes(self) -> list[MemberTimeline]:
         """Everybody who was seen."""
         return self.roster.lanes
 
@@ -68,7 +167,7 @@ class Epochs:
                 self._beat(call if self.kind is Kind.STREAMS else self._named(call))
             elif isinstance(call, Join | Sync | Beat | Leave):
                 self._classic.take(call)
-        self.counter.resolve(self._scene.now)
+        self.counter.resolve(self._context.now)
 
     def last_to_go(self, closing: Call) -> Reason | None:
         """Return how the last member of the new kind went, and take its bump back: the group became a classic one.
@@ -87,9 +186,9 @@ class Epochs:
         return silent
 
     def _beat(self, beat: ModernBeat) -> None:
-        if beat.error == UNRELEASED_INSTANCE_ID:
+        if beat.error == ErrorCode.UNRELEASED_INSTANCE_ID:
             self.counter.removals.refusals.add(beat)
-        elif beat.error == UNKNOWN_MEMBER:
+        elif beat.error == ErrorCode.UNKNOWN_MEMBER_ID:
             self._classic.not_known(beat)
         elif beat.error or not beat.member:
             return  # what the coordinator refuses changes nothing
@@ -110,10 +209,12 @@ class Epochs:
             return beat
         return replace(beat, owned=owned, assigned=assigned)
 
-    def _with_names(self, places: frozenset[Place] | None) -> frozenset[Place] | None:
+    def _with_names(self, places: frozenset[TopicPartition] | None) -> frozenset[TopicPartition] | None:
         for topic in {place.topic for place in places or ()} - self._names.keys():
-            self._names[topic] = self._scene.names(topic) or topic
-        return places and frozenset(Place(self._names[place.topic], place.partition) for place in places)
+            self._names[topic] = self._context.names(topic) or topic
+        return places and frozenset(
+            TopicPartition(self._names[place.topic], place.partition) for place in places
+        )
 
     # ------------------------------------------------------------ leaving
     def _leaves(self, beat: ModernBeat) -> None:
@@ -128,7 +229,7 @@ class Epochs:
         lane.ends(beat.time)
         self.counter.bumped(reason)
 
-    def _why_left(self, lane: Lane, beat: ModernBeat) -> Reason:
+    def _why_left(self, lane: MemberTimeline, beat: ModernBeat) -> Reason:
         reason = did(Trigger.MEMBER_LEFT, "left", lane, beat)
         reason.gone = True
         again = self._again(beat)
@@ -162,9 +263,9 @@ class Epochs:
         shown = replace(counter.plain(beat), gained=beat.assigned or frozenset())
         if was_there and (epoch <= counter.latest or not beat.instance):
             # it takes its place again, and the group goes on as it was
-            counter.observe(epoch, shown, lane.lives[-1].begin)
+            counter.observe(epoch, shown, lane.memberships[-1].begin)
         elif beat.instance and not was_there and self._only_returns(lane, epoch):
-            lane.lives[-1].begin = ALWAYS
+            lane.memberships[-1].begin = ALWAYS
         else:
             reason = self._why_joined(lane, beat, returned=was_there, changed=changed)
             counter.joined(reason, epoch, shown, alone=alone, waits=not beat.assigned)
@@ -188,14 +289,14 @@ class Epochs:
             reason.certainty = Certainty.INFERRED
             self.counter.bumped(reason)
 
-    def _only_returns(self, lane: Lane, epoch: int) -> bool:
+    def _only_returns(self, lane: MemberTimeline, epoch: int) -> bool:
         """Whether a static member that is new to the capture was a member before: the epoch stays what it was."""
         counting = self.counter.counting
         unchanged = epoch == counting.sure and not counting.open
-        return len(lane.lives) == 1 and unchanged and self.counter.began_before
+        return len(lane.memberships) == 1 and unchanged and self.counter.began_before
 
-    def _why_joined(self, lane: Lane, beat: ModernBeat, *, returned: bool, changed: str) -> Reason:
-        text = "joined again" if len(lane.lives) > 1 else "joined"
+    def _why_joined(self, lane: MemberTimeline, beat: ModernBeat, *, returned: bool, changed: str) -> Reason:
+        text = "joined again" if len(lane.memberships) > 1 else "joined"
         trigger = Trigger.MEMBER_JOINED
         if returned:
             trigger, text = Trigger.STATIC_MEMBER_RETURNED, "came back"
@@ -214,7 +315,7 @@ class Epochs:
         if not lane.alive:
             self.roster.enrol(lane, beat.member, beat.time)
         shown = self._shown(lane, beat)
-        self.counter.observe(beat.generation, self.counter.plain(beat), lane.lives[-1].begin)
+        self.counter.observe(beat.generation, self.counter.plain(beat), lane.memberships[-1].begin)
         changed = self.roster.subscribe(lane, beat)
         if changed:
             self.counter.bumped(did(Trigger.SUBSCRIPTION_CHANGED, changed, lane, beat))
@@ -223,21 +324,21 @@ class Epochs:
             self.counter.hidden(1, shown)
         self._answered(lane, beat, epoch, shown)
 
-    def _answered(self, lane: Lane, beat: ModernBeat, epoch: int, shown: Shown) -> None:
+    def _answered(self, lane: MemberTimeline, beat: ModernBeat, epoch: int, shown: Shown) -> None:
         self.counter.displace(lane, shown)
         self.counter.topics.assigned(self.roster.answered(lane, beat, epoch))
         self.counter.topics.status((code for code, _ in beat.status), beat.number)
         self.status = beat.status
 
-    def _shown(self, lane: Lane, beat: ModernBeat) -> Shown:
+    def _shown(self, lane: MemberTimeline, beat: ModernBeat) -> Shown:
         had = (lane.state.assigned if lane.state is not None else None) or frozenset()
         has = had if beat.assigned is None else beat.assigned
-        gained = has - had if lane.states else frozenset[Place]()
+        gained = has - had if lane.states else frozenset[TopicPartition]()
         codes = tuple(code for code, _ in beat.status)
         return replace(self.counter.plain(beat), gained=gained, lost=had - has, status=codes)
 
 
-def _asks_back(lane: Lane, beat: ModernBeat, epoch: int) -> bool:
+def _asks_back(lane: MemberTimeline, beat: ModernBeat, epoch: int) -> bool:
     """Whether a member is to give partitions up, in the epoch that it has already."""
     state = lane.state
     if state is None or state.epoch != epoch or state.assigned is None or beat.assigned is None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from captures.analysis.groups.calls import Call
-from captures.analysis.groups.model import Certainty, Place, Trigger
-from captures.analysis.groups.modern.lanes import Lane
+from captures.analysis.groups.model import Certainty, TopicPartition, Trigger
+from captures.analysis.groups.modern.members import MemberTimeline
 from captures.meaning import words
 from dissectors.domains import STREAMS_STATUS
 
@@ -42,7 +42,7 @@ class Reason:
     certainty: Certainty
     time: int
     text: str
-    lane: Lane | None = None
+    lane: MemberTimeline | None = None
     member: str = ""
     numbers: tuple[int, ...] = ()
     silence: int | None = None
@@ -66,8 +66,8 @@ class Shown:
 
     time: int
     number: int
-    gained: frozenset[Place] = frozenset()
-    lost: frozenset[Place] = frozenset()
+    gained: frozenset[TopicPartition] = frozenset()
+    lost: frozenset[TopicPartition] = frozenset()
     status: tuple[int, ...] = ()
     since: int | None = None
 
@@ -82,7 +82,7 @@ class Shown:
         return self.earliest + (self.time - self.earliest) // 2
 
 
-def did(trigger: Trigger, text: str, lane: Lane, call: Call) -> Reason:
+def did(trigger: Trigger, text: str, lane: MemberTimeline, call: Call) -> Reason:
     """Return what a member did by a call."""
     return Reason(
         trigger=trigger,

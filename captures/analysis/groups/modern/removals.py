@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 
 from captures.analysis.groups.calls import Call, ModernBeat
 from captures.analysis.groups.labels import partitions
-from captures.analysis.groups.model import Certainty, Place, Trigger
-from captures.analysis.groups.modern.lanes import Lane, latest
+from captures.analysis.groups.model import Certainty, TopicPartition, Trigger
+from captures.analysis.groups.modern.members import MemberTimeline, Roster, latest
 from captures.analysis.groups.modern.reasons import Reason, Shown
 from captures.meaning import words
-from captures.moments import span
-
-UNKNOWN_MEMBER = 25
+from captures.time_format import span
+from dissectors.error_codes import ErrorCode
 
 _SURE = 5
 """A member that missed so many heartbeats is gone for sure; the session timeout is never shorter."""
@@ -87,13 +86,13 @@ class SessionTimeout:
 class Removals:
     """Finds members that were removed.
 
-    :param lanes: everybody who was seen; may grow
+    :param roster: everybody who was seen; may grow
     :param calls: by member ID, in order: what came of a silent member later
     """
 
-    def __init__(self, lanes: Sequence[Lane], calls: Mapping[str, Sequence[Call]]) -> None:
+    def __init__(self, roster: Roster, calls: Mapping[str, Sequence[Call]]) -> None:
         self.refusals = Refusals()
-        self._lanes = lanes
+        self._roster = roster
         self._calls = calls
         self._session = SessionTimeout()
 
@@ -101,8 +100,8 @@ class Removals:
         """Return members whose removal may have made the bump that is shown: surely gone, and perhaps gone."""
         sure: list[Reason] = []
         perhaps: list[Reason] = []
-        for lane in self._lanes:
-            if not lane.alive or not self._vanishes(lane, shown.time):
+        for lane in self._roster.present:
+            if not self._vanishes(lane, shown.time):
                 continue
             silence = self._silence_of(lane, shown.time)
             if (late := self._late(lane, shown)) is not None:
@@ -115,7 +114,7 @@ class Removals:
         perhaps.sort(key=_silence)
         return sure, perhaps
 
-    def known_gone(self, lane: Lane, shown: Shown) -> Reason:
+    def known_gone(self, lane: MemberTimeline, shown: Shown) -> Reason:
         """Return why a member is none any more, as its coordinator answers it (UNKNOWN_MEMBER_ID)."""
         late = self._late(lane, shown)
         if late is not None:
@@ -140,7 +139,7 @@ class Removals:
             ),
         )
 
-    def expired(self, lanes: Iterable[Lane], shown: Shown) -> Reason | None:
+    def expired(self, lanes: Iterable[MemberTimeline], shown: Shown) -> Reason | None:
         """Return why the last of some members that did not leave is none any more; None if all of them left."""
         alive = [lane for lane in lanes if lane.alive]
         reasons = [self.timed_out(lane, shown) for lane in alive]
@@ -148,22 +147,22 @@ class Removals:
             self.taken(reason)
         return max(reasons, key=lambda reason: reason.time, default=None)
 
-    def displaced(self, lane: Lane, shown: Shown) -> list[Lane]:
+    def displaced(self, lane: MemberTimeline, shown: Shown) -> list[MemberTimeline]:
         """Return which silent members must have been removed, as their partitions are given to another one."""
         found = []
-        for other in self._lanes:
-            if other is lane or not other.alive or not _places_of(other) & shown.gained:
+        for other in self._roster.present:
+            if other is lane or not _places_of(other) & shown.gained:
                 continue
             silence = self._silence_of(other, shown.time)
             if silence > other.patience and self._vanishes(other, shown.time):
                 found.append(other)
         return found
 
-    def timed_out(self, lane: Lane, shown: Shown) -> Reason:
+    def timed_out(self, lane: MemberTimeline, shown: Shown) -> Reason:
         """Return the reason if a silent member was removed."""
         return self._timed_out(lane, shown, self._silence_of(lane, shown.time))
 
-    def _late(self, lane: Lane, shown: Shown) -> Reason | None:
+    def _late(self, lane: MemberTimeline, shown: Shown) -> Reason | None:
         """Return the reason if a member did not give up its partitions within its rebalance timeout."""
         state, timeout = lane.state, lane.rebalance_timeout
         if state is None or state.since is None or timeout is None or shown.time - state.since < timeout:
@@ -180,7 +179,7 @@ class Removals:
             gone=True,
         )
 
-    def _timed_out(self, lane: Lane, shown: Shown, silence: int) -> Reason:
+    def _timed_out(self, lane: MemberTimeline, shown: Shown, silence: int) -> Reason:
         heard = shown.time - silence
         bounds = max(shown.earliest - heard, 0), silence
         told = lane.session_timeout
@@ -207,23 +206,25 @@ class Removals:
         if reason.bounds is not None:
             self._session.learn(*reason.bounds)
 
-    def _vanishes(self, lane: Lane, time: int) -> bool:
+    def _vanishes(self, lane: MemberTimeline, time: int) -> bool:
         """Whether a member is not heard as such any more after a moment."""
         calls = self._calls.get(lane.member, [])
         place = bisect_right(calls, time, key=lambda call: call.time)
         for call in calls[max(place - 1, 0) :]:
             if latest(call) >= time:
-                gone = call.error == UNKNOWN_MEMBER or (isinstance(call, ModernBeat) and call.generation == 0)
+                gone = call.error == ErrorCode.UNKNOWN_MEMBER_ID or (
+                    isinstance(call, ModernBeat) and call.generation == 0
+                )
                 return gone and call.time > time
         return True
 
     @staticmethod
-    def _silence_of(lane: Lane, time: int) -> int:
+    def _silence_of(lane: MemberTimeline, time: int) -> int:
         heard = lane.paused if lane.paused is not None else lane.silent_since(time)
         return 0 if heard is None else time - heard
 
 
-def _beside(lane: Lane, refused: int) -> str:
+def _beside(lane: MemberTimeline, refused: int) -> str:
     """Return what is to be said of a session timeout beside that it was one."""
     told = []
     if lane.paused is not None:
@@ -241,5 +242,5 @@ def _silence(reason: Reason) -> int:
     return -(reason.silence or 0)
 
 
-def _places_of(lane: Lane) -> frozenset[Place]:
+def _places_of(lane: MemberTimeline) -> frozenset[TopicPartition]:
     return (lane.state.assigned if lane.state is not None else None) or frozenset()

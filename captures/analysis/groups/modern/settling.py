@@ -1,28 +1,125 @@
-"""How a group of the newer kinds settles after an epoch bump: who gives what up, who gets it, and when it is over.
+"""How a group of the newer kinds settles after an epoch bump: who gives what up, who gets it, when it is over.
 
-Members of consumer and streams groups are brought to the new epoch one by one, each by its own heartbeats: one that has
-to give partitions up stays in its epoch until it said that it did, and what it gave up is given to the next owner by a
-heartbeat after that (KIP-848, reconciliation). Members of share groups have nothing to give up: partitions are shared.
+Members of consumer and streams groups come to the new epoch one by one, each by its own heartbeats: one that has to
+give partitions up stays in its epoch until it said that it did, and the next owner gets them by a heartbeat after that
+(KIP-848, reconciliation). Members of share groups have nothing to give up: partitions are shared.
+
+A coordinator leaves no partition without a member for longer than a heartbeat takes. So where the members that were
+seen have all partitions, they are the whole group; where some partitions are with none of them, a member was not seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from captures.analysis.groups.calls import Run
-from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import Awaited, Cause, Kind, Move, Place, Rebalance, Wait
+from captures.analysis.groups.context import GroupContext
+from captures.analysis.groups.labels import Labels, partitions
+from captures.analysis.groups.model import (
+    AwaitedMember,
+    Cause,
+    GroupTimeline,
+    Kind,
+    Move,
+    Rebalance,
+    TopicPartition,
+    Trigger,
+    Wait,
+)
 from captures.analysis.groups.modern.counting import Bump
 from captures.analysis.groups.modern.epochs import Epochs
-from captures.analysis.groups.modern.lanes import Lane, Life, State
+from captures.analysis.groups.modern.members import Membership, MemberTimeline, State
 from captures.analysis.groups.modern.reasons import Reason
-from captures.analysis.groups.modern.seen import HANDED_ON, Seen
 from captures.analysis.groups.words import timeout_in_words
 from captures.meaning import words
 
-_Held = dict[str, frozenset[Place]]
+HANDED_ON = 2
+"""Heartbeats within which a partition that was given up has its new owner."""
+
+
+@dataclass(slots=True)
+class UncapturedMembers:
+    """What is known of members that were not captured, as the group goes through its epochs.
+
+    :ivar strangers: whether there are any; None if that is not known
+    :ivar missing: partitions that they have
+    """
+
+    epochs: Epochs
+    context: GroupContext
+    strangers: bool | None = None
+    missing: frozenset[TopicPartition] = frozenset()
+    _had: set[TopicPartition] = field(default_factory=set)
+
+    def look(
+        self,
+        bump: Bump,
+        members: Iterable[MemberTimeline],
+        held: Iterable[frozenset[TopicPartition]],
+        time: int,
+        *,
+        settled: bool,
+    ) -> None:
+        """Look at the group as it is before the next bump, or at the end.
+
+        :param members: those who are known
+        :param held: what they have
+        :param time: when that is
+        :param settled: whether all of them came to the epoch that the bump led to
+        """
+        everybody = list(members)
+        has = frozenset[TopicPartition]().union(*held)
+        self._had |= has
+        if any(reason.trigger is Trigger.UNKNOWN for reason in bump.reasons):
+            self.strangers = True
+        since = max([bump.time, *(lane.changed_before(time) for lane in everybody)])
+        if not settled or not everybody or time - since <= HANDED_ON * max(lane.pace for lane in everybody):
+            return  # what was given up may be on its way to its new owner
+        # what topics have become since then changes nothing before the next bump
+        self.missing = self._expected(everybody, since) - has
+        if has or self.missing:
+            self.strangers = bool(self.missing)
+
+    @property
+    def whole(self) -> bool:
+        """Whether those who were seen are the whole group."""
+        return self.strangers is False or (self.strangers is None and self.epochs.counter.from_the_first)
+
+    def tell(self, timeline: GroupTimeline) -> None:
+        """Put into words how much was seen."""
+        epochs = self.epochs
+        timeline.complete = self.whole
+        if epochs.counter.began_before and epochs.counter.first >= 0:
+            timeline.seen.append(f"the capture begins in epoch {epochs.counter.first}")
+        if self.strangers and self.missing:
+            told = partitions(self.missing)
+            timeline.seen.append(f"{told} are with members that were not seen speaking")
+        elif not timeline.complete:
+            count = len(epochs.roster.present)
+            told = f"{words.counted(count, 'member')} seen speaking at the end; " if count else ""
+            timeline.seen.append(f"{told}whether there are more was not captured")
+
+    def _expected(self, members: list[MemberTimeline], time: int) -> frozenset[TopicPartition]:
+        """Return the partitions that somebody must have."""
+        if self.epochs.kind is Kind.STREAMS:
+            return frozenset(self._had)
+        wanted = {topic for lane in members for topic in lane.topics or ()}
+        open_ended = any(lane.pattern or lane.topics is None for lane in members)
+        expected: set[TopicPartition] = set()
+        for topic in {place.topic for place in self._had}:
+            if topic not in wanted and not open_ended:
+                continue
+            count = self.context.partitions.at(topic, time)
+            if count is None:
+                expected |= {place for place in self._had if place.topic == topic}
+            else:
+                expected |= {TopicPartition(topic, index) for index in range(count)}
+        return frozenset(expected)
+
+
+_Held = dict[str, frozenset[TopicPartition]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +134,34 @@ class _Settled:
     done: State | None
 
 
+class _Presence:
+    """Who was a member at moments that are asked for in the order of time."""
+
+    def __init__(self, lanes: Iterable[MemberTimeline]) -> None:
+        memberships = (
+            (membership.begin, at, place, lane)
+            for at, lane in enumerate(lanes)
+            for place, membership in enumerate(lane.memberships)
+        )
+        self._coming = sorted(memberships, key=lambda each: each[:3], reverse=True)
+        self._present: dict[tuple[int, int], tuple[MemberTimeline, Membership]] = {}
+
+    def at(self, time: int) -> list[tuple[MemberTimeline, Membership]]:
+        """Return who was a member right after a moment, in the order of their first signs of life."""
+        while self._coming and self._coming[-1][0] <= time:
+            _, at, place, lane = self._coming.pop()
+            self._present[at, place] = lane, lane.memberships[place]
+        self._present = {
+            of: (lane, membership)
+            for of, (lane, membership) in self._present.items()
+            if membership.end is None or time < membership.end
+        }
+        first: dict[int, tuple[MemberTimeline, Membership]] = {}
+        for of in sorted(self._present):
+            first.setdefault(of[0], self._present[of])
+        return list(first.values())
+
+
 class Settling:
     """Makes stories of bumps.
 
@@ -44,7 +169,7 @@ class Settling:
     :param seen: is shown every epoch, and tells who was not captured
     """
 
-    def __init__(self, group: str, epochs: Epochs, labels: Labels, seen: Seen, now: int) -> None:
+    def __init__(self, group: str, epochs: Epochs, labels: Labels, seen: UncapturedMembers, now: int) -> None:
         self._group = group
         self._epochs = epochs
         self._labels = labels
@@ -54,12 +179,13 @@ class Settling:
     def stories(self) -> list[Rebalance]:
         """Return the bumps as rebalances, in the order of time."""
         bumps = sorted(self._epochs.counter.counting.bumps, key=lambda bump: bump.time)
+        self._before, self._after = _Presence(self._epochs.lanes), _Presence(self._epochs.lanes)
         return [self._story(bump, after) for bump, after in zip_longest(bumps, bumps[1:])]
 
     def _story(self, bump: Bump, following: Bump | None) -> Rebalance:
-        members = self._members(bump.time)
+        members = self._after.at(bump.time)
         until = self._now if following is None else following.time
-        settled = {life.member: self._settled(lane, bump, until) for lane, life in members}
+        settled = {membership.member: self._settled(lane, bump, until) for lane, membership in members}
         seen = [state.done for state in settled.values()]
         finished = [state.at for state in seen if state is not None]
         end = max(finished, default=bump.time) if len(finished) == len(seen) else None
@@ -75,7 +201,7 @@ class Settling:
             emptied=not members and self._seen.whole,
             causes=[self.cause(reason) for reason in bump.reasons],
             alternatives=[text for reason in bump.reasons[:1] for text in reason.alternatives],
-            members=[life.member for _, life in members],
+            members=[membership.member for _, membership in members],
             size=len(members) if self._seen.whole else None,
             joined=[reason.member for reason in bump.reasons if reason.joined],
             gone=[reason.member for reason in bump.reasons if reason.gone],
@@ -83,7 +209,9 @@ class Settling:
             cooperative=True,
             moved=self._moved(bump.time, held),
             assigned=held,
-            waits=[self._wait(lane, life, bump, settled[life.member]) for lane, life in members],
+            waits=[
+                self._wait(lane, membership, bump, settled[membership.member]) for lane, membership in members
+            ],
         )
         if following is None:
             told.awaited = self._awaited(bump, members, settled)
@@ -93,12 +221,7 @@ class Settling:
         told.evidence = self._evidence(bump, settled.values())
         return told
 
-    def _members(self, time: int) -> list[tuple[Lane, Life]]:
-        """Return who was a member right after a moment."""
-        found = ((lane, lane.lived_at(time)) for lane in self._epochs.lanes)
-        return [(lane, life) for lane, life in found if life is not None]
-
-    def _settled(self, lane: Lane, bump: Bump, until: int) -> _Settled:
+    def _settled(self, lane: MemberTimeline, bump: Bump, until: int) -> _Settled:
         told: State | None = None
         done: State | None = None
         before = lane.state_at(bump.time)
@@ -114,19 +237,19 @@ class Settling:
         return _Settled(told, done)
 
     @staticmethod
-    def _held(members: Iterable[tuple[Lane, Life]], time: int) -> _Held:
+    def _held(members: Iterable[tuple[MemberTimeline, Membership]], time: int) -> _Held:
         found: _Held = {}
-        for lane, life in members:
+        for lane, membership in members:
             state = lane.state_at(time)
             if state is not None and state.held is not None:
-                found[life.member] = state.held
+                found[membership.member] = state.held
         return found
 
     def _moved(self, time: int, after: _Held) -> list[Move]:
-        members = self._members(time - 1)
+        members = self._before.at(time - 1)
         before = self._held(members, time)
         # of whom it is not known what they had, it is not known either what they got
-        vague = {life.member for _, life in members if life.member not in before}
+        vague = {membership.member for _, membership in members if membership.member not in before}
         gave, took = _owners(before, after), _owners(after, before)
         moved: list[Move] = []
         for place in sorted(gave.keys() | took.keys()):
@@ -136,9 +259,9 @@ class Settling:
         return moved
 
     @staticmethod
-    def _wait(lane: Lane, life: Life, bump: Bump, settled: _Settled) -> Wait:
+    def _wait(lane: MemberTimeline, membership: Membership, bump: Bump, settled: _Settled) -> Wait:
         return Wait(
-            member=life.member,
+            member=membership.member,
             client=lane.client,
             told=None if settled.told is None else max(settled.told.at - bump.time, 0),
             total=None if settled.done is None else max(settled.done.at - bump.time, 0),
@@ -146,17 +269,17 @@ class Settling:
 
     # ------------------------------------------------------------ what has not ended
     def _awaited(
-        self, bump: Bump, members: list[tuple[Lane, Life]], settled: dict[str, _Settled]
-    ) -> list[Awaited]:
-        found: list[Awaited] = []
-        for lane, life in members:
+        self, bump: Bump, members: list[tuple[MemberTimeline, Membership]], settled: dict[str, _Settled]
+    ) -> list[AwaitedMember]:
+        found: list[AwaitedMember] = []
+        for lane, membership in members:
             state = lane.state
             held_up = state is not None and state.since is not None
-            if lane.paused is None and (settled[life.member].done is None or held_up):
-                found.append(self._waiting(lane, life, bump))
+            if lane.paused is None and (settled[membership.member].done is None or held_up):
+                found.append(self._waiting(lane, membership, bump))
         return found
 
-    def _in_between(self, told: Rebalance, members: list[tuple[Lane, Life]]) -> bool:
+    def _in_between(self, told: Rebalance, members: list[tuple[MemberTimeline, Membership]]) -> bool:
         """Whether partitions that were given up are with nobody for now: heartbeats bring them to their owners."""
         if self._epochs.kind is Kind.SHARE or not members:
             return False
@@ -165,14 +288,14 @@ class Settling:
         latest = max(lane.changed_before(self._now) for lane, _ in members)
         return self._now - max(latest, told.time) <= HANDED_ON * max(lane.pace for lane, _ in members)
 
-    def _waiting(self, lane: Lane, life: Life, bump: Bump) -> Awaited:
+    def _waiting(self, lane: MemberTimeline, membership: Membership, bump: Bump) -> AwaitedMember:
         state = lane.state
         since = state.since if state is not None and state.since is not None else None
         if since is None:
-            return Awaited(life.member, lane.client, bump.time)
+            return AwaitedMember(membership.member, lane.client, bump.time)
         timeout = lane.rebalance_timeout
-        return Awaited(
-            life.member,
+        return AwaitedMember(
+            membership.member,
             lane.client,
             since,
             beats=_beats(lane, since),
@@ -218,16 +341,16 @@ def _given_up(before: State | None, state: State) -> bool:
     return bool(before.assigned - state.assigned)
 
 
-def _owners(held: _Held, others: _Held) -> dict[Place, list[str]]:
+def _owners(held: _Held, others: _Held) -> dict[TopicPartition, list[str]]:
     """Return who has a partition in one state of the group and not in another, members in order."""
-    found: dict[Place, list[str]] = {}
+    found: dict[TopicPartition, list[str]] = {}
     for member in sorted(held):
         for place in held[member] - others.get(member, frozenset()):
             found.setdefault(place, []).append(member)
     return found
 
 
-def _beats(lane: Lane, since: int) -> int:
+def _beats(lane: MemberTimeline, since: int) -> int:
     """Return how many heartbeats a member sent since a moment; those of a run are counted as evenly spread."""
     count = 0
     for call in lane.calls:

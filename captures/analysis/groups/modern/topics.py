@@ -7,14 +7,14 @@ partitions of a share group whose state had to be set up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.labels import partitions
-from captures.analysis.groups.model import Certainty, Kind, Place, Trigger
-from captures.analysis.groups.modern.lanes import Lane
+from captures.analysis.groups.model import Certainty, Kind, TopicPartition, Trigger
+from captures.analysis.groups.modern.members import Roster
 from captures.analysis.groups.modern.reasons import MISSING, Reason, Shown
-from captures.analysis.groups.surroundings import Surroundings
 from captures.meaning import words
 
 _RESOLVED = 10_000_000_000
@@ -40,23 +40,21 @@ class TopicReason(Reason):
 class TopicChanges:
     """Finds changes of topics that made bumps.
 
-    :param lanes: everybody who was seen; may grow
+    :param roster: everybody who was seen; may grow
     :param whole: tells whether all members were seen, as far as known
     """
 
-    def __init__(
-        self, kind: Kind, scene: Surroundings, lanes: Sequence[Lane], whole: Callable[[], bool]
-    ) -> None:
+    def __init__(self, kind: Kind, context: GroupContext, roster: Roster, whole: Callable[[], bool]) -> None:
         self._kind = kind
-        self._scene = scene
-        self._lanes = lanes
+        self._context = context
+        self._roster = roster
         self._whole = whole
         self._used: set[tuple[str, int]] = set()
         self._had: dict[str, set[int]] = {}
         self._missing: int | None = None
         self._resolving: tuple[int, str, int] | None = None
 
-    def assigned(self, places: Iterable[Place]) -> None:
+    def assigned(self, places: Iterable[TopicPartition]) -> None:
         """Note that a member was to have partitions."""
         for place in places:
             self._had.setdefault(place.topic, set()).add(place.partition)
@@ -90,7 +88,7 @@ class TopicChanges:
         for topic in sorted(self._of_interest() | concerned):
             before = 0 if topic in fresh else None
             until = shown.time + (_NOTICED if topic in concerned else 0)
-            for seen in self._scene.partitions.changes(topic):
+            for seen in self._context.partitions.changes(topic):
                 if seen.time > until:
                     break
                 new = (topic, seen.number) not in self._used and self._begun(seen.time)
@@ -108,11 +106,11 @@ class TopicChanges:
         return None
 
     def _of_interest(self) -> set[str]:
-        return self._had.keys() | {topic for lane in self._lanes for topic in lane.topics or ()}
+        return self._had.keys() | self._roster.topics
 
     def _begun(self, time: int) -> bool:
         """Whether somebody was a member at a moment."""
-        return any(lane.first <= time for lane in self._lanes)
+        return any(lane.first <= time for lane in self._roster.lanes)
 
     # ------------------------------------------------------------ shown by what members are given
     def _appeared(self, shown: Shown) -> TopicReason | None:
@@ -126,12 +124,12 @@ class TopicChanges:
         news = "the topic has more partitions than before" if grown else "the topic is new to the group"
         return _changed(shown, f"{partitions(grown or fresh)} came to be: {news}", Certainty.INFERRED)
 
-    def _came_to_be(self, place: Place, shown: Shown) -> bool:
+    def _came_to_be(self, place: TopicPartition, shown: Shown) -> bool:
         """Whether a partition comes after all that its topic had."""
         had = self._had.get(place.topic)
         if had is None or place.partition in had:
             return False
-        count = self._scene.partitions.at(place.topic, shown.earliest)
+        count = self._context.partitions.at(place.topic, shown.earliest)
         if count is None and self._whole():
             count = max(had) + 1
         return count is not None and 0 < count <= place.partition
@@ -193,13 +191,11 @@ class TopicChanges:
 
     def _heard(self, begin: int, end: int) -> bool:
         """Whether a member with a pattern sent a heartbeat in a time."""
-        return any(
-            lane.alive and lane.pattern and (lane.silent_since(end) or 0) >= begin for lane in self._lanes
-        )
+        return any(lane.pattern and (lane.silent_since(end) or 0) >= begin for lane in self._roster.present)
 
     def _by_pattern(self, topic: str) -> bool:
         """Whether the group has a topic by a pattern alone."""
-        alive = [lane for lane in self._lanes if lane.alive]
+        alive = self._roster.present
         return any(lane.pattern for lane in alive) and not any(topic in (lane.topics or ()) for lane in alive)
 
 

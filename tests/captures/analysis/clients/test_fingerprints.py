@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.clients.fingerprints import Fingerprints
 from captures.analysis.clients.libraries import Library, told_library
-from captures.analysis.introductions import client_name
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from tests.captures.analysis.kit import exchange
 
@@ -44,7 +44,7 @@ def read(name: str) -> tuple[Fingerprints, Fingerprints, dict[str, tuple[str | N
     capture.read()
     whole, later = Fingerprints(capture), Fingerprints()
     clients: dict[str, tuple[str | None, str | None]] = {}
-    for each in ExchangeReader(capture, annotate=False, gist=False):
+    for each in ExchangeReader(capture, annotate=False, summary=False):
         software = _told(each)
         before = clients.get(client_name(each), (None, None))[1]
         clients[client_name(each)] = each.client_id, software or before
@@ -70,6 +70,7 @@ def true_library(name: str, client_id: str | None, software: str | None) -> Libr
     return None
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_guess_is_right(name: str) -> None:
     whole, later, clients = read(name)

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from captures.analysis.client_identity import ConnectionKey
+from captures.analysis.clients.client_reader import read_clients
 from captures.analysis.clients.inventory import Clients, Steady
-from captures.analysis.clients.reading import read_clients
 from captures.analysis.clients.settings import How
-from captures.analysis.introductions import ConnectionKey
 from captures.exchanges import Exchange, ExchangeReader, open_capture
+from captures.json_objects import to_json
 from tests.captures.analysis.clients.kit_clients import DATA, RANGE, clients_of, told
 from tests.captures.analysis.kit import exchange, unanswered
 
@@ -36,6 +37,7 @@ _ON_THE_WIRE = {
 }
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("name", "client", "key", "value"), sorted(set(settings_in_truth())))
 def test_what_members_were_started_with(name: str, client: str, key: str, value: str) -> None:
     # Kafka Streams names its consumers after itself
@@ -68,7 +70,7 @@ def test_a_java_consumer() -> None:
 def test_evidence_is_of_exchanges_that_show_the_value() -> None:
     capture = open_capture(str(DATA / RANGE))
     capture.read()
-    by_number = {each.number: each for each in ExchangeReader(capture, annotate=False, gist=False)}
+    by_number = {each.number: each for each in ExchangeReader(capture, annotate=False, summary=False)}
     for number in told(clients_of(RANGE)["m1"])["session.timeout.ms"].setting.evidence:
         request = by_number[number].request
         assert request is not None
@@ -135,7 +137,7 @@ def test_reading_some_of_it_tells_what_reading_all_does(name: str) -> None:
     capture = open_capture(str(DATA / name))
     capture.read()
     every = Clients(capture)
-    for each in ExchangeReader(capture, annotate=False, gist=False):
+    for each in ExchangeReader(capture, annotate=False, summary=False):
         every.add(each)
     some = clients_of(name)
     for client in every.result():
@@ -163,7 +165,7 @@ def test_reading_some_of_it_tells_what_reading_all_does(name: str) -> None:
 def test_most_of_what_goes_on_and_on_is_only_counted() -> None:
     capture = open_capture(str(DATA / RANGE))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     looked_into = list(read_clients(reader, Clients(capture)))
     assert 0 < len(looked_into) < len(reader)
     assert sum(client.exchanges for client in clients_of(RANGE).values()) == len(reader)
@@ -215,7 +217,7 @@ def test_broken_bodies_do_no_harm(key: int, request_body: dict[str, object]) -> 
     (client,) = clients.result()
     assert client.name == "app"
     assert client.exchanges == len(bad)
-    assert client.to_json()["settings"]
+    assert to_json(client)["settings"]
 
 
 def test_who_only_administers_and_who_is_a_broker() -> None:

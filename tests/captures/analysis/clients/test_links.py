@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from captures.analysis.attempts import Attempt, Outcome
+from captures.analysis.client_identity import Introduction
 from captures.analysis.clients import links
+from captures.analysis.clients.client_reader import read_clients
 from captures.analysis.clients.inventory import Clients
 from captures.analysis.clients.links import Links, failed_attempts, idle_before_close
-from captures.analysis.clients.reading import read_clients
 from captures.analysis.clients.settings import How, by_key
-from captures.analysis.introductions import Introduction
 from captures.exchanges import ExchangeReader, open_capture
 from captures.packets.tls import KeyLog
 from tests.captures.analysis.clients.kit_clients import DATA, told
@@ -46,7 +46,7 @@ def test_decrypted_connections_are_tls() -> None:
     )
     capture.read()
     clients = Clients(capture)
-    assert list(read_clients(ExchangeReader(capture, annotate=False, gist=False), clients))
+    assert list(read_clients(ExchangeReader(capture, annotate=False, summary=False), clients))
     assert {told(each)["security.protocol"].text for each in clients.result()} == {"SSL"}
 
 

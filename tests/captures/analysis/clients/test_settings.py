@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from captures.analysis.clients.batching import compression, estimates
+from captures.analysis.clients.batch_settings import compression, estimates
 from captures.analysis.clients.dangers import danger_of
 from captures.analysis.clients.defaults import defaults_of
 from captures.analysis.clients.fields import BatchesSeen, Fields
 from captures.analysis.clients.libraries import Library
 from captures.analysis.clients.notation import own_name, written
+from captures.analysis.clients.setting_display import told_settings
 from captures.analysis.clients.settings import How, Setting, Value, Values, alike, by_key
-from captures.analysis.clients.told import told_settings
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ def test_large_counts_go_over_smoothly() -> None:
     assert share_interval(0, 0) == Interval(0.0, 1.0)
 
 
+@pytest.mark.slow
 def test_rates_that_do_not_differ_are_seldom_told_to() -> None:
     chance = np.random.default_rng(11)
     pairs = chance.poisson((30, 90), (3_000, 2))
@@ -53,6 +54,7 @@ def test_rates_that_do_not_differ_are_seldom_told_to() -> None:
     assert wrong <= 8  # 3 are expected at most
 
 
+@pytest.mark.slow
 def test_a_ratio_of_rates_is_within_its_interval() -> None:
     chance = np.random.default_rng(12)
     for good, bad in chance.poisson((40, 200), (500, 2)):

@@ -44,7 +44,7 @@ def of_capture(
     capture: Capture, rule: type[Rule], limits: Mapping[str, float] | None = None
 ) -> list[Finding]:
     """Return what a rule finds in a capture; its filter has to show the evidence."""
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     made = rule(Scene(capture=capture, names=reader.knowledge.topic_name, told=list, limits=limits or {}))
     for each in reader:
         if rule.apis is None or each.api_key in rule.apis:

@@ -19,7 +19,7 @@ def of_recording(name: str, rule: type[Rule], **limits: float) -> list[Finding]:
     """Return what a rule finds in a recording of ``tests/data/groups``; its filter has to show the evidence."""
     capture = open_capture(str(FOLDER / f"{name}.pcap.zst"))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     settings = {f"{rule.name}.{limit}": value for limit, value in limits.items()}
     diagnosis = Diagnosis(capture, reader.knowledge.topic_name, limits=settings, rules=[rule])
     for exchange in reader:

@@ -36,7 +36,7 @@ EXPECTED: dict[str, tuple[Expected, ...]] = {
     "open_transaction": (
         Expected("hanging_transactions", MEDIUM, "The last stable offset of t-open_transaction-0 stood at 1"),
         Expected("hanging_transactions", LOW, "were open for up to"),
-        Expected("stuck_position", MEDIUM, "it reads committed records only"),
+        Expected("stuck_position", MEDIUM, "it reads only committed records"),
     ),
     "two_producers_of_one_id": (Expected("producer_fenced", MEDIUM, "client second began"),),
     "fetches_smaller_than_batches": (Expected("tiny_fetches", LOW, "held a single batch"),),
@@ -60,7 +60,7 @@ def diagnosed(recording: Path) -> list[Finding]:
     """Return what is found in a recording."""
     capture = open_capture(str(recording))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     diagnosis = Diagnosis(capture, reader.knowledge.topic_name, limits=LIMITS, rules=RULES)
     for exchange in reader:
         diagnosis.add(exchange)

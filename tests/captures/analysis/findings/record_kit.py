@@ -10,7 +10,8 @@ from captures.analysis.findings.rule import Rule, Scene
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from captures.filters import compile_filter
 from captures.meaning import errors_in
-from dissectors.records import Record, build_batch
+from dissectors.records import Record
+from tests.batches import build_batch
 from tests.captures.analysis.kit import MS, exchange
 
 DATA = Path(__file__).resolve().parents[3] / "data"
@@ -27,7 +28,7 @@ def of_recording(name: str, rule: type[Rule], **limits: float) -> list[Finding]:
     )
     capture = open_capture(str(path))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     settings = {f"{rule.name}.{limit}": value for limit, value in limits.items()}
     scene = Scene(capture=capture, names=reader.knowledge.topic_name, told=list, limits=settings)
     asked = rule(scene)

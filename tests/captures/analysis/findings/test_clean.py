@@ -52,11 +52,12 @@ CLEAN = {
 """Recording -> what was done in it."""
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("name", CLEAN)
 def test_nothing_is_found_above_low(name: str) -> None:
     capture = open_capture(str(FOLDER / f"{name}.pcap.zst"))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
     for exchange in reader:
         diagnosis.add(exchange)

@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-import pytest
-
 from captures.analysis.findings.common import (
-    MS,
-    NS,
     UNNAMED,
     captured_twice,
-    lasted,
     on_topics,
     one_of,
     replica_of,
     together,
     topic_of,
     unexpected,
-    volume,
     with_errors,
 )
 from captures.analysis.findings.finding import Occurrences
 from captures.analysis.findings.rules.request_storms import RequestStorms
 from captures.filters import compile_filter
+from dissectors.units import SECOND
 from tests.captures.analysis.findings.cluster_kit import of_exchanges, spoken
 from tests.captures.analysis.kit import error, exchange
-
-
-@pytest.mark.parametrize(
-    ("time", "words"),
-    [
-        (0, "0 ms"),
-        (350 * MS, "350 ms"),
-        (1_234 * MS, "1.2 s"),
-        (12 * NS, "12 s"),
-        (125 * NS, "2 min 5 s"),
-        (15 * 60 * NS, "15 min"),
-    ],
-)
-def test_times_in_words(time: int, words: str) -> None:
-    assert lasted(time) == words
-
-
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [(0, "0 B"), (812, "812 B"), (3_300, "3.2 KiB"), (14 << 20, "14 MiB"), (5 << 30, "5.0 GiB")],
-)
-def test_bytes_in_words(count: int, words: str) -> None:
-    assert volume(count) == words
 
 
 def test_what_was_seen_in_several_places() -> None:
@@ -68,7 +40,7 @@ def test_names_from_the_wire_are_fit_to_be_shown() -> None:
             {},
             {"topics": [{"name": "a\nb", "error_code": 17}]},
             number=at,
-            time=NS + at,
+            time=SECOND + at,
             client_id=hostile,
         )
         for at in range(1, 200)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from captures.analysis.findings.finding import MOST_EVIDENCE, Occurrences, Severity
 from captures.analysis.findings.rule import Threshold, Unit, times
 from captures.analysis.findings.rules.slow_polls import SlowPolls
+from captures.json_objects import to_json
 from tests.captures.analysis.findings.group_kit import made
 
 
@@ -35,7 +36,7 @@ def test_the_shape_of_json() -> None:
     rule = made(SlowPolls, limits={"slow_polls.held_up": 1_500.0})
     seen = Occurrences()
     seen.note(4, 1_000_000_000)
-    shape = rule.finding("group a", "It is so.", "Do that.", seen, severity=Severity.LOW).to_json()
+    shape = to_json(rule.finding("group a", "It is so.", "Do that.", seen, severity=Severity.LOW))
     assert shape == {
         "rule": "slow_polls",
         "severity": "low",
@@ -50,6 +51,7 @@ def test_the_shape_of_json() -> None:
         "filter": None,
         "connections": [],
         "thresholds": {"slow_polls.held_up": "1.5s"},
+        "because_of": None,
     }
 
 

@@ -9,12 +9,14 @@ from tests.captures.analysis.findings.made_trouble import EXPECTED, LIMITS, diag
 from tests.captures.analysis.findings.record_kit import DATA, of_recording
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_diagnosis_tells_what_was_done(name: str) -> None:
     found = diagnosed(DATA / "findings" / f"lane_{name}.pcap.zst")
     assert differences(found, EXPECTED[name]) == []
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", EXPECTED)
 def test_filters_show_the_evidence(name: str) -> None:
     for rule in RULES:

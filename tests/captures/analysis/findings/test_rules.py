@@ -92,12 +92,13 @@ EVERY = sorted(
 )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", EVERY)
 def test_findings_can_be_looked_at(name: str) -> None:
     """Their filters show what they rest on, their words are sentences, and what they are about is theirs alone."""
     capture = open_capture(str(DATA / name))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
     exchanges = list(reader)
     for each in exchanges:
@@ -129,13 +130,14 @@ RECORDINGS = (
 )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", RECORDINGS)
 @pytest.mark.parametrize("seed", range(3))
 def test_bodies_that_end_early_do_not_harm(name: str, seed: int) -> None:
     """Real messages, of which a part was not captured, or could not be decoded."""
     capture = open_capture(str(DATA / name))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
     random = Random(seed)
     for each in reader:

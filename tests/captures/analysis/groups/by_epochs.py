@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from captures.analysis.groups.model import Place, Trigger
+from captures.analysis.groups.model import TopicPartition, Trigger
 from tests.captures.analysis.groups.truth import Expected, Happened, Truth, is_slow, said, silenced
 
 _JOINS = re.compile(
@@ -77,10 +77,14 @@ class _Reading:
         elif match := _SHARES.search(line):
             # Kafka logs topic IDs here; there is one topic
             numbers = [place.rpartition("-")[2] for place in match[3].split(", ") if place]
-            self._has(match[1], int(match[2]), {Place(self._truth.topic, int(number)) for number in numbers})
+            self._has(
+                match[1],
+                int(match[2]),
+                {TopicPartition(self._truth.topic, int(number)) for number in numbers},
+            )
         elif match := _TASKS.search(line):
             tasks = re.findall(r"(\d+)-(\d+)@", match[3])
-            self._has(match[1], int(match[2]), {Place(each, int(number)) for each, number in tasks})
+            self._has(match[1], int(match[2]), {TopicPartition(each, int(number)) for each, number in tasks})
         else:
             assert _SILENT.search(line), f"unknown line: {line}"
 
@@ -89,9 +93,9 @@ class _Reading:
         if self._changed is not None:
             self._bumped(self.found[-1].generation + 1, self._changed[0])  # type: ignore[operator]
         for told in said(self._truth):
-            rounds = [each for each in self.found if each.latest <= told.time]
-            if rounds:
-                rounds[-1].assigned[told.who] = told.has
+            transitions = [each for each in self.found if each.latest <= told.time]
+            if transitions:
+                transitions[-1].assigned[told.who] = told.has
 
     def _latest(self, time: float) -> str:
         """Return the client that started last and has not joined: its member ID tells nothing of it."""
@@ -135,6 +139,6 @@ class _Reading:
             )
         )
 
-    def _has(self, member: str, epoch: int, has: set[Place]) -> None:
+    def _has(self, member: str, epoch: int, has: set[TopicPartition]) -> None:
         if self.found and self.found[-1].generation == epoch and member in self._members:
             self.found[-1].assigned[self._members[member][0]] = frozenset(has)

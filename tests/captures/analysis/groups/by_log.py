@@ -168,7 +168,7 @@ class _Reading:
         """Return that a static member comes back, or that another takes the place of one that lives."""
         returned = self._happened(Trigger.STATIC_MEMBER_RETURNED, member, time)
         former = self._truth.of_instance(member[:-_UUID], time, place=1)
-        if former in returned.who or not self._truth.lives(former, time):
+        if former in returned.who or not self._truth.memberships(former, time):
             return returned
         return Happened(trigger=Trigger.INSTANCE_FENCED, who=returned.who | {former})
 
@@ -229,14 +229,14 @@ class _Reading:
         joined: set[str] = set()
         heard = said(self._truth)
         for told in heard:
-            rounds = [each for each, end in zip(ended, ends, strict=True) if end <= told.time]
-            for each in rounds:
+            transitions = [each for each, end in zip(ended, ends, strict=True) if end <= told.time]
+            for each in transitions:
                 joined |= {who for cause in each.causes for who in cause.who}
             # a static member that takes the place of another gets what that had, without a rebalance
-            if rounds and told.who in joined:
-                rounds[-1].assigned[told.who] = told.has
+            if transitions and told.who in joined:
+                transitions[-1].assigned[told.who] = told.has
                 if told.gave_up:
-                    _also_joined_again(ended[len(rounds) : len(rounds) + 1], {told.who})
+                    _also_joined_again(ended[len(transitions) : len(transitions) + 1], {told.who})
         if not heard:
             # of clients without a listener, any may have given up something
             for place, each in enumerate(ended):

@@ -19,7 +19,7 @@ def read_groups(path: str) -> dict[str, GroupTimeline]:
     """Return what the program tells of the groups in a capture."""
     capture = open_capture(path)
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     histories = GroupHistories(reader.knowledge.topic_name, capture)
     for exchange in reader:
         histories.add(exchange)

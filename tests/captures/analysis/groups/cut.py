@@ -50,6 +50,6 @@ def cut(
 def _connections(capture: Capture, clients: frozenset[str]) -> set[int]:
     """Return the connections on which one of the clients spoke, and nobody else."""
     speakers: dict[int, set[str]] = defaultdict(set)
-    for exchange in ExchangeReader(capture, annotate=False, gist=False):
+    for exchange in ExchangeReader(capture, annotate=False, summary=False):
         speakers[exchange.connection].add(exchange.client_id or "")
     return {connection for connection, names in speakers.items() if names - {""} and names - {""} <= clients}

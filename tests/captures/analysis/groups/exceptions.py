@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from captures.analysis.groups.model import Place, Trigger
+from captures.analysis.groups.model import TopicPartition, Trigger
 from tests.captures.analysis.groups import by_epochs, by_events, by_log
 from tests.captures.analysis.groups.truth import FOLDER, Expected, Happened, Truth, read
 
@@ -95,7 +95,7 @@ BY_HAND: dict[str, list[Expected]] = {
             earliest=1795254531.847,
             latest=1795254531.975,
             size=2,
-            assigned={"m0": frozenset({Place("flt", 0)})},
+            assigned={"m0": frozenset({TopicPartition("flt", 0)})},
         ),
         Expected(
             generation=2,

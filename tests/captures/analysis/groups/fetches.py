@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from captures.exchanges import Exchange
-from dissectors.records import Record, build_batch
+from dissectors.records import Record
+from tests.batches import build_batch
 from tests.captures.analysis.groups.kit import at
 from tests.captures.analysis.kit import exchange
 

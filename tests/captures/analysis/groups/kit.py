@@ -12,9 +12,9 @@ from captures.analysis.groups.model import (
     GroupTimeline,
     Kind,
     Phase,
-    Place,
     Rebalance,
     Span,
+    TopicPartition,
     Trigger,
 )
 
@@ -28,8 +28,8 @@ def at(seconds: float) -> int:
     return BEGIN + round(seconds * SECOND)
 
 
-def places(topic: str, *numbers: int) -> frozenset[Place]:
-    return frozenset(Place(topic, number) for number in numbers)
+def places(topic: str, *numbers: int) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(topic, number) for number in numbers)
 
 
 def cause(

@@ -19,7 +19,7 @@ from captures.analysis.groups.calls import (
     WorkerOrders,
     group_of,
 )
-from captures.analysis.groups.model import Kind, Place
+from captures.analysis.groups.model import Kind, TopicPartition
 from captures.analysis.groups.reading import read_call
 from captures.exchanges import Exchange
 from dissectors.embedded.connect import ConnectAssignment
@@ -64,7 +64,7 @@ def test_a_join_group_of_a_leader() -> None:
     assert not found.one_timeout
     assert found.subscription is not None
     assert found.subscription.topics == ("logs", "orders")
-    assert found.subscription.owned == {Place("orders", 0), Place("orders", 1)}
+    assert found.subscription.owned == {TopicPartition("orders", 0), TopicPartition("orders", 1)}
     assert found.members == {"m1": None, "m2": None}
     assert found.subscriptions["m2"].topics == ("logs", "orders")
 
@@ -86,8 +86,8 @@ def test_a_sync_group_tells_what_is_handed_out() -> None:
     found = call(Talk().sync("m1", 1, 7, {"orders": [0]}, given))
     assert isinstance(found, Sync)
     assert (found.generation, found.leads) == (7, True)
-    assert found.assigned == {Place("orders", 0)}
-    assert found.given == {"m1": {Place("orders", 0)}, "m2": {Place("orders", 1)}}
+    assert found.assigned == {TopicPartition("orders", 0)}
+    assert found.given == {"m1": {TopicPartition("orders", 0)}, "m2": {TopicPartition("orders", 1)}}
 
 
 def test_a_failed_sync_group_assigns_nothing() -> None:

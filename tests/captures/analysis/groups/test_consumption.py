@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
+
 from captures.analysis.groups.consumption import MOST_LINES, MOST_OWNERS, MOST_RUNS, Consumption, FetchRun
 from captures.exchanges import Exchange
 from tests.captures.analysis.groups.fetches import GROUP, TOPIC, by, commit, fetch, heartbeat
@@ -119,6 +121,7 @@ def test_one_client_id_in_two_groups_belongs_to_neither() -> None:
     assert runs(learned(heartbeat("m1", 0, connection=7), elsewhere, fetch("m1", 1, {0: 5}, number=3))) == []
 
 
+@pytest.mark.slow
 def test_runs_are_bounded() -> None:
     """Every 5 s a pause, and once a long one that is worth keeping."""
     times = [n * 5 + (600 if n >= 700 else 0) for n in range(1000)]
@@ -131,6 +134,7 @@ def test_runs_are_bounded() -> None:
     assert max(pauses) > 600 * SECOND
 
 
+@pytest.mark.slow
 def test_a_client_that_connects_again_and_again_is_one_process() -> None:
     """Each of its connections is used for one Fetch and left open."""
     every = [fetch("m1", n * 5, {0: n}, number=n + 2, got={0: 1}, connection=n + 10) for n in range(1, 1000)]
@@ -139,6 +143,7 @@ def test_a_client_that_connects_again_and_again_is_one_process() -> None:
     assert (kept[0].begin, kept[-1].reached) == (every[0].time, 1000)
 
 
+@pytest.mark.slow
 def test_connections_that_are_idle_are_given_up_first() -> None:
     steady = [heartbeat("m1", 0), fetch("m1", 1, {0: 5}, number=2)]
     crowd = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.analysis.groups.coordinators import MOST_STINTS, Coordinators
+from captures.analysis.groups.context import MOST_STINTS, Coordinators
 from tests.captures.analysis.groups.compare import read_groups
 from tests.captures.analysis.groups.kit import at
 from tests.captures.analysis.groups.talk import seconds

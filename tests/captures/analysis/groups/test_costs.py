@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.groups.costs import cost_in_words
-from captures.analysis.groups.model import Again, CommitFailure, Place, Stop
+from captures.analysis.groups.model import Again, CommitFailure, Stop, TopicPartition
+from captures.analysis.groups.words import cost_in_words
 from tests.captures.analysis.groups.kit import SECOND, at, rebalance
 
 
 def stop(partition: int, seconds: float, *, ended: bool = True) -> Stop:
-    return Stop(Place("orders", partition), round(seconds * SECOND), ended, 1, 2 if ended else None)
+    return Stop(TopicPartition("orders", partition), round(seconds * SECOND), ended, 1, 2 if ended else None)
 
 
 def failure(code: int, name: str) -> CommitFailure:
@@ -23,32 +23,35 @@ def failure(code: int, name: str) -> CommitFailure:
     ("fields", "said"),
     [
         ({}, ""),
-        ({"stopped": [stop(4, 5.3)]}, "nobody consumed orders-4 for 5.3 s"),
+        ({"stopped": [stop(4, 5.3)]}, "no member consumed orders-4 for 5.3 s"),
         (
             {"stopped": [stop(4, 5.3), stop(3, 5.1)], "consumed_on": 4},
-            "nobody consumed orders 3-4 for 5.3 s (4 other partitions were consumed on)",
+            "no member consumed orders 3-4 for 5.3 s (4 other partitions were consumed on)",
         ),
         (
             {"stopped": [stop(n, 5.3) for n in range(5)], "consumed_on": 1},
-            "nobody consumed orders 0-4 for 5.3 s (1 other partition was consumed on)",
+            "no member consumed orders 0-4 for 5.3 s (1 other partition was consumed on)",
         ),
         (
             {"stopped": [stop(0, 0.3), stop(1, 5), stop(2, 1), stop(3, 0.26)]},
-            "nobody consumed orders-1 for 5.0 s, orders-2 for 1.0 s, 2 more partitions for up to 300.0 ms",
+            "no member consumed orders-1 for 5 s, orders-2 for 1 s, 2 more partitions for up to 300 ms",
         ),
-        ({"stopped": [stop(4, 9, ended=False)]}, "nobody has consumed orders-4 for 9.0 s so far"),
+        ({"stopped": [stop(4, 9, ended=False)]}, "no member has consumed orders-4 for 9 s so far"),
         (
             {"stopped": [stop(4, 5.3), stop(5, 9, ended=False)]},
-            "nobody consumed orders-4 for 5.3 s and nobody has consumed orders-5 for 9.0 s so far",
+            "no member consumed orders-4 for 5.3 s and no member has consumed orders-5 for 9 s so far",
         ),
         (
-            {"again": [Again(Place("orders", 4), 7, 19, 5)]},
+            {"again": [Again(TopicPartition("orders", 4), 7, 19, 5)]},
             "12 records of orders-4 are fetched again",
         ),
-        ({"again": [Again(Place("orders", 4), 7, 8, 5)]}, "1 record of orders-4 is fetched again"),
+        ({"again": [Again(TopicPartition("orders", 4), 7, 8, 5)]}, "1 record of orders-4 is fetched again"),
         (
             {
-                "again": [Again(Place("orders", 4), 7, 8, 5), Again(Place("orders", 1), 7, 8, 5)],
+                "again": [
+                    Again(TopicPartition("orders", 4), 7, 8, 5),
+                    Again(TopicPartition("orders", 1), 7, 8, 5),
+                ],
                 "commit_failures": [
                     failure(27, "REBALANCE_IN_PROGRESS"),
                     failure(27, "REBALANCE_IN_PROGRESS"),

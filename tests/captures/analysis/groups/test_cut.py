@@ -143,6 +143,7 @@ def _left(truth: Truth, expected: Expected, story: Rebalance, who: str) -> bool:
     )
 
 
+@pytest.mark.sample(19)
 @pytest.mark.parametrize(("name", "who"), ALONE)
 def test_of_one_member_alone_nothing_is_invented(folder: Path, name: str, who: str) -> None:
     timeline, truth = alone(folder, name, who), read(name)
@@ -155,6 +156,7 @@ def test_of_one_member_alone_nothing_is_invented(folder: Path, name: str, who: s
         assert story.emptied <= expected.emptied, said
 
 
+@pytest.mark.sample(15)
 @pytest.mark.parametrize(("name", "who"), ALONE)
 def test_of_one_member_alone_its_own_rebalances_are_told(folder: Path, name: str, who: str) -> None:
     """It took part in those after which its listener said what it had, and began those that it is named for."""
@@ -171,6 +173,7 @@ def _is_silence(expected: Expected) -> bool:
     return expected.causes[0].trigger is Trigger.SESSION_TIMEOUT
 
 
+@pytest.mark.sample(23)
 @pytest.mark.parametrize(("name", "who"), ALONE)
 def test_of_one_member_alone_no_silence_of_another_is_observed(folder: Path, name: str, who: str) -> None:
     timeline = alone(folder, name, who)
@@ -183,6 +186,7 @@ def test_of_one_member_alone_no_silence_of_another_is_observed(folder: Path, nam
                 assert story.alternatives, story.sentence
 
 
+@pytest.mark.sample(18)
 @pytest.mark.parametrize(("name", "who"), [each for each in ALONE if each[0] != "21_k430_ck_crashloop"])
 def test_of_one_member_alone_it_says_how_much_it_saw(folder: Path, name: str, who: str) -> None:
     timeline = alone(folder, name, who)
@@ -191,6 +195,7 @@ def test_of_one_member_alone_it_says_how_much_it_saw(folder: Path, name: str, wh
         assert timeline.seen
 
 
+@pytest.mark.sample(26)
 @pytest.mark.parametrize("name", LATER)
 def test_from_the_middle_on_nothing_is_invented_or_missed(folder: Path, name: str) -> None:
     timeline, happened = later(folder, name)
@@ -199,6 +204,7 @@ def test_from_the_middle_on_nothing_is_invented_or_missed(folder: Path, name: st
     assert [story.generation for story in timeline.rebalances if not story.running] == ended, said
 
 
+@pytest.mark.sample(23)
 @pytest.mark.parametrize("name", LATER)
 def test_from_the_middle_on_what_is_told_for_sure_happened(folder: Path, name: str) -> None:
     timeline, happened = later(folder, name)
@@ -211,6 +217,7 @@ def test_from_the_middle_on_what_is_told_for_sure_happened(folder: Path, name: s
         assert expected.earliest - interval <= story.time / SECOND <= expected.latest + interval, said
 
 
+@pytest.mark.sample(17)
 @pytest.mark.parametrize("name", LATER)
 def test_from_the_middle_on_what_came_whole_is_known(folder: Path, name: str) -> None:
     """Whoever joined after the beginning was seen to do so, and whatever it did then."""
@@ -221,12 +228,14 @@ def test_from_the_middle_on_what_came_whole_is_known(folder: Path, name: str) ->
             assert story.trigger == first.trigger, listing([expected], [story])
 
 
+@pytest.mark.sample(26)
 @pytest.mark.parametrize("name", LATER)
 def test_from_the_middle_on_it_says_that_it_did_not_see_the_beginning(folder: Path, name: str) -> None:
     timeline, _ = later(folder, name)
     assert timeline.seen
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_of_a_while_in_the_middle_nothing_is_observed_that_did_not_happen(tmp_path: Path, name: str) -> None:
     """The cut is where it happens to be, in the middle of a rebalance or not."""

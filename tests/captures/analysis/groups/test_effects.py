@@ -20,8 +20,8 @@ from captures.analysis.groups.model import (
     GroupTimeline,
     Kind,
     Move,
-    Place,
     Rebalance,
+    TopicPartition,
     Trigger,
 )
 from captures.analysis.groups.reading import read_call
@@ -82,13 +82,13 @@ def of(trigger: Trigger, who: str, seconds: float) -> Cause:
 
 def taken_over(begin: float = 10, end: float = 13, **fields: Any) -> Rebalance:
     """The rebalance in which partition 0 goes from m1 to m2."""
-    moved = [Move(Place(TOPIC, 0), "m1-id", "m2-id")]
+    moved = [Move(TopicPartition(TOPIC, 0), "m1-id", "m2-id")]
     return rebalance(
         begin=begin, end=end, moved=moved, **{"assigned": {"m2-id": places(TOPIC, 0, 1)}} | fields
     )
 
 
-# ---------------------------------------------------------------- partitions that nobody consumed
+# ---------------------------------------------------------------- partitions that no member consumed
 def test_a_partition_stops_from_the_last_fetch_before_to_the_first_after() -> None:
     known = filled(
         *everybody(),
@@ -98,7 +98,7 @@ def test_a_partition_stops_from_the_last_fetch_before_to_the_first_after() -> No
         rebalances=[taken_over()],
     )
     (stop,) = known.rebalances[0].stopped
-    assert (stop.place, stop.ended, stop.before, stop.after) == (Place(TOPIC, 0), True, 179, 2000)
+    assert (stop.place, stop.ended, stop.before, stop.after) == (TopicPartition(TOPIC, 0), True, 179, 2000)
     assert stop.duration == pytest.approx(4.205 * SECOND, abs=SECOND // 1000)
 
 
@@ -157,7 +157,7 @@ def test_nobody_fetches_up_to_the_end() -> None:
 
 
 def test_a_group_that_everybody_left_is_not_waited_for() -> None:
-    gone = rebalance(begin=9.1, end=None, emptied=True, moved=[Move(Place(TOPIC, 0), "m1-id", "")])
+    gone = rebalance(begin=9.1, end=None, emptied=True, moved=[Move(TopicPartition(TOPIC, 0), "m1-id", "")])
     known = filled(*everybody(), *fetching("m1", 1, 9, 0), rebalances=[gone])
     assert known.rebalances[0].stopped == []
 
@@ -227,7 +227,7 @@ def test_what_was_fetched_and_not_committed_is_fetched_again() -> None:
         *fetching("m2", 13.2, 20, 0, offset=60, number=2000),
         rebalances=[taken_over(causes=[of(Trigger.SESSION_TIMEOUT, "m1-id", 10)])],
     )
-    assert known.rebalances[0].again == [Again(Place(TOPIC, 0), 60, 80, 2000)]
+    assert known.rebalances[0].again == [Again(TopicPartition(TOPIC, 0), 60, 80, 2000)]
     assert known.rebalances[0].again[0].count == 20
 
 
@@ -342,7 +342,7 @@ def test_a_commit_that_fails_long_after_any_round_belongs_to_none() -> None:
 def read(path: Path) -> dict[str, GroupTimeline]:
     capture = open_capture(str(path))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     histories = GroupHistories(reader.knowledge.topic_name, capture)
     for exchange in reader:
         histories.add(exchange)
@@ -409,6 +409,7 @@ def test_a_clean_close_repeats_nothing() -> None:
     assert all(each.again == [] for each in left)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("name", "client"),
     [
@@ -435,12 +436,12 @@ def test_with_one_member_of_many_no_stop_is_invented(name: str, client: str, tmp
             assert (stop.place, round(stop.duration / SECOND, 1)) in real
 
 
-def delivered(name: str) -> dict[Place, list[tuple[int, int]]]:
+def delivered(name: str) -> dict[TopicPartition, list[tuple[int, int]]]:
     """Return what Fetch responses held: partition -> number of the exchange and offset, one for each record."""
     capture = open_capture(str(RECORDED / f"{name}.pcap.zst"))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
-    found: dict[Place, list[tuple[int, int]]] = {}
+    reader = ExchangeReader(capture, annotate=False, summary=False)
+    found: dict[TopicPartition, list[tuple[int, int]]] = {}
     for each in reader:
         value = each.response.value if each.api_key == 1 and each.response else None
         for topic in (value or {}).get("responses", ()):
@@ -448,11 +449,12 @@ def delivered(name: str) -> dict[Place, list[tuple[int, int]]]:
             for row in topic["partitions"]:
                 for held in record_set(row["records"] or b"").batches:
                     offsets = range(held.base_offset, held.last_offset + 1)
-                    place = Place(named, row["partition_index"])
+                    place = TopicPartition(named, row["partition_index"])
                     found.setdefault(place, []).extend((each.number, offset) for offset in offsets)
     return found
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "name",
     [

@@ -18,15 +18,16 @@ from captures.analysis.groups.facts import (
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import (
     Again,
-    Awaited,
+    AwaitedMember,
     Certainty,
     CommitFailure,
     Kind,
     Move,
-    Place,
     Rebalance,
+    SessionEnd,
     Stop,
     TimeoutCause,
+    TopicPartition,
     Trigger,
     Wait,
 )
@@ -52,20 +53,20 @@ def test_who_waited_how_long() -> None:
     ]
     found = told(rebalance(waits=waits))
     assert found["waited"] == (
-        "m1 1.0 s (told after 900.0 ms, join 100.0 ms, sync 5.0 ms); m2 1.0 s (join 1.0 s, sync 4.0 ms)"
+        "m1 1 s (told after 900 ms, join 100 ms, sync 5 ms); m2 1 s (join 1 s, sync 4 ms)"
     )
-    assert found["slowest"] == "m1 joined 900.0 ms after it began"
+    assert found["slowest"] == "m1 joined 900 ms after it began"
 
 
 def test_nobody_waits_for_the_slowest_in_the_newer_kinds_of_groups() -> None:
     waits = [Wait("m1-id", "m1", total=SECOND), Wait("m2-id", "m2", total=2 * SECOND)]
     found = told(rebalance(kind=Kind.CONSUMER, waits=waits))
-    assert found["waited"] == "m2 2.0 s; m1 1.0 s"
+    assert found["waited"] == "m2 2 s; m1 1 s"
     assert "slowest" not in found
 
 
 def test_what_moved_stopped_and_comes_twice() -> None:
-    orders = [Place("orders", number) for number in range(6)]
+    orders = [TopicPartition("orders", number) for number in range(6)]
     made = rebalance(
         moved=[Move(place, "m1-id", "m2-id") for place in orders[:2]],
         stopped=[
@@ -76,42 +77,48 @@ def test_what_moved_stopped_and_comes_twice() -> None:
     )
     assert told(made) == {
         "moved": "orders 0-1: m1 → m2",
-        "stopped": "6 partitions not consumed: orders-5 6.0 s and still, orders-4 5.0 s, orders-3 4.0 s, "
-        "orders-2 3.0 s +2",
+        "stopped": "6 partitions not consumed: orders-5 6 s and still, orders-4 5 s, orders-3 4 s, "
+        "orders-2 3 s +2",
         "twice": "40 offsets fetched again: orders-2 100-139 (#77)",
         "commits": "1 failed: REBALANCE_IN_PROGRESS m1 (#55)",
         "evidence": "#17 #19",
     }
-    assert told(made, None)["stopped"].endswith("orders-2 3.0 s, orders-1 2.0 s, orders-0 1.0 s")
+    assert told(made, None)["stopped"].endswith("orders-2 3 s, orders-1 2 s, orders-0 1 s")
 
 
 def test_partitions_that_were_consumed_on_are_told_beside_those_that_were_not() -> None:
-    made = rebalance(stopped=[Stop(Place("orders", 0), SECOND, True, 1, 2)], consumed_on=3)
-    assert told(made)["stopped"] == "1 partition not consumed: orders-0 1.0 s; 3 others were consumed on"
+    made = rebalance(stopped=[Stop(TopicPartition("orders", 0), SECOND, True, 1, 2)], consumed_on=3)
+    assert told(made)["stopped"] == "1 partition not consumed: orders-0 1 s; 3 others were consumed on"
 
 
 def test_a_running_rebalance_tells_who_is_awaited() -> None:
-    awaited = [Awaited("m2-id", "m2", at(12), beats=4, deadline=at(90)), Awaited("m1-id", "m1", at(50))]
+    awaited = [
+        AwaitedMember("m2-id", "m2", at(12), beats=4, deadline=at(90)),
+        AwaitedMember("m1-id", "m1", at(50)),
+    ]
     made = rebalance(end=None, running=True, awaited=awaited)
     group = timeline(made)
     found = [fact for fact in facts(made, group, Labels(group)) if fact.title == "awaited"]
     assert [fact.text for fact in found] == [
-        "m2 for 48.0 s; it sent 4 heartbeats meanwhile, and does not join; the group goes on without it in 30.0 s",
-        "m1 for 10.0 s",
+        "m2 for 48 s; it sent 4 heartbeats meanwhile, and does not join; the group goes on without it in 30 s",
+        "m1 for 10 s",
     ]
-    assert took(made, group) == "has not ended after 50.0 s"
+    assert took(made, group) == "has not ended after 50 s"
     assert tone(made) is Tone.TROUBLE
 
 
 def test_a_deadline_that_is_over() -> None:
-    made = rebalance(end=None, running=True, awaited=[Awaited("m2-id", "m2", at(12), deadline=at(55))])
-    assert told(made)["awaited"] == "m2 for 48.0 s; its time was over 5.0 s ago"
+    made = rebalance(end=None, running=True, awaited=[AwaitedMember("m2-id", "m2", at(12), deadline=at(55))])
+    assert told(made)["awaited"] == "m2 for 48 s; its time was over 5 s ago"
 
 
 def test_doubt_is_told() -> None:
     causes = [
         cause(
-            Trigger.SESSION_TIMEOUT, Certainty.POSSIBLE, "m2 was silent", timeout_cause=TimeoutCause.UNKNOWN
+            Trigger.SESSION_TIMEOUT,
+            Certainty.POSSIBLE,
+            "m2 was silent",
+            session_end=SessionEnd(TimeoutCause.UNKNOWN),
         ),
         cause(Trigger.MEMBER_JOINED, Certainty.INFERRED, "m3 joined"),
     ]
@@ -137,7 +144,7 @@ def test_a_group_in_brief() -> None:
 def test_how_it_is_called() -> None:
     group = timeline()
     made = rebalance(cooperative=True)
-    assert (manner(made), took(made, group), tone(made)) == ("cooperative", "took 3.0 s", Tone.PLAIN)
+    assert (manner(made), took(made, group), tone(made)) == ("cooperative", "took 3 s", Tone.PLAIN)
     assert who(made, Labels(group)) == "m2"
     assert manner(rebalance()) == ""
     assert took(rebalance(end=None), group) == "end not seen"
@@ -161,8 +168,8 @@ def crashes(
             generation=index + 1,
             storm=count if storm is None else storm,
             causes=[cause(client=client, member=f"{client}-{index}")],
-            stopped=[Stop(Place("orders", index), (index + 1) * SECOND, True, 1, 2)],
-            again=[Again(Place("orders", 0), 0, 10, 7)],
+            stopped=[Stop(TopicPartition("orders", index), (index + 1) * SECOND, True, 1, 2)],
+            again=[Again(TopicPartition("orders", 0), 0, 10, 7)],
             evidence=[100 + index, 200],
         )
         for index in range(count)
@@ -189,8 +196,8 @@ def test_what_a_storm_cost() -> None:
     storm = crashes(5)
     assert storm_title(storm, Labels(timeline())) == "storm of 5 rebalances: member_joined crash"
     assert {fact.title: fact.text for fact in storm_facts(storm)} == {
-        "cost": "one every 2.0 s, 5.0 s spent in rebalances",
-        "stopped": "longest orders-4 5.0 s",
+        "cost": "one every 2 s, 5 s spent in rebalances",
+        "stopped": "longest orders-4 5 s",
         "twice": "50 offsets fetched again",
         "evidence": "#100 #101 #102 #103 #104",
     }

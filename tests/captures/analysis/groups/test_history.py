@@ -13,6 +13,8 @@ import pytest
 from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.model import GroupTimeline, Kind, Trigger
 from captures.exchanges import Exchange, ExchangeReader, Flag, open_capture
+from captures.json_objects import to_json
+from dissectors.sides import SIDES
 from tests.captures.analysis.groups.kit import at
 from tests.captures.analysis.groups.talk import Talk, one_member, two_members
 from tests.captures.analysis.groups.truth import FOLDER
@@ -32,7 +34,7 @@ RECORDINGS = (
 def recorded(name: str) -> tuple[list[Exchange], Any]:
     capture = open_capture(str(FOLDER / f"{name}.pcap.zst"))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     return list(reader), reader.knowledge.topic_name
 
 
@@ -94,7 +96,7 @@ def damaged(exchange: Exchange, chance: random.Random) -> Exchange:
     if fate < 0.10:
         return replace(exchange, request=None, api_key=None, version=None, flag=Flag.ORPHAN)
     out = exchange
-    for side in ("request", "response"):
+    for side in SIDES:
         body = getattr(exchange, side)
         if body is not None and chance.random() < 0.5:
             value = None if chance.random() < 0.05 else broken(body.value, chance)
@@ -108,6 +110,7 @@ def seeds() -> Iterator[Any]:
             yield pytest.param(name, seed, id=f"{name}-{seed}")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "seed"), seeds())
 def test_broken_exchanges_are_borne(name: str, seed: int) -> None:
     exchanges, names = recorded(name)
@@ -118,7 +121,7 @@ def test_broken_exchanges_are_borne(name: str, seed: int) -> None:
         for story in timeline.rebalances:
             assert story.sentence
             assert story.causes
-            assert story.to_json()["certainty"] == story.certainty
+            assert to_json(story)["certainty"] == story.certainty
         for member in timeline.members:
             assert all(span.begin <= span.end for span in member.spans), member
 
@@ -184,3 +187,56 @@ def test_a_group_that_is_only_pending_is_told_too() -> None:
     (timeline,) = GroupHistories(lambda _: None).result(now=at(2), pending=[pending])
     assert timeline.group == "orders"
     assert timeline.rebalances == [] or timeline.rebalances[0].running
+
+
+def shape(timeline: GroupTimeline) -> list[Any]:
+    """What a look at a group that goes on has to tell at once."""
+    stories = [(each.time, each.trigger, each.generation, each.running) for each in timeline.rebalances]
+    members = [(each.member, each.left, each.last, each.spans) for each in timeline.members]
+    return [timeline.group, timeline.state, timeline.generation, timeline.last, stories, members]
+
+
+@pytest.mark.parametrize("name", [*RECORDINGS, "21_k430_java_sigstop", "21_k430_kip848_static_java"])
+def test_a_group_that_goes_on_is_told_as_if_anew(name: str) -> None:
+    exchanges, names = recorded(name)
+    exchanges = sorted(exchanges, key=lambda each: each.time + (each.latency or 0))
+    histories = GroupHistories(names)
+    for place, exchange in enumerate(exchanges):
+        histories.add(exchange)
+        if place % 20 == 0:
+            now = exchange.time + (exchange.latency or 0)
+            found = histories.result(now=now, live=True)
+            assert list(map(shape, found)) == list(map(shape, histories.result(now=now)))
+
+
+def test_nothing_is_told_anew_while_members_only_send_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = two_members()
+    begin = max(at(0), talk.said[-1].time)
+    histories, told = GroupHistories(lambda _: None), list[int]()
+    timeline_of = GroupHistories._timeline
+
+    def counted(self: GroupHistories, *of: Any) -> GroupTimeline:
+        told.append(of[1])
+        return timeline_of(self, *of)
+
+    monkeypatch.setattr(GroupHistories, "_timeline", counted)
+    generation = told_of(talk).generation
+    told.clear()
+    first = (begin - at(0)) / 1_000_000_000
+    for step in range(1, 61):
+        for member in ("m1", "m2"):
+            talk.beat(member, first + step, generation)
+    for number, exchange in enumerate(talk.said, 1):
+        exchange.number = number
+        histories.add(exchange)
+        if exchange.time > begin:
+            (timeline,) = histories.result(now=exchange.time, live=True)
+            assert timeline.members[0].spans[-1].end == exchange.time
+    # until the costs of the last rebalance show, and then no more
+    assert len(told) < 2 * 25
+    assert max(told) < begin + 25_000_000_000
+
+
+def told_of(talk: Talk) -> GroupTimeline:
+    (timeline,) = told(talk.said, lambda _: None)
+    return timeline

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.analysis.groups.labels import Labels, Transfer, counter_of, partitions, step, transfers
-from captures.analysis.groups.model import Kind, Move, Place
+from captures.analysis.groups.model import Kind, Move, TopicPartition
 from tests.captures.analysis.groups.kit import member, places, rebalance, timeline
 
 UUIDS = [f"{digit * 8}-{digit * 4}-4{digit * 3}-8{digit * 3}-{digit * 12}" for digit in "12"]
@@ -59,15 +59,15 @@ def test_tasks_of_streams() -> None:
 
 def test_what_moved_by_giver_and_taker() -> None:
     moved = [
-        Move(Place("orders", 1), "m1-id", "m2-id"),
-        Move(Place("orders", 2), "", "m2-id"),
-        Move(Place("orders", 0), "m1-id", "m2-id"),
-        Move(Place("orders", 3), "m1-id", ""),
+        Move(TopicPartition("orders", 1), "m1-id", "m2-id"),
+        Move(TopicPartition("orders", 2), "", "m2-id"),
+        Move(TopicPartition("orders", 0), "m1-id", "m2-id"),
+        Move(TopicPartition("orders", 3), "m1-id", ""),
     ]
     assert transfers(moved, Labels(timeline())) == [
-        Transfer("m1", "m2", (Place("orders", 0), Place("orders", 1))),
-        Transfer("nobody", "m2", (Place("orders", 2),)),
-        Transfer("m1", "nobody", (Place("orders", 3),)),
+        Transfer("m1", "m2", (TopicPartition("orders", 0), TopicPartition("orders", 1))),
+        Transfer("nobody", "m2", (TopicPartition("orders", 2),)),
+        Transfer("m1", "nobody", (TopicPartition("orders", 3),)),
     ]
 
 

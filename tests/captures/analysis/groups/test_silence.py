@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from captures.analysis.groups import silence as module
-from captures.analysis.groups.model import TimeoutCause
+from captures.analysis.groups.model import Certainty, SessionEnd, TimeoutCause
 from captures.analysis.groups.silence import Silence, Silences
 from captures.exchanges import Capture, open_capture
 from captures.interventions import TcpSample
@@ -106,8 +106,16 @@ def silence(*connections: int, since: int = SINCE, until: int = UNTIL) -> Silenc
 
 
 def cause(capture: Capture, *connections: int) -> TimeoutCause:
-    (found,) = Silences(capture).causes([silence(*connections)])
+    return end(capture, *connections).cause
+
+
+def end(capture: Capture, *connections: int) -> SessionEnd:
+    (found,) = Silences(capture).ends([silence(*connections)])
     return found
+
+
+def causes(silences: Silences, asked: list[Silence]) -> list[TimeoutCause]:
+    return [found.cause for found in silences.ends(asked)]
 
 
 @pytest.mark.parametrize("flags", [FIN, RST])
@@ -125,12 +133,44 @@ def test_a_connection_that_is_closed_after_the_timeout_does_not_explain_it(tmp_p
     assert cause(written(tmp_path, member)) is TimeoutCause.UNKNOWN
 
 
-def test_a_broker_that_closes_the_connection_does_not_explain_it_either(tmp_path: Path) -> None:
+def test_a_broker_that_closes_first_is_what_went(tmp_path: Path) -> None:
     member = Member()
     member.beats(1, 2, 3)
     member.closes(4, from_client=False)
     member.closes(4.1)
-    assert cause(written(tmp_path, member)) is TimeoutCause.UNKNOWN
+    assert cause(written(tmp_path, member)) is TimeoutCause.BROKER_GONE
+
+
+def test_a_broker_that_answers_others_is_not_gone(tmp_path: Path) -> None:
+    member, other = Member(), Member(Conversation(client=("10.0.0.9", 40001)))
+    member.beats(1, 2, 3)
+    member.closes(4, from_client=False)
+    member.closes(4.1)
+    other.beats(*range(1, 12))
+    assert cause(written(tmp_path, member, other)) is TimeoutCause.UNKNOWN
+
+
+def test_a_process_that_goes_on_with_other_requests_lives(tmp_path: Path) -> None:
+    """Its connection with the coordinator is closed; on another one of the same process requests go on."""
+    coordinator, fetching = Member(), Member(Conversation(client=(CLIENT[0], 40001)))
+    coordinator.beats(1, 2, 3)
+    coordinator.closes(3.5)
+    fetching.beats(*range(1, 12))
+    capture = written(tmp_path, coordinator, fetching)
+    (alone,) = Silences(capture).ends([replace(silence(0), alone=True)])
+    assert alone.cause is TimeoutCause.PROCESS_LIVED
+    # where another process has the same client ID, it may be that one
+    assert cause(capture, 0) is TimeoutCause.PROCESS_DIED
+
+
+@pytest.mark.parametrize("quiet", ["a static member", "Kafka Streams"])
+def test_who_never_leaves_may_have_been_shut_down(tmp_path: Path, quiet: str) -> None:
+    member = Member()
+    member.beats(1, 2, 3)
+    member.closes(3.7)
+    (found,) = Silences(written(tmp_path, member)).ends([replace(silence(), quiet=quiet)])
+    assert (found.cause, found.certainty) == (TimeoutCause.PROCESS_DIED, Certainty.POSSIBLE)
+    assert found.alternatives == (f"it was shut down in order: {quiet} sends no LeaveGroup",)
 
 
 def test_a_former_connection_does_not_explain_it(tmp_path: Path) -> None:
@@ -177,10 +217,14 @@ def test_the_last_acknowledgment_of_a_live_process_proves_nothing(tmp_path: Path
     assert cause(written(tmp_path, member)) is TimeoutCause.UNKNOWN
 
 
-def test_a_process_that_goes_on_where_it_stopped_was_paused(tmp_path: Path) -> None:
+def test_a_process_that_goes_on_where_it_stopped_was_perhaps_paused(tmp_path: Path) -> None:
     member = Member()
     member.beats(1, 2, 3, 15, 16)
-    assert cause(written(tmp_path, member)) is TimeoutCause.PROCESS_PAUSED
+    found = end(written(tmp_path, member))
+    # nothing came for it that its host could have acknowledged: the network may have been cut
+    assert (found.cause, found.certainty) == (TimeoutCause.PROCESS_PAUSED, Certainty.POSSIBLE)
+    assert "network" in found.alternatives[0]
+    assert not any("acknowledged what came" in each for each in found.evidence)
 
 
 def test_what_is_sent_to_an_unreachable_host_is_sent_again_and_never_acknowledged(tmp_path: Path) -> None:
@@ -245,8 +289,8 @@ def test_several_silences_cost_one_pass(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "headers_between", counted)
     silences = Silences(capture)
     asked = [silence(until=UNTIL), silence(until=UNTIL + SECOND)]
-    assert silences.causes(asked) == [TimeoutCause.PROCESS_PAUSED] * 2
-    assert silences.causes(asked) == [TimeoutCause.PROCESS_PAUSED] * 2
+    assert causes(silences, asked) == [TimeoutCause.PROCESS_PAUSED] * 2
+    assert causes(silences, asked) == [TimeoutCause.PROCESS_PAUSED] * 2
     assert len(passes) == 1
 
 
@@ -300,9 +344,9 @@ def test_what_is_not_known_while_the_capture_grows_may_be_later(
     monkeypatch.setattr(type(capture.source), "live", property(lambda _: True))
     monkeypatch.setattr(type(capture.source), "complete", property(lambda _: False))
     silences = Silences(capture)
-    assert silences.causes([silence()]) == [TimeoutCause.UNKNOWN]
+    assert causes(silences, [silence()]) == [TimeoutCause.UNKNOWN]
     capture.connections.streams.fin_time[0] = SINCE + SECOND
-    assert silences.causes([silence()]) == [TimeoutCause.PROCESS_DIED]
+    assert causes(silences, [silence()]) == [TimeoutCause.PROCESS_DIED]
 
 
 class TestProxied:
@@ -341,7 +385,7 @@ class TestProxied:
 
 
 def test_without_a_capture_nothing_is_known() -> None:
-    assert Silences(None).causes([silence(), silence()]) == [TimeoutCause.UNKNOWN] * 2
+    assert causes(Silences(None), [silence(), silence()]) == [TimeoutCause.UNKNOWN] * 2
 
 
 def test_a_client_without_an_id_is_found_by_its_address(tmp_path: Path) -> None:
@@ -350,7 +394,7 @@ def test_a_client_without_an_id_is_found_by_its_address(tmp_path: Path) -> None:
     nameless = Silence(CLIENT[0], CLIENT[0], (0,), SINCE, UNTIL)
     capture = written(tmp_path, member)
     capture.table.client_ids[:] = [None] * len(capture.table.client_ids)
-    assert Silences(capture).causes([nameless]) == [TimeoutCause.PROCESS_PAUSED]
+    assert causes(Silences(capture), [nameless]) == [TimeoutCause.PROCESS_PAUSED]
 
 
 # ---------------------------------------------------------------- recordings
@@ -365,13 +409,13 @@ STOPPED, FENCED = 1_795_253_710_969_000_000, 1_795_253_716_969_000_000
         ("raft-client-12", (3,), TimeoutCause.PROCESS_PAUSED),
         # the others were alive, and nothing is to be explained
         ("13", (6,), TimeoutCause.UNKNOWN),
-        ("raft-client-13", (5,), TimeoutCause.UNKNOWN),
+        ("raft-client-13", (5,), TimeoutCause.PROCESS_LIVED),
     ],
 )
 def test_a_stopped_broker(client: str, connections: tuple[int, ...], expected: TimeoutCause) -> None:
     capture = read(DATA / "findings" / "26_k430_broker_sigstop_controller.pcap.zst")
     asked = Silence(client, "127.0.0.1", connections, STOPPED, FENCED)
-    assert Silences(capture).causes([asked]) == [expected]
+    assert causes(Silences(capture), [asked]) == [expected]
 
 
 def test_a_stopped_consumer() -> None:
@@ -379,4 +423,4 @@ def test_a_stopped_consumer() -> None:
     capture = read(DATA / "groups" / "21_k430_java_sigstop.pcap.zst")
     since, until = 1_795_254_707_813_000_000, 1_795_254_713_804_000_000
     asked = Silence("m2", "127.0.0.1", (8,), since, until)
-    assert Silences(capture).causes([asked]) == [TimeoutCause.PROCESS_PAUSED]
+    assert causes(Silences(capture), [asked]) == [TimeoutCause.PROCESS_PAUSED]

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from captures.analysis.groups.model import Place, TimeoutCause, Trigger
+from captures.analysis.groups.model import TimeoutCause, TopicPartition, Trigger
 
 FOLDER = Path(__file__).resolve().parents[3] / "data" / "groups"
 SECOND = 1_000_000_000
@@ -61,7 +61,7 @@ class Expected:
     size: int | None = None
     emptied: bool = False
     running: bool = False
-    assigned: dict[str, frozenset[Place]] = field(default_factory=dict)
+    assigned: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         others = "".join(f" + {each.trigger} {'/'.join(sorted(each.who))}" for each in self.causes[1:])
@@ -105,7 +105,7 @@ class Truth:
         ]
         return given[place] if place < len(given) else instance
 
-    def lives(self, who: str, time: float) -> bool:
+    def memberships(self, who: str, time: float) -> bool:
         """Whether the process of a client runs at a time, and has not been asked to end."""
         done = [event["what"] for event in self.events if event["t"] <= time and event.get("who") == who]
         spawned = [place for place, what in enumerate(done) if what == "spawn"]
@@ -151,15 +151,21 @@ def silenced(truth: Truth, who: frozenset[str], since: float, until: float) -> T
     names = truth.process_names()
     latest = None
     for event in truth.events:
-        if since <= event["t"] <= until and names.get(event.get("who", "")) in who:
-            if event["what"] in ("SIGKILL", "process ended"):
+        if not since <= event["t"] <= until:
+            continue
+        if names.get(event.get("who", "")) in who:
+            if event["what"] == "SIGKILL":
                 latest = TimeoutCause.PROCESS_DIED
+            elif event["what"] == "process ended" and latest is not TimeoutCause.PROCESS_DIED:
+                latest = TimeoutCause.CLOSED_IN_ORDER
             elif event["what"] == "SIGSTOP":
                 latest = TimeoutCause.PROCESS_PAUSED
             elif event["what"] in ("host gone", "network gone"):
                 latest = TimeoutCause.UNREACHABLE
             elif event["what"] == "SIGCONT":
                 latest = None
+        elif event["who"].startswith(("node", "broker ")) and event["what"] in ("SIGTERM", "SIGKILL"):
+            latest = latest or TimeoutCause.BROKER_GONE
     return latest
 
 
@@ -173,21 +179,27 @@ def is_slow(truth: Truth, who: frozenset[str], time: float) -> bool:
 
 
 # ---------------------------------------------------------------- what listeners said
-def places(said: str) -> frozenset[Place]:
+def places(said: str) -> frozenset[TopicPartition]:
     """Return the partitions in what a listener said, in the way of any of the clients."""
     if said.startswith("{"):
         told = json.loads(said).get("memberAssignment", {})
-        return frozenset(Place(topic, number) for topic, numbers in told.items() for number in numbers)
+        return frozenset(
+            TopicPartition(topic, number) for topic, numbers in told.items() for number in numbers
+        )
     if said.startswith("map["):
         found = re.findall(r"([\w.-]+):\[([\d ]*)\]", said)
-        return frozenset(Place(topic, int(number)) for topic, numbers in found for number in numbers.split())
+        return frozenset(
+            TopicPartition(topic, int(number)) for topic, numbers in found for number in numbers.split()
+        )
     listed = said.partition("]")[0]
     if "(" in listed:
         return frozenset(
-            Place(topic, int(number)) for topic, number in re.findall(r"\('([^']+)', (\d+)\)", listed)
+            TopicPartition(topic, int(number))
+            for topic, number in re.findall(r"\('([^']+)', (\d+)\)", listed)
         )
     return frozenset(
-        Place(topic, int(number)) for topic, number in re.findall(r"([\w.-]+)-(\d+)(?=[',]|$)", listed)
+        TopicPartition(topic, int(number))
+        for topic, number in re.findall(r"([\w.-]+)-(\d+)(?=[',]|$)", listed)
     )
 
 
@@ -200,14 +212,14 @@ class Said:
 
     time: float
     who: str
-    has: frozenset[Place]
-    gave_up: frozenset[Place]
+    has: frozenset[TopicPartition]
+    gave_up: frozenset[TopicPartition]
 
 
 def said(truth: Truth) -> list[Said]:
     """Return what the listeners said, in the order of time."""
-    has: dict[str, frozenset[Place]] = {}
-    gave_up: dict[str, frozenset[Place]] = {}
+    has: dict[str, frozenset[TopicPartition]] = {}
+    gave_up: dict[str, frozenset[TopicPartition]] = {}
     found = []
     for time, who, what, rest in _told_by_clients(truth):
         before = has.get(who, frozenset())

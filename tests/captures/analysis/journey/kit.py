@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from captures.analysis.journey import JourneyResult, Journeys, Sought
+from captures.analysis.journey import JourneyResult, Journeys, RecordQuery
 from captures.exchanges import Exchange
-from dissectors.records import Record, build_batch
+from dissectors.records import Record
+from tests.batches import build_batch
 from tests.captures.analysis.kit import MS, exchange, unanswered
 
 TOPIC = "orders-eu"
@@ -92,7 +93,7 @@ def commit(
     )
 
 
-def told(sought: Sought, exchanges: Sequence[Exchange], names: Any = lambda _: None) -> JourneyResult:
+def told(sought: RecordQuery, exchanges: Sequence[Exchange], names: Any = lambda _: None) -> JourneyResult:
     """Return what exchanges tell of what is sought."""
     journeys = Journeys(sought, names)
     for each in exchanges:

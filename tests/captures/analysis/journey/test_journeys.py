@@ -6,20 +6,24 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.journey import Journeys, Sought
+from captures.analysis.journey import Journeys, RecordQuery
 from captures.analysis.journey.hops import hops
 from captures.analysis.journey.model import Journey, Settled
 from captures.exchanges import Exchange
-from dissectors.records import Codec, Record, build_batch
+from captures.json_objects import to_json
+from dissectors.records import Codec, Record
+from tests.batches import build_batch
 from tests.captures.analysis.journey.kit import BEGIN, TOPIC, batch, commit, fetch, produce, told
 from tests.captures.analysis.kit import MS, exchange
 
-PLACE = Sought(TOPIC, 3, 121)
+pytestmark = pytest.mark.quick
+
+PLACE = RecordQuery(TOPIC, 3, 121)
 TOPIC_ID = "lLiF-TMRRuSo8TJjkfl4vQ"
 IDEMPOTENT = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 4}
 
 
-def one(exchanges: list[Exchange], sought: Sought = PLACE, **names: Any) -> Journey:
+def one(exchanges: list[Exchange], sought: RecordQuery = PLACE, **names: Any) -> Journey:
     (found,) = told(sought, exchanges, **names).journeys
     return found
 
@@ -38,7 +42,7 @@ def test_a_record_from_its_producer_to_a_commit() -> None:
         ]
     )
     assert found.record is not None
-    assert (found.offset, found.index, found.record.value) == (121, 1, b"b")
+    assert (found.offset, found.batch.index, found.record.value) == (121, 1, b"b")
     assert [(each.number, each.base_offset) for each in found.attempts] == [(11, 120)]
     assert found.acknowledged is not None
     assert found.acknowledged.answered == BEGIN + 12 * MS
@@ -116,7 +120,7 @@ def test_a_batch_without_sequence_that_is_written_twice() -> None:
     assert found.copies == [131]
     # the answer is about the other copy
     assert found.acknowledged is None
-    assert one(exchanges, Sought(TOPIC, 3, 131)).copies == [121]
+    assert one(exchanges, RecordQuery(TOPIC, 3, 131)).copies == [121]
 
 
 def test_equal_batches_of_a_client_that_had_its_answers_are_different_records() -> None:
@@ -155,7 +159,7 @@ def test_old_message_sets(magic: Any, codec: Codec) -> None:
         assert found.record is not None
         assert found.record.value == b"1"
         # what is not compressed is a batch of its own
-        assert found.index == (1 if codec or found.attempts else 0)
+        assert found.batch.index == (1 if codec or found.attempts else 0)
 
 
 def test_by_key_and_text_each_record_once() -> None:
@@ -164,14 +168,14 @@ def test_by_key_and_text_each_record_once() -> None:
         produce(batch("apple", "pear"), 120, at=3),
         fetch(120, batch("apple", "pear", base=120), at=20, client="other", connection=5),
     ]
-    found = told(Sought(TOPIC, contains=b"ea"), exchanges).journeys
+    found = told(RecordQuery(TOPIC, contains=b"ea"), exchanges).journeys
     assert [(each.offset, len(each.attempts), len(each.groups)) for each in found] == [(121, 1, 2)]
-    assert [each.offset for each in told(Sought(key=b"k"), exchanges).journeys] == [120, 121]
-    assert told(Sought(key=b"x"), exchanges).journeys == []
+    assert [each.offset for each in told(RecordQuery(key=b"k"), exchanges).journeys] == [120, 121]
+    assert told(RecordQuery(key=b"x"), exchanges).journeys == []
 
 
 def test_a_record_that_was_never_written_has_no_offset() -> None:
-    found = one([produce(batch("a", "b"), error=10)], Sought(contains=b"b"))
+    found = one([produce(batch("a", "b"), error=10)], RecordQuery(contains=b"b"))
     assert (found.offset, found.acknowledged) == (None, None)
     assert names_of(found) == ["sent", "refused"]
 
@@ -316,9 +320,9 @@ def test_a_record_that_came_with_an_unreadable_batch_is_told_without_its_content
         exchange(None, None),
     ],
 )
-@pytest.mark.parametrize("sought", [PLACE, Sought(contains=b"a"), Sought()])
-def test_nothing_raises_for_what_is_broken(broken: Exchange, sought: Sought) -> None:
+@pytest.mark.parametrize("sought", [PLACE, RecordQuery(contains=b"a"), RecordQuery()])
+def test_nothing_raises_for_what_is_broken(broken: Exchange, sought: RecordQuery) -> None:
     found = told(sought, [broken, produce(batch("a", "b"), 120), broken])
-    assert found.to_json()["partitions"]
+    assert to_json(found)["partitions"]
     for journey in found.journeys:
         hops(journey)

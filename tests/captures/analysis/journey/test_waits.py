@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from captures.analysis.journey import Sought
+from captures.analysis.journey import RecordQuery
 from captures.analysis.journey.totals import GroupWaits, TopicWaits
 from captures.exchanges import Exchange
 from tests.captures.analysis.journey.kit import TOPIC, batch, commit, fetch, produce, told
 from tests.captures.analysis.kit import MS, exchange
 
-ALL = Sought(TOPIC)
+ALL = RecordQuery(TOPIC)
 
 
 def waits(exchanges: list[Exchange]) -> TopicWaits:
@@ -139,6 +139,6 @@ def test_share_groups_settle_records_one_by_one() -> None:
 
 
 def test_nothing_sought_is_nothing() -> None:
-    found = told(Sought("payments"), [produce(batch("a"), 100)])
+    found = told(RecordQuery("payments"), [produce(batch("a"), 100)])
     assert found.waits is not None
     assert (found.offsets, found.waits.sent, found.waits.groups) == ({}, 0, [])

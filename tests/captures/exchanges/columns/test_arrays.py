@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.exchanges.columns.arrays import Dictionary, Growing, GrowingRagged, Ragged, without_repeats
+from captures.exchanges.columns.arrays import (
+    Dictionary,
+    GrowingArray,
+    GrowingRagged,
+    RaggedArray,
+    without_repeats,
+)
 
 LISTS = st.lists(st.lists(st.integers(-5, 5), max_size=4), max_size=30)
 
 
 def ragged(lists):
     offsets = np.concatenate(([0], np.cumsum([len(each) for each in lists]))).astype(np.int64)
-    return Ragged(np.array([value for each in lists for value in each], np.int32), offsets)
+    return RaggedArray(np.array([value for each in lists for value in each], np.int32), offsets)
 
 
 def lists_of(made):
@@ -22,7 +29,7 @@ def lists_of(made):
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=100), max_size=8))
 def test_what_was_appended_is_there(parts):
-    growing = Growing(np.int32)
+    growing = GrowingArray(np.int32)
     views = []
     for part in parts:
         growing.append(part)
@@ -31,6 +38,7 @@ def test_what_was_appended_is_there(parts):
     assert all(view.tolist() == before for view, before in views)
 
 
+@pytest.mark.slow
 @given(st.lists(LISTS, max_size=5), st.randoms())
 def test_ragged_rows(blocks, random):
     growing = GrowingRagged(np.int32)

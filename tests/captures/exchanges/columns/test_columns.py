@@ -10,17 +10,23 @@ import numpy as np
 import pytest
 
 from captures.exchanges import ExchangeReader, open_capture
-from captures.exchanges.columns import COLUMNS, NO_VALUE, ExchangeColumns, Ragged
+from captures.exchanges.columns import COLUMNS, NO_VALUE, ExchangeColumns, RaggedArray
+from captures.exchanges.columns.builders import Flows
 from captures.meaning import groups_in, members_in, topics_in
+from captures.meaning.exchange import rows
 from captures.meaning.payload import payload, record_fields, record_paths
+from captures.meaning.places import index, partitions, topic
 from dissectors.records import record_set
+from dissectors.sides import SIDES
 from tests.captures.recorded import CAPTURES, FOLDER
+
+COMPARED = {name for name in COLUMNS if not name.startswith("flow_")} - {"partition_topics"} | {"flows"}
 
 
 def of_full_decode(capture):
     """For each column the value of every exchange, by row of the table."""
-    rows = [{} for _ in range(len(capture.table))]
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    values = [{} for _ in range(len(capture.table))]
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     exchanges = list(reader)
     software = {}
     for x in exchanges:
@@ -31,13 +37,13 @@ def of_full_decode(capture):
         expected = {error.path for error in x.expected}
         topics, groups, members = {}, {}, {}
         counted = NO_VALUE, NO_VALUE, NO_VALUE
-        for side in ("request", "response"):
+        for side in SIDES:
             body = getattr(x, side)
             if x.api_key is None or body is None or body.version is None or not body.value:
                 continue
             key, version, value = x.api_key, body.version, body.value
-            for topic, numbers in topics_in(key, version, value, reader.knowledge.topic_name, side).items():
-                topics.setdefault(topic, {}).update(dict.fromkeys(numbers))
+            for name, numbers in topics_in(key, version, value, reader.knowledge.topic_name, side).items():
+                topics.setdefault(name, {}).update(dict.fromkeys(numbers))
             groups.update(dict.fromkeys(groups_in(key, version, value, side)))
             members.update(dict.fromkeys(members_in(key, version, value, side)))
             if record_paths(key, version, side):
@@ -46,7 +52,7 @@ def of_full_decode(capture):
         state = (fetch.get("replica_state") or fetch) if fetch else {}
         response = (x.response.value if x.response and x.api_key is not None else None) or {}
         throttle = response.get("throttle_time_ms")  # None too where the message was cut off before it
-        rows[x.row] = {
+        values[x.row] = {
             "time": x.time,
             "latency": NO_VALUE if x.latency is None else x.latency,
             "client": x.client,
@@ -55,6 +61,7 @@ def of_full_decode(capture):
             "software_name": told.get("client_software_name"),
             "software_version": told.get("client_software_version"),
             "wait": x.wait,
+            "wait_reason": x.wait_reason or None,
             "excess": NO_VALUE if x.latency is None else x.latency - x.wait,
             "error_codes": [error.code for error in x.errors if error.path not in expected],
             "expected_error_codes": [error.code for error in x.expected],
@@ -66,13 +73,42 @@ def of_full_decode(capture):
             "records": counted[0],
             "batches": counted[1],
             "record_bytes": counted[2],
+            "flows": of_flows(x, reader.knowledge.topic_name),
+            "undecoded": sum(
+                1 << ("request", "response").index(side) for side in {side for side, _ in x.problems}
+            )
+            * (x.api_key is not None),
+            "guessed": int(any(body is not None and bool(body.guess) for body in (x.request, x.response))),
+            "intervened": x.intervened + x.interventions.made_errors,
+            "response_told": int(bool(response)),
             "replica_id": state.get("replica_id", -1) if fetch else NO_VALUE,
         }
-    return rows
+    return values
+
+
+def of_flows(x, names):
+    """Topic, partition, bytes, batches, records, uncounted and markers of what an exchange carries and asks for."""
+    bodies = [(body.value if body else None) or {} for body in (x.request, x.response)]
+    found = []
+    if x.api_key in (1, 78):
+        for holder in rows(bodies[0], "topics"):
+            found += [
+                (topic(holder, lambda uuid: names(uuid) or uuid), where, 0, 0, 0, 0, 0)
+                for where in partitions(holder)
+            ]
+    carried = {0: (bodies[0], "topic_data", "partition_data"), 1: (bodies[1], "responses", "partitions")}
+    body, outer, inner = carried.get(0 if x.api_key == 0 else 1 if x.api_key in (1, 78) else 2, ({}, "", ""))
+    for holder in rows(body, outer):
+        for partition in rows(holder, inner):
+            if index(partition) is not None and topic(holder, lambda uuid: names(uuid) or uuid) != "?":
+                held = payload([partition.get("records")])
+                figures = held.size, held.batches, held.records, held.uncounted, held.markers
+                found.append((topic(holder, lambda uuid: names(uuid) or uuid), index(partition), *figures))
+    return found
 
 
 def of_batches(fields):
-    """Records, batches and bytes, the way the gist counts them."""
+    """Records, batches and bytes, the way the summary counts them."""
     found = payload(fields)
     partial = 0
     for data in fields:
@@ -84,6 +120,13 @@ def of_batches(fields):
 
 def by_row(columns, name):
     """A column as plain values, texts in place of codes."""
+    if name == "flows":
+        each = [lists(columns.ragged(f"flow_{part}")) for part in Flows.COLUMNS]
+        texts = columns.texts("flow_topics")
+        return [
+            [(texts[code], *numbers) for code, *numbers in zip(*row, strict=True)]
+            for row in zip(*each, strict=True)
+        ]
     if name == "partitions":
         topics = columns.ragged("partition_topics")
         texts = columns.texts("partition_topics")
@@ -99,7 +142,7 @@ def by_row(columns, name):
             return column.tolist()
         texts = columns.texts(name)
         return [texts[code] if code >= 0 else None for code in column.tolist()]
-    assert isinstance(column, Ragged)
+    assert isinstance(column, RaggedArray)
     found = lists(column)
     if kind.coded:
         texts = columns.texts(name)
@@ -112,15 +155,16 @@ def lists(ragged):
     return [ragged[row].tolist() for row in range(len(ragged))]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_columns_are_what_the_full_decode_gives(name):
     capture = open_capture(str(FOLDER / name))
     capture.read()
-    rows = of_full_decode(capture)
+    expected = of_full_decode(capture)
     columns = ExchangeColumns(capture)
     columns.prepare(COLUMNS)
-    for column in COLUMNS.keys() - {"partition_topics"}:
-        assert by_row(columns, column) == [row[column] for row in rows], column
+    for column in COMPARED:
+        assert by_row(columns, column) == [row[column] for row in expected], column
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +183,7 @@ def test_rows_added_one_after_the_other_make_the_same_columns(capture):
     growing["members"]  # filled later than the others, for all rows
     at_once = ExchangeColumns(capture, rows)
     assert growing.rows.tolist() == rows.tolist()
-    for name in COLUMNS.keys() - {"partition_topics"}:
+    for name in COMPARED:
         assert by_row(growing, name) == by_row(at_once, name), name
     for name in ("api_key", "version", "correlation_id", "request_size", "flags"):
         assert growing[name].tolist() == capture.table.column(name)[rows].tolist()
@@ -151,14 +195,14 @@ def test_columns_grow_with_a_capture_that_is_being_read(capture):
     assert len(columns) == 0
     columns.prepare(COLUMNS)
     parts = 0
-    for rows in growing_capture.updates():
-        columns.extend(rows)
-        parts += len(rows) > 0
+    for come in growing_capture.updates():
+        columns.extend(come)
+        parts += len(come) > 0
         assert len(columns["topics"]) == len(columns) == len(columns["software_name"])
     assert parts > 3
     at_once = ExchangeColumns(growing_capture, columns.rows)
     assert sorted(columns.rows.tolist()) == list(range(len(capture.table)))
-    for name in COLUMNS.keys() - {"partition_topics"}:
+    for name in COMPARED:
         assert by_row(columns, name) == by_row(at_once, name), name
 
 

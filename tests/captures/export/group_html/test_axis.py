@@ -7,7 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.export.group_html.axis import FOLDED, MOST_ROWS, SECOND, WIDTH, AxisRow, axis
+from captures.export.group_html.axis import FOLDED, MOST_ROWS, WIDTH, AxisRow, axis
+from dissectors.units import SECOND
 
 HOUR = 3600 * SECOND
 
@@ -48,7 +49,7 @@ def test_a_long_time_takes_several_rows() -> None:
     assert all(row.width <= WIDTH + 0.01 for row in rows)
 
 
-def test_moments_outside_are_at_the_ends() -> None:
+def test_time_format_outside_are_at_the_ends() -> None:
     (row,) = axis(SECOND, 2 * SECOND, [], 0)
     assert (row.x(0), row.x(HOUR)) == (0, WIDTH)
     assert row.holds(SECOND)

@@ -7,12 +7,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.export.group_html.markers import Numbered, placed
+from captures.export.group_html.markers import NumberedRebalance, placed
 from tests.captures.analysis.groups.kit import rebalance
 
 
-def numbered(*places: float) -> list[tuple[Numbered, float]]:
-    return [(Numbered(number, f"r{number}", rebalance()), x) for number, x in enumerate(places, 1)]
+def numbered(*places: float) -> list[tuple[NumberedRebalance, float]]:
+    return [(NumberedRebalance(number, f"r{number}", rebalance()), x) for number, x in enumerate(places, 1)]
 
 
 def test_numbers_that_are_close_are_on_levels_and_then_left_out() -> None:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from captures.analysis.groups.model import (
-    Awaited,
+    AwaitedMember,
     CommitFailure,
     CoordinatorSeen,
     GroupTimeline,
@@ -22,8 +22,8 @@ from captures.analysis.groups.model import (
     Trigger,
 )
 from captures.export.group_html import page
-from captures.export.group_html.markup import Markup, escaped, on_lines, tag
 from captures.export.group_html.picture import MOST_LANES
+from captures.export.markup import Markup, on_lines, tag, together
 from captures.names import Names
 from tests.captures.analysis.groups.kit import at, cause, member, places, rebalance, timeline
 
@@ -139,7 +139,7 @@ def test_the_story_is_told() -> None:
     for said in (
         "m2 joined; all members joined anew.",
         "1. member_joined m2",
-        "14:13:30.000 generation 1 → 2, took 3.0 s",
+        "14:13:30.000 generation 1 → 2, took 3 s",
         "REBALANCE_IN_PROGRESS",
         "Commits that failed",
         "partitions of orders",
@@ -148,12 +148,12 @@ def test_the_story_is_told() -> None:
 
 
 def test_a_running_rebalance_is_open_to_the_end() -> None:
-    running = rebalance(begin=50, end=None, running=True, awaited=[Awaited("m2-id", "m2", at(50))])
+    running = rebalance(begin=50, end=None, running=True, awaited=[AwaitedMember("m2-id", "m2", at(50))])
     text = written(timeline(running))
     (picture,) = pictures(text)
     (band,) = [each for each in picture.iter(f"{SVG}rect") if each.get("class") == "band running"]
     assert float(band.attrib["width"]) == pytest.approx(160, abs=1)
-    assert "has not ended after 10.0 s" in text
+    assert "has not ended after 10 s" in text
 
 
 def test_a_coordinator_that_moved_is_marked() -> None:
@@ -231,9 +231,9 @@ def test_groups_without_anything() -> None:
 
 
 def test_markup_escapes() -> None:
-    assert tag("b", "<i>", tag("i", "&"), title='"') == '<b title="&quot;">&lt;i&gt;<i>&amp;</i></b>'
+    assert tag("b", "<i>", tag("i", "&"), title='"') == '<b title="&#34;">&lt;i&gt;<i>&amp;</i></b>'
     assert tag("rect", x=1.25, width=2.0, class_="a", rx=None) == '<rect x="1.2" width="2" class="a"></rect>'
-    assert escaped("a\tb\nc") == Markup("a\ufffdb\ufffdc")
+    assert together("a\tb\nc") == Markup("a\ufffdb\ufffdc")
     assert on_lines(["<a>", "b\nc"]) == Markup("&lt;a&gt;\nb\ufffdc")
 
 

@@ -16,7 +16,6 @@ from captures.export.report.scales import (
     Slices,
     TimeAxis,
     amount,
-    duration,
     logarithmic_ticks,
     rounded_up,
 )
@@ -69,23 +68,6 @@ def test_scales_hold_their_values(value: float, least: float) -> None:
 )
 def test_amounts_have_three_digits(value: float, unit: str, text: str) -> None:
     assert amount(value, unit) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0, "0 ns"),
-        (5, "5 ns"),
-        (84_000, "84 µs"),
-        (1_250_000, "1.25 ms"),
-        (999_900_000, "1 s"),
-        (3.4 * SECOND, "3.4 s"),
-        (99 * SECOND, "99 s"),
-        (125 * SECOND, "2 min 5 s"),
-    ],
-)
-def test_durations_have_three_digits(value: float, text: str) -> None:
-    assert duration(value) == text
 
 
 def test_ticks_of_latencies_are_round() -> None:

@@ -265,11 +265,12 @@ def test_tcp_is_told_by_direction_and_trouble(tables: Tables) -> None:
     assert ended == {"open": 1, "closed by client": 1, "reset by broker": 1}
 
 
+@pytest.mark.slow
 def test_a_capture_gives_the_figures_of_stats(tmp_path: Path) -> None:
     capture = open_capture([str(SAMPLE)])
     capture.read()
     stats = ApiStats()
-    for each in ExchangeReader(capture, annotate=False, gist=False):
+    for each in ExchangeReader(capture, annotate=False, summary=False):
         stats.add(each)
     rows = stats.result()
     sums: Counter[str] = Counter()

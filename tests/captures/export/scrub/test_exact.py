@@ -37,6 +37,7 @@ def by_a_library(codec: Codec, data: bytes) -> bytes:
             return zstandard.ZstdDecompressor().decompressobj().decompress(data)
 
 
+@pytest.mark.slow
 @given(blanked, st.integers(0, 400), st.sampled_from(CODECS))
 @settings(max_examples=300, deadline=None)
 def test_every_size_beyond_that_of_ordinary_compression_is_met(
@@ -60,6 +61,7 @@ def test_codecs_with_room_for_padding_never_change(codec: Codec) -> None:
         assert made[0] is codec
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [snappy_compress, lz4_compress])
 def test_sizes_up_to_no_compression_at_all(exact) -> None:
     plain = b"".join(bytes((n, n * 7 & 255)) + b"x" * (n * 5 % 90) for n in range(200))

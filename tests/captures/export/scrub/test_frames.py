@@ -18,7 +18,8 @@ from dissectors.headers import (
     request_header_version,
     response_header_version,
 )
-from dissectors.records import Codec, Record, batches, build_batch
+from dissectors.records import Codec, Record
+from tests.batches import batches, build_batch
 
 PRODUCE = 0
 INCREMENTAL_ALTER_CONFIGS, ENVELOPE, CREATE_DELEGATION_TOKEN = 44, 58, 38

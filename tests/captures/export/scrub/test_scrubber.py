@@ -15,7 +15,8 @@ from captures.exchanges.table import COLUMNS
 from captures.export.scrub.frames import FrameScrubber
 from captures.packets import read_packets
 from captures.packets.source import open_source
-from dissectors.records import Record, build_batch
+from dissectors.records import Record
+from tests.batches import build_batch
 from tests.captures.export.files import RECORDED, SAMPLE, exported, opened
 from tests.captures.packets import kit
 from tests.reference import captures_dir, needs_reference
@@ -85,6 +86,7 @@ def check(path: Path, out: Path, *, synthetic: bool) -> int:
     return records
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 @pytest.mark.parametrize("synthetic", [False, True], ids=["original", "synthetic"])
 def test_recorded(path: Path, synthetic: bool, tmp_path: Path) -> None:
@@ -155,6 +157,7 @@ def test_what_belongs_to_no_frame_is_zeroed(tmp_path: Path) -> None:
     assert any("could not be decoded" in note for note in writer.notes)
 
 
+@pytest.mark.slow
 def test_checksums_are_right_where_they_were(tmp_path: Path) -> None:
     from captures.export.checksum import tcp_checksum
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from captures.packets import SegmentIndex, TcpAssembler, open_source, read_packets
-from captures.packets.tls import Event, KeyLog, Missing, Plain, TlsConnection, looks_like_tls
-from dissectors.conversation import Conversation, Exchange, Skipped
+from captures.packets.tls import Event, KeyLog, MissingData, Plain, TlsConnection, looks_like_tls
+from dissectors.conversation import Conversation, Exchange, SkippedBytes
 from dissectors.conversation import Side as Side
 from dissectors.frames import Body, decode_request, decode_response
 
@@ -68,7 +68,7 @@ class Kafka:
 
     requests: list[Body] = field(default_factory=list)
     responses: list[Body] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: list[SkippedBytes] = field(default_factory=list)
 
 
 def as_kafka(replayed: Replayed) -> Kafka:
@@ -77,7 +77,7 @@ def as_kafka(replayed: Replayed) -> Kafka:
     for event in replayed.events:
         if isinstance(event, Plain):
             conversation.receive(event.side, event.data)
-        elif isinstance(event, Missing):
+        elif isinstance(event, MissingData):
             conversation.gap(event.side, None, event.reason)
     conversation.finish()
     for happened in conversation.events():
@@ -89,6 +89,6 @@ def as_kafka(replayed: Replayed) -> Kafka:
                 kafka.responses.append(
                     decode_response(response.payload, request.api_key, request.api_version)
                 )
-        elif isinstance(happened, Skipped):
+        elif isinstance(happened, SkippedBytes):
             kafka.skipped.append(happened)
     return kafka

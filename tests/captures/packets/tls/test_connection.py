@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
-from captures.packets.tls import Alert, KeyLog, Limits, Missing, Plain, Stopped, TlsConnection
+from captures.packets.tls import Alert, DecryptionStopped, KeyLog, Limits, MissingData, Plain, TlsConnection
 from captures.packets.tls.ciphers import RecordCipher, expand_label, next_secret, tls13_cipher
 from captures.packets.tls.handshake import MessageReader, parse_client_hello, parse_server_hello
 from captures.packets.tls.records import Record, RecordReader, Undecryptable
@@ -68,7 +68,7 @@ def decrypted(made: Made, keylog: KeyLog | None = None) -> TlsConnection:
     tls = TlsConnection(keylog or keylog_of(made.keylog))
     events = feed(tls, made.flights)
     assert plain(events) == made.said
-    assert not [each for each in events if isinstance(each, Missing | Stopped)]
+    assert not [each for each in events if isinstance(each, MissingData | DecryptionStopped)]
     assert tls.info.reason == ""
     assert tls.info.notes == []
     assert not tls.waiting
@@ -241,7 +241,7 @@ def test_early_data_without_its_secret() -> None:
     tls = TlsConnection(keylog_of(b"".join(lines)))
     events = feed(tls, flights)
     assert plain(events)[CLIENT] == b"before the update\nafter the update\nthe end\n"
-    (missing,) = (e for e in events if isinstance(e, Missing))
+    (missing,) = (e for e in events if isinstance(e, MissingData))
     assert missing.position == 0
     assert missing.reason.startswith("no CLIENT_EARLY_TRAFFIC_SECRET in the key log for client random fb42")
     assert events.index(missing) < next(
@@ -256,7 +256,7 @@ def test_early_data_that_is_refused() -> None:
     tls = TlsConnection(keylog_of(keys))
     events = feed(tls, refused)
     assert plain(events)[CLIENT] == b"before the update\nafter the update\nthe end\n"
-    assert not [e for e in events if isinstance(e, Missing | Stopped)]
+    assert not [e for e in events if isinstance(e, MissingData | DecryptionStopped)]
     assert tls.info.early_data is False
 
 
@@ -266,7 +266,7 @@ def test_handshake_secrets_are_not_needed() -> None:
     tls = TlsConnection(keylog_of(b"".join(lines)))
     events = feed(tls, made.flights)
     assert plain(events) == made.said
-    assert not [e for e in events if isinstance(e, Missing | Stopped)]
+    assert not [e for e in events if isinstance(e, MissingData | DecryptionStopped)]
     assert len(tls.info.notes) == 2
 
 
@@ -298,7 +298,7 @@ def test_without_key_log_tls12() -> None:
     made = simple(TLS12)
     tls = TlsConnection()
     events = feed(tls, made.flights)
-    assert {type(each) for each in events} == {Stopped}
+    assert {type(each) for each in events} == {DecryptionStopped}
     assert tls.info.summary() == (
         "TLS 1.2, TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, SNI broker-1.example, ALPN kafka, "
         "certificate broker-1 broker-1.example 10.0.0.2, not decrypted: no key log"
@@ -353,7 +353,7 @@ def test_capture_that_began_inside(keys: bool) -> None:
     made = simple(TLS13)
     tls = TlsConnection(keylog_of(made.keylog) if keys else None)
     events = feed(tls, made.flights[4:])
-    assert {e.reason for e in events if isinstance(e, Stopped)} == {
+    assert {e.reason for e in events if isinstance(e, DecryptionStopped)} == {
         "the ClientHello was not captured",
         "the ServerHello was not captured",
     }
@@ -373,7 +373,7 @@ def test_one_direction_only() -> None:
 def test_not_tls() -> None:
     tls = TlsConnection()
     (stopped,) = tls.receive(CLIENT, b"GET / HTTP/1.1\r\n\r\n")
-    assert stopped == Stopped(CLIENT, 0, "the client does not begin with a TLS record")
+    assert stopped == DecryptionStopped(CLIENT, 0, "the client does not begin with a TLS record")
 
 
 def test_refused_handshake() -> None:
@@ -458,7 +458,7 @@ def test_secrets_that_never_come(version: ssl.TLSVersion) -> None:
     made = simple(version)
     tls = TlsConnection(KeyLog(growing=True))
     events = feed(tls, made.flights)
-    assert {type(e) for e in events} == {Stopped}
+    assert {type(e) for e in events} == {DecryptionStopped}
     assert "in the key log for client random" in tls.info.reason
     assert not tls.waiting
 
@@ -493,7 +493,7 @@ def test_waiting_that_is_given_up() -> None:
     tls = TlsConnection(KeyLog(growing=True))
     assert [event for side, data in made.flights for event in tls.receive(side, data)] == []
     assert tls.held > 0
-    assert {type(event) for event in tls.give_up("no more room")} == {Stopped}
+    assert {type(event) for event in tls.give_up("no more room")} == {DecryptionStopped}
     assert tls.info.reason.endswith("; no more room")
     assert (tls.held, tls.waiting) == (0, False)
 
@@ -503,7 +503,7 @@ def test_what_waits_is_bounded() -> None:
     keylog = KeyLog(growing=True)
     tls = TlsConnection(keylog, Limits(max_waiting=50_000))
     events = [event for side, data in made.flights for event in tls.receive(side, data)]
-    assert [type(e) for e in events] == [Stopped]
+    assert [type(e) for e in events] == [DecryptionStopped]
     assert tls.info.reason.endswith("no more than 48 KiB of ciphertext are kept waiting")
     keylog.add(made.keylog)
     assert plain(tls.retry())[CLIENT] == made.said[CLIENT]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from captures.packets.tls import Event, Missing, Plain, Stopped, TlsConnection
+from captures.packets.tls import DecryptionStopped, Event, MissingData, Plain, TlsConnection
 from dissectors.conversation import Side
 from tests.captures.packets.tls.peers import NO_ENCRYPT_THEN_MAC, Made, Peers, feed, keylog_of, recorded
 
@@ -70,6 +70,7 @@ def hello_end(made: Made, side: Side) -> int:
     return 5 + int.from_bytes(first[3:5], "big")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
@@ -84,9 +85,9 @@ def test_only_records_that_are_touched_are_lost(kind: str, data: st.DataObject) 
         kept = [e for e in whole(kind)[each] if each is not side or e.end <= start or e.start >= end]
         got = [e for e in events if isinstance(e, Plain) and e.side is each]
         assert [(e.start, e.end, e.data) for e in got] == [(e.start, e.end, e.data) for e in kept]
-    assert not [e for e in events if isinstance(e, Stopped)], tls.info.reason
+    assert not [e for e in events if isinstance(e, DecryptionStopped)], tls.info.reason
     lost = [e for e in whole(kind)[side] if e.start < end and e.end > start]
-    missing = [e for e in events if isinstance(e, Missing)]
+    missing = [e for e in events if isinstance(e, MissingData)]
     assert len(missing) <= 1
     if lost:
         assert missing
@@ -104,7 +105,7 @@ def test_loss_in_the_handshake_is_no_loss_of_data(kind: str) -> None:
         for start in range(hello_end(made, side), first - 1, 50):
             tls, events = with_gap(made, side, start, start + 20)
             assert [e.data for e in events if isinstance(e, Plain)]
-            assert not [e for e in events if isinstance(e, Stopped)]
+            assert not [e for e in events if isinstance(e, DecryptionStopped)]
             assert tls.info.reason == ""
 
 
@@ -141,7 +142,7 @@ def test_thousands_of_records_that_are_lost(kind: str) -> None:
     _, events = with_gap(made, BROKER, every[10].start + 1, every[5900].start)
     got = [e.data for e in events if isinstance(e, Plain)]
     assert got == [e.data for e in every[:10] + every[5900:]]
-    (missing,) = (e for e in events if isinstance(e, Missing))
+    (missing,) = (e for e in events if isinstance(e, MissingData))
     assert (missing.start, missing.end, missing.position) == (every[10].start, every[5900].start, 60)
 
 
@@ -159,7 +160,7 @@ def test_damaged_record() -> None:
     events = feed(TlsConnection(keylog_of(made.keylog)), changed)
     got = [e.data for e in events if isinstance(e, Plain) and e.side is BROKER]
     assert got == [e.data for e in whole("tls13")[BROKER] if e is not target]
-    (missing,) = (e for e in events if isinstance(e, Missing))
+    (missing,) = (e for e in events if isinstance(e, MissingData))
     assert (missing.start, missing.end) == (target.start, target.end)
     assert missing.reason == "a record does not decrypt"
 
@@ -176,7 +177,7 @@ def test_damage_without_end_stops() -> None:
         changed.append((sender, data))
     tls = TlsConnection(keylog_of(made.keylog))
     events = feed(tls, changed)
-    (stopped,) = (e for e in events if isinstance(e, Stopped))
+    (stopped,) = (e for e in events if isinstance(e, DecryptionStopped))
     assert stopped.side is BROKER
     assert stopped.start == target.start
     assert tls.info.reason == "no record decrypts any more (a record does not decrypt)"

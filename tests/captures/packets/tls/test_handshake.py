@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from captures.packets.tls.handshake import (
     MAX_MESSAGE,
-    Malformed,
+    MalformedHandshake,
     MessageReader,
     decompressed_certificate,
     parse_certificate,
@@ -112,7 +112,7 @@ def test_cut_client_hello(size: int) -> None:
     if size == without_extensions:
         assert parse_client_hello(CLIENT_HELLO[:size]).server_name == ""
     else:
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedHandshake):
             parse_client_hello(CLIENT_HELLO[:size])
 
 
@@ -126,7 +126,7 @@ def test_any_bytes(data: bytes) -> None:
         lambda body: parse_certificate(body, tls13=True),
         lambda body: parse_certificate(body, tls13=False),
     ):
-        with contextlib.suppress(Malformed):
+        with contextlib.suppress(MalformedHandshake):
             parse(data)
 
 
@@ -213,7 +213,7 @@ def test_compressed_certificates(algorithm: int) -> None:
 @pytest.mark.parametrize("algorithm", COMPRESSED)
 def test_compressed_certificates_of_another_size(algorithm: int) -> None:
     for size in (0, 1, len(CERTIFICATES) - 1, len(CERTIFICATES) + 1):
-        with pytest.raises(Malformed, match="size that is announced"):
+        with pytest.raises(MalformedHandshake, match="size that is announced"):
             decompressed_certificate(compressed(algorithm, size))
 
 
@@ -225,16 +225,16 @@ def test_damaged_compressed_certificates(algorithm: int, data: st.DataObject) ->
     at = data.draw(st.integers(0, len(whole) - 1))
     changed = whole[:at] + bytes((whole[at] ^ data.draw(st.integers(1, 255)),)) + whole[at + 1 :]
     for damaged in (changed, whole[:at]):
-        with contextlib.suppress(Malformed):
+        with contextlib.suppress(MalformedHandshake):
             assert len(decompressed_certificate(compressed(algorithm, data=damaged))) == len(CERTIFICATES)
 
 
 def test_compressed_certificates_that_are_none() -> None:
-    with pytest.raises(Malformed, match="unknown compression of certificates 9"):
+    with pytest.raises(MalformedHandshake, match="unknown compression of certificates 9"):
         decompressed_certificate(compressed(9, data=b""))
-    with pytest.raises(Malformed, match="are announced"):
+    with pytest.raises(MalformedHandshake, match="are announced"):
         decompressed_certificate(compressed(1, size=MAX_MESSAGE + 1))
     # 1 GiB of zeros, in the header of a zstd frame
     frame = zstandard.ZstdCompressor().compressobj(size=1 << 30).compress(b"") + b"\0" * 20
-    with pytest.raises(Malformed, match="size that is announced"):
+    with pytest.raises(MalformedHandshake, match="size that is announced"):
         decompressed_certificate(compressed(3, data=frame))

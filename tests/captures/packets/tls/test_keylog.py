@@ -9,6 +9,8 @@ import pytest
 from captures.packets.tls import KeyLog
 from captures.packets.tls import keylog as keylog_module
 
+pytestmark = pytest.mark.quick
+
 RANDOM = bytes(range(32))
 OTHER = bytes(range(32, 64))
 MASTER = bytes(range(100, 148))

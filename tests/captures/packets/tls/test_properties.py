@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from captures.packets.tls import Event, KeyLog, Missing, Plain, Stopped, TlsConnection
+from captures.packets.tls import DecryptionStopped, Event, KeyLog, MissingData, Plain, TlsConnection
 from dissectors.conversation import Side
 from tests.captures.packets.tls.peers import Flights, feed, keylog_of, recorded
 from tests.captures.packets.tls.test_half import KINDS, conversation
@@ -27,6 +27,7 @@ def by_side(events: list[Event]) -> dict[Side, list[Event]]:
     return {side: [each for each in events if each.side is side] for side in Side}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*KINDS, *RECORDED])
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), largest=st.sampled_from([1, 3, 50, 1448, 100_000]))
@@ -68,6 +69,7 @@ def test_fed_bytes_may_be_reused() -> None:
     assert sorted(got, key=repr) == sorted(expected, key=repr)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", [*KINDS, *RECORDED])
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
@@ -108,9 +110,9 @@ def test_mutations_never_raise(
             if isinstance(each, Plain):
                 assert each.position == position
                 position += len(each.data)
-            if isinstance(each, Plain | Missing):
+            if isinstance(each, Plain | MissingData):
                 assert 0 <= each.start < each.end
-        stops = [i for i, each in enumerate(stream) if isinstance(each, Stopped)]
+        stops = [i for i, each in enumerate(stream) if isinstance(each, DecryptionStopped)]
         assert stops in ([], [len(stream) - 1]), side
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.packets.tls import KeyLog, Missing, Stopped, TlsInfo
+from captures.packets.tls import DecryptionStopped, KeyLog, MissingData, TlsInfo
 from dissectors.conversation import Side
 from tests.captures.packets.kit import block
 from tests.captures.packets.tls.peers import DATA
@@ -37,7 +37,7 @@ def check(path: Path, keylog: KeyLog, connections: int, requests: int, responses
     assert sum(len(each.responses) for each in kafka) == responses
     for each, spoken in zip(replayed, kafka, strict=True):
         assert each.tls.info.reason == ""
-        assert not [event for event in each.events if isinstance(event, Missing | Stopped)]
+        assert not [event for event in each.events if isinstance(event, MissingData | DecryptionStopped)]
         assert spoken.skipped == []
         for body in spoken.requests + spoken.responses:
             assert body.problems == []

@@ -72,7 +72,7 @@ def plain(con: wire.WireType, depth: int = 0) -> Any:
     match con:
         case wire.NullableStruct():
             return plain(con.struct, depth)
-        case wire.Fixed():
+        case wire.FixedWidth():
             return {"?": False, "d": 1.0}.get(con.code, 3)
         case wire.Uuid():
             return wire.uuid_text(bytes(range(1, 17)))

@@ -27,7 +27,7 @@ def chance() -> Random:
 
 
 def test_a_fixed_delay(frame: Frame, chance: Random) -> None:
-    verdict, words, _ = actions.Delay(actions.Fixed(200 * MS)).apply(frame, chance)
+    verdict, words, _ = actions.Delay(actions.ConstantDelay(200 * MS)).apply(frame, chance)
     assert verdict.delay == 200 * MS
     assert verdict.data is None
     assert words == "delayed by 200ms"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.proxy.rules.patience import held_until
+from kproxy.proxy.rules.views import held_until
 from tests.kproxy.proxy.rules.frames import FETCH, SECOND, START, request, response
 
 DEFAULT = 30 * SECOND

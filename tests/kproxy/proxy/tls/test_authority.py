@@ -88,6 +88,7 @@ def test_names_that_are_none(authority: Authority) -> None:
             authority.identity(name)
 
 
+@pytest.mark.slow
 def test_java_trusts_it_and_compares_the_name(authority: Authority) -> None:
     need("java", "javac")
     contexts = ClientContexts(authority.identity, own_names=["localhost"])

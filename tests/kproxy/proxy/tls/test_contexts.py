@@ -102,6 +102,7 @@ def test_what_is_in_a_trust_store_is_trusted_as_it_is(authority: Authority) -> N
     assert answer == b"hello"
 
 
+@pytest.mark.sample(1)
 @LOOPS
 @pytest.mark.parametrize("versions", [("TLSv1.2", "TLSv1.2"), ("TLSv1.3", "TLSv1.3")])
 def test_mutual_tls(run: Run, tmp_path: Path, versions: tuple[str, str]) -> None:

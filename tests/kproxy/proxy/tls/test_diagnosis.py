@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.addresses import address_text
 from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.authority import Authority
+from kproxy.proxy.tls.certificates import certificate_of
 from kproxy.proxy.tls.contexts import server_context, upstream_context
-from kproxy.proxy.tls.probe import certificate_of
 from kproxy.proxy.tls.security import Security, Tls
 from tests.kproxy.proxy.tls.kit import LOOPS, command, need, served, talk
 
@@ -67,6 +68,7 @@ def test_an_unknown_authority(run, authority: Authority) -> None:  # type: ignor
     assert "client" in theirs
 
 
+@pytest.mark.slow
 def test_clients_of_openssl_and_java_that_do_not_trust(authority: Authority) -> None:
     """OpenSSL sends the alert unknown_ca, Java certificate_unknown."""
     need("openssl")
@@ -193,7 +195,7 @@ def test_what_clients_sent_does_not_reach_the_terminal(data: bytes) -> None:
 
 
 def test_addresses() -> None:
-    assert diagnosis.address("a.test", 1) == "a.test:1"
-    assert diagnosis.address("::1", 2) == "[::1]:2"
+    assert address_text("a.test", 1) == "a.test:1"
+    assert address_text("::1", 2) == "[::1]:2"
     assert "refuses connections" in diagnosis.broker_unreachable(ConnectionRefusedError(), WHERE)
     assert diagnosis.broker_ended(None, WHERE) == "broker.test:9093 closed the connection"

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from kproxy.proxy.settings import ClientTls, Settings
 from kproxy.proxy.tls.differences import what_differs
-from kproxy.proxy.tls.security import PLAINTEXT, Identity, Security, Tls
+from kproxy.proxy.tls.security import Identity, Security, Tls
 from tests.kproxy.proxy.tls.kit import command, need
 
 MUTUAL = Security(tls=Tls(identity=Identity("", "")))
-SETTINGS: dict[str, Any] = {
-    "mode": "rewrite", "listen": "127.0.0.1", "advertised": "localhost", "security": PLAINTEXT, "client_tls": False
-}  # fmt: skip
+
+
+def settings_of(**given: Any) -> Settings:
+    return Settings("", **({"advertised": "localhost"} | given))
 
 
 @pytest.mark.parametrize(
@@ -26,27 +28,27 @@ SETTINGS: dict[str, Any] = {
         ({"mode": "transparent", "keep_client_address": True}, []),
         ({"security": MUTUAL}, ["per.ip", "SASL", "every client is the principal"]),
         (
-            {"security": Security(tls=Tls()), "listen": "10.0.0.1"},
+            {"security": Security(tls=Tls()), "listen": ("10.0.0.1", 9092)},
             ["per.ip", "SASL", "10.0.0.1 without TLS"],
         ),
-        ({"security": Security(tls=Tls()), "listen": "::1"}, ["per.ip", "SASL"]),
-        ({"security": Security(tls=Tls()), "client_tls": True}, ["per.ip", "SASL"]),
+        ({"security": Security(tls=Tls()), "listen": ("::1", 9092)}, ["per.ip", "SASL"]),
+        ({"security": Security(tls=Tls()), "client_tls": ClientTls()}, ["per.ip", "SASL"]),
         (
-            {"client_tls": True},
+            {"client_tls": ClientTls()},
             ["per.ip", "SASL", "in clear between kproxy and the brokers"],
         ),
         (
-            {"security": Security(tls=Tls()), "client_tls": True, "client_auth": "required"},
+            {"security": Security(tls=Tls()), "client_tls": ClientTls(client_auth="required")},
             ["per.ip", "SASL", "User:ANONYMOUS"],
         ),
         (
-            {"security": MUTUAL, "client_tls": True, "client_auth": "required"},
+            {"security": MUTUAL, "client_tls": ClientTls(client_auth="required")},
             ["per.ip", "principal", "SASL"],
         ),
     ],
 )
 def test_what_follows_from_the_settings_is_said(settings: dict[str, Any], words: list[str]) -> None:
-    said = what_differs(**{**SETTINGS, **settings})
+    said = what_differs(settings_of(**settings))
     assert len(said) == len(words)
     for word in words:
         assert sum(word in sentence for sentence in said) == 1
@@ -67,8 +69,8 @@ def test_a_certificate_for_other_names_is_told(
     tmp_path: Path, names: list[str], advertised: str, fits: bool
 ) -> None:
     shown = _certificate(tmp_path, names)
-    settings = {**SETTINGS, "client_tls": True, "security": Security(tls=Tls()), "advertised": advertised}
-    said = [each for each in what_differs(**settings, shown=shown) if "will refuse the certificate" in each]
+    settings = settings_of(client_tls=ClientTls(shown), security=Security(tls=Tls()), advertised=advertised)
+    said = [each for each in what_differs(settings) if "will refuse the certificate" in each]
     assert len(said) == (not fits)
     assert all(names[0] in each for each in said)
 

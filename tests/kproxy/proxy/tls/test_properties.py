@@ -88,7 +88,7 @@ def test_an_empty_algorithm_gives_up_the_check_of_names() -> None:
     config = client_config({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""})
     assert config.security.tls == Tls(verify_host=False)
     (warning,) = config.warnings
-    assert "can pose as a broker" in warning
+    assert "can impersonate a broker" in warning
 
 
 @pytest.mark.parametrize(

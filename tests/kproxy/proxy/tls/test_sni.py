@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.packets.tls.handshake import Malformed, parse_client_hello
+from captures.packets.tls.handshake import MalformedHandshake, parse_client_hello
 from kproxy.proxy.tls.sni import NEED_MORE, NodeNames, NodeNamesError, host_name, server_name
 
 
@@ -83,7 +83,7 @@ def test_damaged_hellos_raise_nothing_and_read_as_the_other_parser_does(data: st
     name = server_name(bytes(damaged))
     try:
         theirs = parse_client_hello(bytes(damaged[9:])).server_name
-    except Malformed:
+    except MalformedHandshake:
         return
     assert name == host_name(theirs)
 

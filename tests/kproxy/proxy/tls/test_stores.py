@@ -28,12 +28,14 @@ def _chain(authority: Authority) -> list[str]:
     return ["CN=localhost", *_subjects(authority.certificate)]
 
 
+@pytest.mark.slow
 @KINDS
 def test_certificates_of_a_trust_store(java_stores: Path, authority: Authority, kind: str) -> None:
     trusted = trusted_certificates(str(java_stores / f"{kind}.trust"), PASSWORD)
     assert sorted(_subjects(trusted)) == sorted(_chain(authority))
 
 
+@pytest.mark.slow
 @KINDS
 def test_a_key_comes_with_its_chain_in_order(java_stores: Path, authority: Authority, kind: str) -> None:
     need("openssl")
@@ -43,12 +45,14 @@ def test_a_key_comes_with_its_chain_in_order(java_stores: Path, authority: Autho
     assert command("openssl", "x509", "-pubkey", "-noout", stdin=identity.chain) == public
 
 
+@pytest.mark.slow
 @KINDS
 def test_the_key_is_nowhere_in_what_is_shown(java_stores: Path, kind: str) -> None:
     identity = stored_identity(str(java_stores / f"{kind}.keys"), PASSWORD)
     assert "PRIVATE KEY" not in repr(identity)
 
 
+@pytest.mark.slow
 @KINDS
 def test_a_wrong_password_is_told(java_stores: Path, kind: str) -> None:
     for read in (trusted_certificates, stored_identity):
@@ -58,17 +62,20 @@ def test_a_wrong_password_is_told(java_stores: Path, kind: str) -> None:
             read(str(java_stores / f"{kind}.keys"), "another")
 
 
+@pytest.mark.slow
 @KINDS
 def test_a_trust_store_has_no_key(java_stores: Path, kind: str) -> None:
     with pytest.raises(StoreError, match="no private key"):
         stored_identity(str(java_stores / f"{kind}.trust"), PASSWORD)
 
 
+@pytest.mark.slow
 def test_a_trust_store_without_a_password(java_stores: Path) -> None:
     """As cacerts of JDK 18 and later: neither encrypted nor with an integrity check."""
     assert len(_subjects(trusted_certificates(str(java_stores / "bare.trust")))) == 2
 
 
+@pytest.mark.slow
 def test_a_store_that_openssl_made(tmp_path: Path) -> None:
     need("openssl")
     key, certificate, store = tmp_path / "key", tmp_path / "certificate", tmp_path / "store"
@@ -82,6 +89,7 @@ def test_a_store_that_openssl_made(tmp_path: Path) -> None:
     assert _subjects(trusted_certificates(str(store), PASSWORD)) == ["CN=me"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["as it is", "one line", "blanks"])
 def test_pem_with_an_encrypted_key(tmp_path: Path, form: str) -> None:
     need("openssl")

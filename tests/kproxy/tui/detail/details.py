@@ -12,8 +12,9 @@ from dissectors.annotate import Annotator
 from dissectors.apis import api
 from dissectors.frames import SIZE_BYTES, decode_request, decode_response
 from dissectors.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
-from dissectors.knowledge import Knowledge
-from kproxy.tui.detail import SIDES, Detail, FieldNode, SideDetail, detail_of
+from dissectors.session_context import SessionContext
+from dissectors.sides import SIDES
+from kproxy.tui.detail import Detail, FieldNode, SideDetail, detail_of
 
 FOLDER = Path(__file__).parents[3] / "data" / "captures"
 
@@ -74,7 +75,7 @@ def exchange_from(sent: bytes, answered: bytes, key: int, version: int, **change
         response=decode_response(answered, key, version) if answered else None,
     )  # fmt: skip
     made.problems += [("request", problem) for problem in made.request.problems] if made.request else []
-    annotator = Annotator(Knowledge())
+    annotator = Annotator(SessionContext())
     if made.request is not None:
         annotator.annotate(made.request, "request", made.annotations)
     if made.response is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kproxy.tui.detail import detail_of
 from kproxy.tui.detail.lines import Class, byte_class, pieces, preview, searched
 from tests.kproxy.tui.detail.details import detail_at, exchange_of, node_at
-from tests.kproxy.tui.detail.test_folding import metadata
+from tests.kproxy.tui.detail.test_folds import metadata
 
 
 def line(path: str, *, folded: bool = False) -> list[tuple[str, str]]:

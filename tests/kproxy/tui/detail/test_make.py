@@ -14,11 +14,12 @@ from captures.exchanges.table import Flag
 from captures.interventions import Change, Intervention, Interventions
 from dissectors.apis import api
 from dissectors.headers import ResponseHeader
-from dissectors.records import Codec, Record, build_batch
+from dissectors.records import Codec, Record
 from kproxy.tui.detail import Role, SideDetail, detail_of
-from kproxy.tui.detail.folding import Folding
+from kproxy.tui.detail.folds import Folding
 from kproxy.tui.detail.lines import pieces
 from kproxy.tui.widgets.field_info import about
+from tests.batches import build_batch
 from tests.kproxy.tui.detail.details import (
     capture_of,
     detail_at,
@@ -59,6 +60,7 @@ def assert_every_byte_has_a_field(side: SideDetail) -> None:
             offset = end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIED)
 def test_every_byte_selects_a_field_that_has_it(name: str) -> None:
     for _, detail in recorded(name):
@@ -66,6 +68,7 @@ def test_every_byte_selects_a_field_that_has_it(name: str) -> None:
             assert_every_byte_has_a_field(side)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", VARIED)
 def test_every_leaf_is_found_by_its_bytes(name: str) -> None:
     for _, detail in recorded(name):
@@ -79,6 +82,7 @@ def test_every_leaf_is_found_by_its_bytes(name: str) -> None:
                     assert side.at(node.buffer, node.end - 1) is node
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", VARIED)
 def test_the_frame_is_what_was_captured(name: str) -> None:
     for exchange, detail in recorded(name, show_secrets=True):
@@ -102,6 +106,7 @@ def small_frames() -> list[tuple[int, int, bytes, bytes]]:
     ]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.data())
 def test_any_frame_has_details(data: st.DataObject) -> None:

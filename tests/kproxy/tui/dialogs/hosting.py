@@ -7,8 +7,8 @@ from typing import Any
 
 from textual.app import App
 
+from kproxy.session import Session
 from kproxy.tui.dialogs.base import Dialog
-from kproxy.tui.session import Session
 
 
 class Hosting(App[None]):

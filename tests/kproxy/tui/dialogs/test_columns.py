@@ -10,9 +10,9 @@ from textual.widgets import OptionList
 
 from kproxy.tui.columns import COLUMNS
 from kproxy.tui.dialogs.columns import Choice, ColumnsDialog
-from kproxy.tui.profiles import BUILT_IN, Chosen, Profile
+from kproxy.tui.profiles import BUILT_IN, Profile, ProfileColumn
 
-FEW = Profile("few", (Chosen("number"), Chosen("client", 20), Chosen("topic")))
+FEW = Profile("few", (ProfileColumn("number"), ProfileColumn("client", 20), ProfileColumn("topic")))
 
 
 class Choosing(App[None]):
@@ -51,7 +51,7 @@ def test_a_column_is_taken_and_left() -> None:
 
 
 def test_one_column_always_stays() -> None:
-    choice = Choice(Profile("", (Chosen("number"),)))
+    choice = Choice(Profile("", (ProfileColumn("number"),)))
     assert choice.toggle(0) == 0
     assert names(choice.profile) == ["number"]
 
@@ -68,9 +68,12 @@ def test_a_width_is_chosen_and_given_up() -> None:
     choice = Choice(FEW)
     choice.widen(1, -3)
     choice.widen(0, 1)
-    assert choice.profile.columns[:2] == (Chosen("number", COLUMNS["number"].least + 1), Chosen("client", 17))
+    assert choice.profile.columns[:2] == (
+        ProfileColumn("number", COLUMNS["number"].least + 1),
+        ProfileColumn("client", 17),
+    )
     choice.widen(1, None)
-    assert choice.profile.columns[1] == Chosen("client")
+    assert choice.profile.columns[1] == ProfileColumn("client")
 
 
 def test_a_field_is_added_once() -> None:
@@ -83,6 +86,7 @@ def test_a_field_is_added_once() -> None:
     assert "group" in [entry.chosen.column for entry in choice.entries], "what was added can be had again"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("keys", "columns"),
     [
@@ -116,7 +120,11 @@ async def test_a_width_is_changed_with_keys() -> None:
             "equals_sign",
             "enter",
         )
-    assert app.answers[0].columns == (Chosen("number"), Chosen("client", 21), Chosen("topic"))
+    assert app.answers[0].columns == (
+        ProfileColumn("number"),
+        ProfileColumn("client", 21),
+        ProfileColumn("topic"),
+    )
 
 
 async def test_columns_are_kept_under_a_name() -> None:

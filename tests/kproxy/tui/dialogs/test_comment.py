@@ -10,6 +10,8 @@ from textual.widgets import TextArea
 
 from kproxy.tui.dialogs.comment import CommentDialog
 
+pytestmark = pytest.mark.quick
+
 
 class Commenting(App[None]):
     """Shows the dialog and keeps what it returns."""

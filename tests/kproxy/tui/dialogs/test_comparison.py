@@ -6,10 +6,10 @@ from textual.app import App
 from textual.widgets import Static
 
 from dissectors.frames import decode_response
-from kproxy.replay.comparing import compared
+from kproxy.replay.response_comparison import compared
 from kproxy.replay.results import Outcome
 from kproxy.tui.dialogs.comparison import Comparison
-from kproxy.tui.live.replaying import Answered
+from kproxy.tui.live.replay import ReplayedExchange
 from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.frames import response_frame
 
@@ -18,17 +18,19 @@ BROKER = {"node_id": 1, "host": "b1", "port": 9092}
 PARTITION = {"partition_index": 0, "leader_id": 1, "replica_nodes": [1, 2], "isr_nodes": [1, 2]}
 
 
-def answered(key: int, version: int, then: dict[str, Any], now: dict[str, Any], **known: Any) -> Answered:
+def answered(
+    key: int, version: int, then: dict[str, Any], now: dict[str, Any], **known: Any
+) -> ReplayedExchange:
     first, second = (
         decode_response(response_frame(key, version, body)[4:], key, version) for body in (then, now)
     )
     outcome = Outcome(7, 1, key, version, version, known.pop("asked", ""), **known)
     outcome.comparable = True
     outcome.differences, outcome.expected = compared(first, second, lambda _: None, lambda _: None)
-    return Answered(outcome, first, second)
+    return ReplayedExchange(outcome, first, second)
 
 
-def metadata() -> Answered:
+def metadata() -> ReplayedExchange:
     topics = [{"name": "orders\u202e[bold]", "partitions": [PARTITION]}]
     moved = [{**topics[0], "partitions": [{**PARTITION, "leader_id": 2, "isr_nodes": [2]}]}]
     return answered(
@@ -48,7 +50,7 @@ def metadata() -> Answered:
 class Comparing(App[None]):
     """Nothing but the dialog."""
 
-    def __init__(self, answered: Answered) -> None:
+    def __init__(self, answered: ReplayedExchange) -> None:
         super().__init__()
         self.dialog = Comparison(answered)
 

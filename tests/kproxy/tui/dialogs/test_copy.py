@@ -11,7 +11,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
-from kproxy.copying import by_name
+from kproxy.copy_as import by_name
 from kproxy.tui.dialogs.copy import CopyDialog, making, preview, taking
 from tests.kproxy.tui.dialogs.hosting import Hosting
 from tests.kproxy.tui.kit import read_session, session_of, settled, until
@@ -46,6 +46,24 @@ async def test_enter_copies_in_the_chosen_format() -> None:
             await settled(pilot)
     assert [json.loads(text)["api"] for text in app.copied] == ["JoinGroup"]
     assert app.answers[0].startswith("JSON: ")
+
+
+async def test_a_fault_is_told_and_the_dialog_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_: object) -> str:
+        raise KeyError("planted")
+
+    async with read_session() as session:
+        app = Hosting(session, lambda: CopyDialog(session, [JOIN_GROUP]))
+        async with app.run_test(size=(100, 30)) as pilot:
+            await settled(pilot)
+            monkeypatch.setattr("kproxy.tui.dialogs.copy.preview", breaks)
+            await pilot.press("down")
+            await settled(pilot)
+            assert "failed: KeyError: 'planted'" in text_of(app)
+            monkeypatch.undo()
+            await pilot.press("up")
+            await settled(pilot)
+            assert text_of(app).startswith('{"number":18,')
 
 
 async def test_the_preview_follows_the_selection() -> None:

@@ -12,14 +12,14 @@ from textual.widgets import Input, Static, TextArea
 
 from dissectors.frames import decode_request
 from kproxy.proxy.verdicts import Frame
+from kproxy.session.published import HeldMessage
 from kproxy.tui.dialogs import edit_held as module
 from kproxy.tui.dialogs.edit_held import EditHeld
-from kproxy.tui.live.editing import Draft
-from kproxy.tui.session.published import Held
+from kproxy.tui.live.draft import Draft
 from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.proxy.rules.frames import FETCH, START, request
 from tests.kproxy.tui.live.proxied import shown
-from tests.kproxy.tui.live.test_editing import answer, held
+from tests.kproxy.tui.live.test_draft import answer, held
 
 SECOND = 1_000_000_000
 
@@ -30,7 +30,7 @@ class Editing(App[None]):
     def __init__(self, frame: Frame | None = None) -> None:
         super().__init__()
         frame = frame or request("Fetch", 4, FETCH, time=time_ns())
-        self.held: Held | None = held(frame)
+        self.held: HeldMessage | None = held(frame)
         self.dialog = EditHeld(held(frame), Draft(held(frame), answer(frame)), lambda: self.held)
         self.done = False
         self.returned: bytes | None = None
@@ -102,6 +102,7 @@ def test_it_looks_as_it_should(snap_compare: Any, monkeypatch: pytest.MonkeyPatc
     assert snap_compare(app, run_before=change_something, terminal_size=(100, 26))
 
 
+@pytest.mark.slow
 async def test_all_of_it_is_edited_as_json() -> None:
     app = Editing()
     async with app.run_test(size=(80, 24)) as pilot:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from textual.app import App
 
+from kproxy.session.published import Order
 from kproxy.tui.dialogs.order import OrderDialog, orders
-from kproxy.tui.profiles import DEFAULT, Chosen, Profile
-from kproxy.tui.session.published import Order
+from kproxy.tui.profiles import DEFAULT, Profile, ProfileColumn
 
 
 class Choosing(App[None]):
@@ -27,12 +27,18 @@ class Choosing(App[None]):
 
 
 def test_what_is_shown_comes_first_and_nothing_twice() -> None:
-    found = [each.order for each in orders(Profile("", (Chosen("topic"), Chosen("gist"), Chosen("latency"))))]
+    found = [
+        each.order
+        for each in orders(
+            Profile("", (ProfileColumn("topic"), ProfileColumn("summary"), ProfileColumn("latency")))
+        )
+    ]
     assert found[:2] == ["topic", "latency"]
     assert len(set(found)) == len(found)
     assert {"number", "time", "client_id", "client", "request_size"} < set(found)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("order", "keys", "chosen"),
     [

@@ -9,9 +9,9 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
+from kproxy.session import Session
 from kproxy.tui.dialogs.comparison import Comparison
 from kproxy.tui.dialogs.replay import ASK, PLAN, RESULTS, ReplayDialog
-from kproxy.tui.session import Session
 from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.fake_broker import PRODUCE, FakeBroker
 from tests.kproxy.tui.kit import until
@@ -53,6 +53,7 @@ def at(app: Replayed, step: str) -> Callable[[], bool]:
     return lambda: app.dialog._step == step
 
 
+@pytest.mark.slow
 async def test_several_are_planned_sent_and_compared(tmp_path: Path) -> None:
     async with replayed(tmp_path, 1, 2, 3) as (broker, app, pilot):
         assert app.dialog.query_one("#writes").display
@@ -84,6 +85,7 @@ async def test_several_are_planned_sent_and_compared(tmp_path: Path) -> None:
         assert not broker.of(PRODUCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allowed", ["produce", "all"])
 async def test_one_is_compared_at_once_at_80_columns(tmp_path: Path, allowed: str) -> None:
     async with replayed(tmp_path, 3, size=(80, 24)) as (broker, app, pilot):
@@ -106,15 +108,15 @@ async def test_what_makes_no_sense_is_told(tmp_path: Path) -> None:
         good = field.value
         field.value = "nowhere:port"
         await pilot.press("enter")
-        await until(lambda: "no address" in app.problem)
+        await until(lambda: "not an address" in app.problem)
         field.value = good
         app.dialog.query_one("#speed", Input).value = "quick"
         await pilot.press("enter")
-        await until(lambda: "is no speed" in app.problem)
+        await until(lambda: "is not a speed" in app.problem)
         app.dialog.query_one("#speed", Input).value = "2"
         app.dialog.query_one("#allow", Input).value = "Produze"
         await pilot.press("enter")
-        await until(lambda: "'Produze' is no API" in app.problem)
+        await until(lambda: "'Produze' is not a Kafka API" in app.problem)
         app.dialog.query_one("#allow", Input).value = "SaslAuthenticate"
         await pilot.press("enter")
         await until(lambda: "never replayed" in app.problem)

@@ -14,9 +14,9 @@ from textual.widgets import Checkbox, Input, RadioButton, RadioSet, Static
 
 from captures.exchanges import open_capture
 from captures.filters import compile_filter
+from kproxy.session import Session
+from kproxy.session.access import Access
 from kproxy.tui.dialogs.write import WriteDialog
-from kproxy.tui.session import Session
-from kproxy.tui.session.access import Access
 from tests.kproxy.tui.dialogs.hosting import Hosting
 from tests.kproxy.tui.kit import REBALANCE, read_session, session_of, settled, until
 
@@ -52,6 +52,7 @@ async def filtered(session: Session) -> Session:
     return session
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "begins"),
     [
@@ -140,6 +141,7 @@ async def test_a_file_is_overwritten_only_if_asked(tmp_path: Path) -> None:
     assert json.loads(out.read_text().splitlines()[0])["api"] == "JoinGroup"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -171,6 +173,20 @@ async def test_the_capture_itself_is_never_overwritten(tmp_path: Path) -> None:
     assert path.read_bytes() == REBALANCE.read_bytes()
 
 
+async def test_a_fault_is_told_and_the_dialog_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def breaks(*_: object) -> None:
+        raise KeyError("planted")
+
+    monkeypatch.setattr("kproxy.tui.dialogs.write.Export.run", breaks)
+    async with read_session() as session:
+        app = Hosting(session, lambda: WriteDialog(session))
+        async with app.run_test(size=(80, 24)) as pilot:
+            await written(pilot, app, tmp_path / "out.pcapng")
+            assert "writing failed: KeyError: 'planted'" in problem(app)
+            assert not dialog(app).has_class("writing")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["out.pcapng", "out.jsonl"])
 async def test_escape_stops_writing(name: str, tmp_path: Path) -> None:
     out, stop = tmp_path / name, Event()
@@ -196,6 +212,7 @@ async def test_escape_stops_writing(name: str, tmp_path: Path) -> None:
     assert app.answers == [None]
 
 
+@pytest.mark.slow
 async def test_scrubbing_is_for_packets(tmp_path: Path) -> None:
     plain, scrubbed = tmp_path / "plain.pcapng", tmp_path / "scrubbed.pcapng"
     async with read_session() as session:
@@ -210,6 +227,7 @@ async def test_scrubbing_is_for_packets(tmp_path: Path) -> None:
     assert plain.read_bytes() != scrubbed.read_bytes()
 
 
+@pytest.mark.slow
 async def test_nothing_is_said_of_an_empty_list() -> None:
     session = session_of()
     session.start()

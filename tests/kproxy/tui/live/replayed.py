@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from kproxy.tui.session import Session
+from kproxy.session import Session
 from tests.kproxy.fake_broker import METADATA, PRODUCE, FakeBroker
 from tests.kproxy.replay.recording import Recording
 from tests.kproxy.tui.kit import read_session

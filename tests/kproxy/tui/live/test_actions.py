@@ -90,6 +90,7 @@ async def test_holding_is_switched_off_and_on_again(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 async def test_held_messages_are_let_go_edited_and_killed(tmp_path: Path) -> None:
     async with acting(tmp_path) as (proxy, link, app, pilot):
         await app.done(app.actions.release())
@@ -127,6 +128,40 @@ async def test_held_messages_are_let_go_edited_and_killed(tmp_path: Path) -> Non
         assert app.told[-1] == "Nothing is held."
 
 
+async def test_what_touches_several_connections_is_asked_about(tmp_path: Path) -> None:
+    async with acting(tmp_path) as (proxy, link, app, pilot):
+        async with await Client.connect(proxy.address) as one, await Client.connect(proxy.address) as other:
+            one.send(heartbeat(1))
+            other.send(heartbeat(1))
+            await one.frame()
+            await other.frame()
+            app.do(app.actions.pause())
+            await until(shown(app, Ask))
+            assert "on 2 connections?" in str(app.screen.query_one("#question", Static).visual)
+            await pilot.press("enter")
+            await until(lambda: app.results)
+            assert link.state.hold_filters == {}
+            app.do(app.actions.pause())
+            await until(shown(app, Ask))
+            await pilot.press("y")
+            await until(lambda: link.state.hold_filters)
+            one.send(heartbeat(2))
+            other.send(heartbeat(2))
+            await until(lambda: len(link.state.held) == 2)
+            app.do(app.actions.release_all())
+            await until(shown(app, Ask))
+            assert "2 messages of 2 connections" in str(app.screen.query_one("#question", Static).visual)
+            await pilot.press("y")
+            await one.frame()
+            await other.frame()
+            await app.done(app.actions.pause())  # the other way it goes without a question
+            app.do(app.actions.forward_toggle())
+            await until(shown(app, Ask))
+            await pilot.press("n")
+            await until(lambda: not isinstance(app.screen, Ask))
+            assert link.state.forwarding
+
+
 async def test_what_has_gone_on_is_told(tmp_path: Path) -> None:
     async with acting(tmp_path) as (proxy, link, app, _):
         await app.done(app.actions.hold_filter("api == Heartbeat"))
@@ -139,7 +174,7 @@ async def test_what_has_gone_on_is_told(tmp_path: Path) -> None:
 
 
 async def test_pausing_holds_every_request_and_goes_back_to_what_was(tmp_path: Path) -> None:
-    async with acting(tmp_path) as (proxy, link, app, _):
+    async with acting(tmp_path) as (proxy, link, app, pilot):
         await app.done(app.actions.hold_filter("correlation_id == 1"))
         async with (
             await Client.connect(proxy.address) as other,
@@ -147,8 +182,10 @@ async def test_pausing_holds_every_request_and_goes_back_to_what_was(tmp_path: P
         ):
             other.send(heartbeat(1))
             await until(lambda: link.state.held)
-            await app.done(app.actions.pause())
-            assert link.state.hold_filters == {"request": "@all"}
+            app.do(app.actions.pause())
+            await until(shown(app, Ask))
+            await pilot.press("y")
+            await until(lambda: link.state.hold_filters == {"request": "@all"})
             client.send(heartbeat(2), heartbeat(3))
             await until(lambda: len(link.state.held) == 3)
             await app.done(app.actions.pause())

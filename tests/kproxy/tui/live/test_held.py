@@ -10,7 +10,7 @@ from tests.kproxy.proxy.planes import Client
 from tests.kproxy.proxy.rules.frames import FETCH, request, response
 from tests.kproxy.proxy.talk import heartbeat
 from tests.kproxy.tui.live.proxied import linked, until
-from tests.kproxy.tui.live.test_editing import answer, held
+from tests.kproxy.tui.live.test_draft import answer, held
 
 
 def test_a_response_comes_with_its_request() -> None:

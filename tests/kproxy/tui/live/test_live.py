@@ -18,12 +18,12 @@ from kproxy.cli.watching import open_growing
 from kproxy.proxy.recording import recorder_settings
 from kproxy.proxy.run_folder import RunFolder
 from kproxy.proxy.settings import Settings as PlaneSettings
+from kproxy.session import Session
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.dialogs.ask import Prompt
 from kproxy.tui.dialogs.edit_held import EditHeld
 from kproxy.tui.dialogs.leave import Leave
 from kproxy.tui.live.link import Link
-from kproxy.tui.session import Session
 from kproxy.tui.settings import Settings
 from kproxy.tui.views.faults import Faults
 from kproxy.tui.widgets.row_table import RowTable
@@ -89,6 +89,7 @@ async def proxied(folder: Path) -> AsyncIterator[tuple[FakeBroker, KproxyApp, Pi
                     pipe.close()
 
 
+@pytest.mark.slow
 async def test_a_held_response_is_edited_and_the_client_believes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,17 +3,20 @@ from __future__ import annotations
 from typing import Any
 
 from dissectors.frames import decode_response
-from dissectors.records import Record, build_batch
-from kproxy.replay.comparing import compared
+from dissectors.records import Record
+from kproxy.replay.response_comparison import compared
 from kproxy.replay.results import Outcome
-from kproxy.tui.live.replaying import Answered
+from kproxy.tui.live.replay import ReplayedExchange
 from kproxy.tui.live.side_by_side import Line, Mark, side_by_side
+from tests.batches import build_batch
 from tests.kproxy.frames import response_frame
 
 FETCH, LIST_GROUPS = 1, 16
 
 
-def answered(key: int, version: int, then: dict[str, Any] | None, now: dict[str, Any] | None) -> Answered:
+def answered(
+    key: int, version: int, then: dict[str, Any] | None, now: dict[str, Any] | None
+) -> ReplayedExchange:
     first, second = (
         None if body is None else decode_response(response_frame(key, version, body)[4:], key, version)
         for body in (then, now)
@@ -22,7 +25,7 @@ def answered(key: int, version: int, then: dict[str, Any] | None, now: dict[str,
     if first is not None and second is not None:
         outcome.comparable = True
         outcome.differences, outcome.expected = compared(first, second, lambda _: None, lambda _: None)
-    return Answered(outcome, first, second)
+    return ReplayedExchange(outcome, first, second)
 
 
 def marked(lines: list[Line], mark: Mark) -> list[str]:

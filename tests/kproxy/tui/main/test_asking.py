@@ -38,6 +38,7 @@ async def test_the_way_of_a_record() -> None:
         ]
 
 
+@pytest.mark.slow
 async def test_enter_goes_to_the_exchange_of_the_line() -> None:
     async with opened() as pilot:
         lines = await ask(pilot, "question.journey", "r2-java_eager_range-3@3")
@@ -50,6 +51,7 @@ async def test_enter_goes_to_the_exchange_of_the_line() -> None:
         assert exchange.api == "Produce"
 
 
+@pytest.mark.slow
 async def test_the_story_of_the_client_under_the_cursor() -> None:
     async with opened() as pilot:
         main_of(pilot).go_to(205)  # m2 leaves the group
@@ -59,6 +61,7 @@ async def test_the_story_of_the_client_under_the_cursor() -> None:
         assert any("leaves" in line and "#205" in line for line in lines)
 
 
+@pytest.mark.slow
 async def test_settings_of_one_client_and_of_all() -> None:
     async with opened() as pilot:
         lines = await ask(pilot, "question.config", "m1")
@@ -69,12 +72,14 @@ async def test_settings_of_one_client_and_of_all() -> None:
         assert any(line.startswith("# pump") for line in everybody)
 
 
+@pytest.mark.slow
 async def test_what_another_release_would_refuse() -> None:
     async with opened() as pilot:
         lines = await ask(pilot, "question.compat", "0.10.2")
         assert lines[0].startswith("With Kafka 0.10.2, of 6 clients: 4 would be refused")
 
 
+@pytest.mark.slow
 async def test_what_differs_from_another_capture() -> None:
     async with opened() as pilot:
         lines = await ask(pilot, "question.diff", str(CRASH_LOOP))
@@ -88,6 +93,7 @@ async def test_what_differs_from_another_capture() -> None:
         )
 
 
+@pytest.mark.slow
 async def test_what_differs_between_two_times() -> None:
     async with opened() as pilot:
         lines = await ask(pilot, "question.diff", "0s..15s 15s..")
@@ -95,16 +101,17 @@ async def test_what_differs_between_two_times() -> None:
         assert any("session_timeout" in line for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "argument", "said"),
     [
-        ("question.journey", "orders", "is no record"),
+        ("question.journey", "orders", "is not a record"),
         ("question.journey", "orders-1@7", "is not in what was captured"),
         ("question.party", "nobody", "no client 'nobody'"),
         ("question.config", "nobody", "no client 'nobody'"),
         ("question.compat", "9.9", "9.9"),
         ("question.diff", "/nowhere/to/be.pcap", "/nowhere/to/be.pcap"),
-        ("question.diff", "soon..later 1s..2s", "'soon' is no time"),
+        ("question.diff", "soon..later 1s..2s", "'soon' is not a time"),
     ],
 )
 async def test_what_has_no_answer_says_why(name: str, argument: str, said: str) -> None:

@@ -30,6 +30,7 @@ BY_PLACE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", WAYS, ids=lambda place: place.name.lower())
 async def test_every_key_of_a_place_does_something_and_breaks_nothing(
     place: Place, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
@@ -61,6 +62,7 @@ async def _close_dialogs(pilot: Pilot[Any]) -> None:
         await pilot.press("escape")
 
 
+@pytest.mark.slow
 async def test_every_command_without_an_argument_can_be_typed() -> None:
     async with opened(size=(80, 24)) as pilot:
         for command in COMMANDS:

@@ -12,7 +12,7 @@ from captures.exchanges import ExchangeReader, open_capture
 from captures.filters import compile_filter
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.commands import BY_NAME
-from kproxy.tui.main.status_line import StatusLine
+from kproxy.tui.main.lines import StatusLine
 from kproxy.tui.settings import Settings
 from kproxy.tui.views.exchanges import Arrangement
 from kproxy.tui.widgets.byte_view import ByteView
@@ -69,6 +69,7 @@ def fitting(text: str, path: Path = REBALANCE) -> list[int]:
 
 
 # ------------------------------------------------------------ panes and views
+@pytest.mark.slow
 async def test_the_list_the_fields_and_the_bytes_are_there() -> None:
     async with opened() as pilot:
         text = shown_text(pilot)
@@ -79,6 +80,7 @@ async def test_the_list_the_fields_and_the_bytes_are_there() -> None:
         assert isinstance(pilot.app.focused, ExchangeList)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=["small", "large"])
 async def test_every_view_opens_on_its_key(size: tuple[int, int]) -> None:
     async with opened(size=size) as pilot:
@@ -89,6 +91,7 @@ async def test_every_view_opens_on_its_key(size: tuple[int, int]) -> None:
             assert main_of(pilot).view.size.height > 10
 
 
+@pytest.mark.slow
 async def test_tab_goes_through_the_panes() -> None:
     async with opened() as pilot:
         met = []
@@ -105,6 +108,7 @@ async def test_enter_goes_to_the_fields_and_their_bytes() -> None:
         assert isinstance(pilot.app.focused, FieldTree)
 
 
+@pytest.mark.slow
 async def test_a_pane_is_maximised_and_put_back() -> None:
     async with opened() as pilot:
         await pilot.press("tab", "backslash")
@@ -115,6 +119,7 @@ async def test_a_pane_is_maximised_and_put_back() -> None:
         assert main_of(pilot).maximized is None
 
 
+@pytest.mark.slow
 async def test_layouts_go_round() -> None:
     async with opened(size=(200, 50)) as pilot:
         met = []
@@ -125,6 +130,7 @@ async def test_layouts_go_round() -> None:
         assert met == [Arrangement.STACKED, Arrangement.BESIDE, Arrangement.LIST, Arrangement.STACKED]
 
 
+@pytest.mark.slow
 async def test_the_line_of_keys_can_be_hidden() -> None:
     async with opened() as pilot:
         await pilot.press("H")
@@ -139,6 +145,7 @@ async def type_text(pilot: Pilot[Any], text: str) -> None:
         await pilot.press({" ": "space", "=": "equals_sign", "_": "underscore"}.get(character, character))
 
 
+@pytest.mark.slow
 async def test_a_filter_is_typed_switched_off_and_taken_away() -> None:
     async with opened() as pilot:
         await pilot.press("f")
@@ -180,18 +187,20 @@ async def test_a_quick_filter_is_made_of_the_exchange() -> None:
         assert 0 < len(session.shown) < 402
 
 
+@pytest.mark.slow
 async def test_narrowing_twice_shows_what_fits_both() -> None:
     async with opened() as pilot:
         screen = main_of(pilot)
-        screen.use_filter("client_id == m1")
+        screen.list.use_filter("client_id == m1")
         await settled(pilot)
-        screen.add_to_filter("api == Heartbeat or api == Fetch")
+        screen.list.add_to_filter("api == Heartbeat or api == Fetch")
         await settled(pilot)
         assert screen.session.shown.all().tolist() == fitting(
             "client_id == m1 and (api == Heartbeat or api == Fetch)"
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["2", "3", "4", "5", "7"])
 async def test_rows_of_views_lead_to_their_exchanges(key: str) -> None:
     async with opened() as pilot:
@@ -204,6 +213,7 @@ async def test_rows_of_views_lead_to_their_exchanges(key: str) -> None:
 
 
 # ------------------------------------------------------------ order, search, places
+@pytest.mark.slow
 async def test_the_list_is_ordered_and_turned_round() -> None:
     async with opened() as pilot:
         await pilot.press("v")
@@ -221,6 +231,7 @@ async def test_the_list_is_ordered_and_turned_round() -> None:
         assert status.order.column == "latency"
 
 
+@pytest.mark.slow
 async def test_searching_the_list_goes_from_match_to_match() -> None:
     async with opened() as pilot:
         expected = fitting("api == JoinGroup")
@@ -236,9 +247,10 @@ async def test_searching_the_list_goes_from_match_to_match() -> None:
         assert met == [expected[0], expected[1], expected[2], expected[1]]
 
 
+@pytest.mark.slow
 async def test_what_is_nowhere_is_said_to_be() -> None:
     async with opened() as pilot:
-        main_of(pilot).action_search_start("no such text anywhere")
+        main_of(pilot).searches.action_search_start("no such text anywhere")
         await settled(pilot)
         assert "is in no exchange" in shown_text(pilot)
 
@@ -253,6 +265,7 @@ async def test_an_exchange_is_gone_to_by_number() -> None:
 
 
 # ------------------------------------------------------------ marks and comments
+@pytest.mark.slow
 async def test_marks() -> None:
     async with opened() as pilot:
         await pilot.press("m", "m")
@@ -268,6 +281,7 @@ async def test_marks() -> None:
         assert len(main_of(pilot).session.shown) == 402
 
 
+@pytest.mark.slow
 async def test_a_comment_is_typed_and_shown() -> None:
     async with opened() as pilot:
         main_of(pilot).action_comment_edit("look at this")
@@ -278,6 +292,7 @@ async def test_a_comment_is_typed_and_shown() -> None:
 
 
 # ------------------------------------------------------------ what is told
+@pytest.mark.slow
 async def test_a_damaged_capture_opens_with_a_banner(tmp_path: Path) -> None:
     path = tmp_path / "cut.pcap"
     path.write_bytes(REBALANCE.read_bytes()[:100_000])
@@ -288,11 +303,13 @@ async def test_a_damaged_capture_opens_with_a_banner(tmp_path: Path) -> None:
         assert main_of(pilot).session.status.exchanges > 100
 
 
+@pytest.mark.slow
 async def test_what_is_no_kafka_is_said_to_be() -> None:
     async with opened(DATA / "06_tansu_garbage.pcap") as pilot:
         assert "looks like" in shown_text(pilot)
 
 
+@pytest.mark.slow
 async def test_the_fields_follow_the_cursor() -> None:
     async with opened() as pilot:
         await pilot.press("j")
@@ -307,6 +324,7 @@ async def test_the_fields_follow_the_cursor() -> None:
         assert detail.number == 402
 
 
+@pytest.mark.slow
 async def test_live_commands_say_what_they_are_for_where_nothing_is_live() -> None:
     async with opened() as pilot:
         events = pilot.app.events  # type: ignore[attr-defined]
@@ -316,6 +334,7 @@ async def test_live_commands_say_what_they_are_for_where_nothing_is_live() -> No
             await until(lambda: any("running proxy" in event.text for event in events))
 
 
+@pytest.mark.slow
 async def test_every_command_with_an_argument_takes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,6 +357,7 @@ async def test_a_first_filter_is_used() -> None:
         assert main_of(pilot).session.shown.all().tolist() == fitting("api == Fetch")
 
 
+@pytest.mark.slow
 async def test_leaving_ends() -> None:
     app = KproxyApp(session_of(), Settings())
     async with app.run_test() as pilot:
@@ -348,6 +368,7 @@ async def test_leaving_ends() -> None:
     assert app.return_code == 0
 
 
+@pytest.mark.slow
 async def test_the_status_line_shows_what_was_told() -> None:
     async with opened() as pilot:
         main_of(pilot).tell("hello \x1b[31mthere")

@@ -11,7 +11,7 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from captures.filters import compile_filter
-from kproxy.tui.session import Session
+from kproxy.session import Session
 from kproxy.tui.views.base import View
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Row, text_of

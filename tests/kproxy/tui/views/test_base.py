@@ -17,6 +17,7 @@ def broken(*_: Any) -> Any:
     raise KeyError("planted")
 
 
+@pytest.mark.slow
 async def test_a_view_that_fails_leaves_the_others_usable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Topics, "rows", broken)
     async with opened() as pilot:

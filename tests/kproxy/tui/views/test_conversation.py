@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 
 from captures.filters import compile_filter
 from captures.filters.regex import TextRegex
+from kproxy.session import Session
 from kproxy.tui.dialogs.participants import ParticipantsDialog
-from kproxy.tui.session import Session
 from kproxy.tui.views import conversation
 from kproxy.tui.views.conversation import ConversationView
 from kproxy.tui.widgets.sequence import SequenceDiagram
@@ -105,6 +105,7 @@ async def test_only_one_connection() -> None:
         assert app.drawn[0].startswith(" 402 exchanges")
 
 
+@pytest.mark.slow
 async def test_who_is_shown_can_be_chosen() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "p")
@@ -120,6 +121,7 @@ async def test_who_is_shown_can_be_chosen() -> None:
         assert app.drawn[0].startswith(" 402 exchanges")
 
 
+@pytest.mark.slow
 async def test_long_captures_are_gone_through_window_by_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "MOST", 100)
     async with shown() as (app, pilot):

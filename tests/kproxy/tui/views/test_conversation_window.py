@@ -7,7 +7,7 @@ import pytest
 
 from captures.analysis.conversation import Kind
 from captures.filters import compile_filter
-from kproxy.tui.session import Order, Session
+from kproxy.session import Order, Session
 from kproxy.tui.views.conversation_window import Anchor, Choice, Window, WindowReader, _place
 from tests.kproxy.tui.kit import read_session
 

@@ -9,9 +9,9 @@ from textual.widgets import Static
 
 from captures.filters import compile_filter
 from captures.filters.regex import TextRegex
+from kproxy.session.published import HeldMessage
 from kproxy.tui.live.link import Link
 from kproxy.tui.live.state import FaultRule, LiveState
-from kproxy.tui.session.published import Held
 from kproxy.tui.views import faults
 from kproxy.tui.views.faults import Faults, applied_filter
 from kproxy.tui.widgets.row_table import RowTable
@@ -21,7 +21,7 @@ SECOND = 1_000_000_000
 NOW = 1_790_000_000 * SECOND
 
 
-def held(number: int, left: int, **values: Any) -> Held:
+def held(number: int, left: int, **values: Any) -> HeldMessage:
     known: dict[str, Any] = {
         "number": number,
         "side": "request",
@@ -37,7 +37,7 @@ def held(number: int, left: int, **values: Any) -> Held:
         "until": NOW + left * SECOND,
         "waiting_behind": 0,
     }
-    return Held(**{**known, **values})
+    return HeldMessage(**{**known, **values})
 
 
 def rule(number: int, text: str, **values: Any) -> FaultRule:
@@ -127,7 +127,7 @@ async def test_it_shows_what_is_held_and_which_rules_there_are() -> None:
         assert "6 s" in rows[0]
         assert "18 s" in rows[0]
         rules = [row.text() for row in app.query_one("#rules", RowTable).rows]
-        assert "9 times, 9:00 min" in rules[0]
+        assert "9 times, 9 min" in rules[0]
         assert "2 s ago" in rules[0]
         assert "ended: its time is over" in rules[1]
         assert "failed 2 times: no room" in rules[2]

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from captures.filters import compile_filter
 from captures.filters.regex import TextRegex
-from kproxy.tui.session import Session
+from kproxy.session import Session
 from kproxy.tui.views.latency import LatencyView
 from kproxy.tui.widgets.latency_map import LatencyMap
 from kproxy.tui.widgets.row_table import RowTable
@@ -103,6 +103,7 @@ async def test_entering_a_group_shows_its_exchanges() -> None:
         assert str(await matches(app.session, condition)) == text_of(app.table.rows[1].cells[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("waiting", [False, True])
 async def test_entering_a_range_shows_exactly_what_it_counts(waiting: bool) -> None:
     async with shown() as (app, pilot):
@@ -162,6 +163,7 @@ async def test_search_goes_to_a_name() -> None:
         assert app.drawn[0].startswith(" API JoinGroup")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (160, 40)], ids=["narrow", "wide"])
 def test_how_it_looks(size: tuple[int, int], snap_compare: Any) -> None:
     class Shown(LatencyApp):

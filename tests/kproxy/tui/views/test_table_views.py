@@ -12,11 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
-from captures.analysis.introductions import client_name
 from captures.filters import compile_filter
 from captures.filters.regex import TextRegex
-from kproxy.tui.session import Session
+from kproxy.session import Session
 from kproxy.tui.views.clients import Clients
 from kproxy.tui.views.connections import Connections
 from kproxy.tui.views.errors import Errors
@@ -205,7 +205,7 @@ async def test_a_filter_holds_for_every_view() -> None:
         assert column(pilot, "client ID") == ["m2"] * 3
     async with shown(Errors, wanted="client_id == m2") as pilot:
         assert column(pilot, "count") == ["1", "1"]
-        assert "of the exchanges shown" in said(pilot)
+        assert "covers all exchanges, whatever the filter" in said(pilot)
     async with shown(Topics, wanted="client_id == mk and api == Metadata") as pilot:
         assert not any(cell(table(pilot), row, "produced") for row in table(pilot).rows)
 
@@ -237,7 +237,32 @@ async def test_nothing_is_said_of_nothing() -> None:
     async with shown(Errors, wanted="api == DescribeAcls") as pilot:
         assert table(pilot).rows == []
         assert said(pilot) == ""
-        assert table(pilot).render_line(1).text.strip() == Errors.EMPTY
+        said_of_none = table(pilot).render_line(1).text.strip()
+        assert said_of_none == "No errors among what fits the filter api == DescribeAcls (c clears it)."
+
+
+async def test_what_the_client_did_next_is_told_of_all_exchanges_whatever_the_filter() -> None:
+    async with shown(Errors) as pilot:
+        of_all = {row.key: row for row in table(pilot).rows}
+    async with shown(Errors, wanted="api == Heartbeat and error == REBALANCE_IN_PROGRESS") as pilot:
+        (row,) = table(pilot).rows
+        assert row.text() == of_all[row.key].text()
+        assert "Heartbeat again: same error" not in row.text()
+
+
+async def test_software_is_told_of_all_exchanges_and_counts_of_those_shown() -> None:
+    async with shown(Clients, wanted="api == Fetch and client_id == m1") as pilot:
+        assert column(pilot, "client") == ["m1"]
+        assert column(pilot, "software") == ["apache-kafka-java 4.3.0"]
+        app: Any = pilot.app
+        assert column(pilot, "count") == [f"{app.session.status.shown:,}"]
+
+
+async def test_groups_are_those_of_all_exchanges() -> None:
+    async with shown(Groups) as pilot:
+        of_all = [row.text() for row in table(pilot).rows]
+    async with shown(Groups, wanted="api == Fetch") as pilot:
+        assert [row.text() for row in table(pilot).rows] == of_all != []
 
 
 async def test_a_wide_terminal_has_details_beside_the_table() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from kproxy.tui.session import Session
+from kproxy.session import Session
 from kproxy.tui.views.topic_figures import TopicsFold, lag, standings
 from kproxy.tui.views.topics import Topics
 from kproxy.tui.widgets.table_rows import Row, text_of

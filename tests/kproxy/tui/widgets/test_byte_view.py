@@ -100,6 +100,7 @@ async def test_clicks_in_both_columns() -> None:
         assert app.selected() == [offset for offset in (0, 7, 8, 15, 16, 23, 24, 31) for _ in range(2)]
 
 
+@pytest.mark.slow
 async def test_other_bytes_are_tabs() -> None:
     side = detail_at("20_k430_ck_zstd.pcap", 34).response
     app = Bytes(side)

@@ -60,6 +60,7 @@ class LineApp(App[None]):
         self.cancelled += 1
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("typed", "name", "argument"),
     [
@@ -86,6 +87,7 @@ async def test_commands_are_handed_on_with_their_arguments(typed: str, name: str
         assert not app.line.is_open
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("typed", "message", "position"),
     [

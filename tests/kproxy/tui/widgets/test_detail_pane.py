@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from captures.exchanges.table import Flag
 from kproxy.tui.detail import Detail, detail_of
-from kproxy.tui.searching import parse_search
+from kproxy.tui.search import parse_search
 from kproxy.tui.widgets.byte_view import ByteView
 from kproxy.tui.widgets.field_info import FieldInfo
 from tests.kproxy.tui.detail.details import detail_at, exchange_of, node_at
@@ -41,6 +41,7 @@ async def test_a_field_shows_its_bytes_and_what_it_means() -> None:
         assert "rejoin" in info(app).lower()
 
 
+@pytest.mark.slow
 async def test_every_byte_leads_to_its_field_and_the_field_to_its_bytes() -> None:
     app = Details(detail_at(CK, 25))
     async with app.run_test(size=(120, 40)) as pilot:
@@ -63,6 +64,7 @@ async def _all_told(pilot: Pilot[None]) -> None:
     await pilot._wait_for_screen()
 
 
+@pytest.mark.slow
 async def test_fields_of_compressed_records_have_the_bytes_they_were_in() -> None:
     app = Details(detail_at(CK, 34))
     async with app.run_test(size=(160, 40)) as pilot:
@@ -114,6 +116,7 @@ async def test_nothing_and_unanswered_are_shown_as_such() -> None:
         assert pane.side == "request"
 
 
+@pytest.mark.slow
 async def test_searching_in_the_trees_unfolds_what_it_finds() -> None:
     app = Details(detail_at(CK, 34))
     async with app.run_test(size=(160, 40)) as pilot:
@@ -134,6 +137,7 @@ async def test_searching_in_the_trees_unfolds_what_it_finds() -> None:
         assert pane.tree_of("request").has_focus
 
 
+@pytest.mark.slow
 async def test_searching_in_the_bytes() -> None:
     app = Details(detail_at(CK, 34))
     async with app.run_test(size=(160, 40)) as pilot:
@@ -151,6 +155,7 @@ async def test_searching_in_the_bytes() -> None:
         assert not await pane.search(parse_search("0x28b52ffd28b52ffd"), forward=True)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("size", SIZES)
 async def test_something_useful_shows_in_every_size(size: tuple[int, int]) -> None:
     app = Details(rebalance())
@@ -169,6 +174,7 @@ async def test_something_useful_shows_in_every_size(size: tuple[int, int]) -> No
             assert pane.region.contains_region(widget.region)
 
 
+@pytest.mark.slow
 async def test_the_panes_find_their_place_when_the_terminal_changes() -> None:
     app = Details(rebalance())
     async with app.run_test(size=(200, 50)) as pilot:
@@ -184,6 +190,7 @@ async def test_the_panes_find_their_place_when_the_terminal_changes() -> None:
         assert app.pane.has_class("below")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "size"), [(34, (160, 30)), (25, (80, 14)), (27, (80, 40))])
 def test_looks_right(snap_compare: Any, number: int, size: tuple[int, int]) -> None:
     async def look(pilot: Pilot[None]) -> None:

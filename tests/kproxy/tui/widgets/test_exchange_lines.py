@@ -6,10 +6,10 @@ from datetime import UTC
 
 from rich.style import Style
 
+from kproxy.session.published import State, Summary
 from kproxy.tui.column_layout import lay_out
 from kproxy.tui.columns import Clock
-from kproxy.tui.profiles import DEFAULT, Chosen, Profile
-from kproxy.tui.session.published import State, Summary
+from kproxy.tui.profiles import DEFAULT, Profile, ProfileColumn
 from kproxy.tui.states import ROLES
 from kproxy.tui.widgets.exchange_lines import MARGIN, LinePainter, LineStyles
 from tests.kproxy.tui.published import BEGIN, MS, SECOND, summary
@@ -108,7 +108,7 @@ def test_it_tells_when_a_text_was_longer_than_any_before() -> None:
 
 
 def test_the_last_column_reaches_to_the_end_of_the_line() -> None:
-    lines = painter(Profile("", (Chosen("number"), Chosen("api"))))
+    lines = painter(Profile("", (ProfileColumn("number"), ProfileColumn("api"))))
     strip = lines.line(summary(1), None, AT, selected=True)
     assert strip.cell_length == ROOM
     assert {segment.style for segment in strip} == {STYLES.cursor}

@@ -10,7 +10,7 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from captures.filters import compile_filter
-from kproxy.tui.session.published import Order, State
+from kproxy.session.published import Order, State
 from tests.kproxy.tui.kit import until
 from tests.kproxy.tui.published import BEGIN, MS, SECOND, PublishedSession, held, summary
 from tests.kproxy.tui.widgets.listing import BODY, SIZE, Listing, renewed
@@ -127,10 +127,10 @@ async def test_an_empty_list_says_why() -> None:
         assert app.line(1).strip() == "no exchanges"
         app.session.publish(exchanges=50, filter=compile_filter("error"), filtering=0.25)
         await renewed(pilot)
-        assert "searching for what fits the filter: 25%" in app.line(1)
+        assert "nothing so far that fits" in app.line(1)
         app.session.publish(filtering=None)
         await renewed(pilot)
-        assert "nothing fits the filter" in app.line(1)
+        assert "nothing fits" in app.line(1)
         app.session.publish(marked_only=True)
         await renewed(pilot)
         assert "nothing is marked" in app.line(1)
@@ -173,6 +173,7 @@ async def test_in_a_capture_time_stands_still() -> None:
 
 
 # ------------------------------------------------------------ text
+@pytest.mark.slow
 async def test_text_is_selected_by_lines_and_characters() -> None:
     app = Listing(PublishedSession(50, lambda number: summary(number, client="全角", request="orders")))
     async with app.run_test(size=SIZE) as pilot:

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from kproxy.tui.detail import FieldNode, SideDetail, detail_of
 from kproxy.tui.widgets.field_tree import FieldTree
 from tests.kproxy.tui.detail.details import detail_at, exchange_of, node_at
-from tests.kproxy.tui.detail.test_folding import metadata
+from tests.kproxy.tui.detail.test_folds import metadata
 from tests.kproxy.tui.widgets.panes import One, drawn, lines
 
 HEARTBEAT = {"group_id": "g", "generation_id": 41, "member_id": "m"}

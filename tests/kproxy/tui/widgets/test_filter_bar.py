@@ -14,8 +14,8 @@ from textual.app import App, ComposeResult
 from textual.widgets import OptionList
 
 from captures.filters import Candidate
-from kproxy.proxy.rules.parsing import parse_rule
-from kproxy.tui.rule_completion import complete_rule
+from kproxy.proxy.rules.completion import complete_rule
+from kproxy.proxy.rules.parser import parse_rule
 from kproxy.tui.widgets.completion_list import CompletionList
 from kproxy.tui.widgets.filter_bar import FilterBar
 from kproxy.tui.widgets.typing_line import TypingLine
@@ -66,6 +66,7 @@ class BarApp(App[None]):
         self.cancelled += 1
 
 
+@pytest.mark.slow
 async def test_what_is_typed_is_applied_and_the_focus_goes_back() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -107,9 +108,18 @@ async def test_a_word_that_may_become_a_field_is_no_mistake_yet() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
         app.bar.open()
-        await type_in(pilot, "laten")
+        await type_in(pilot, "latenc")
         assert app.bar.verdict.validity is Validity.INCOMPLETE
         assert offered(app.bar) == ["latency"]
+
+
+async def test_a_text_alone_is_told_where_it_is_looked_for() -> None:
+    app = BarApp()
+    async with app.run_test(size=(100, 24)) as pilot:
+        app.bar.open()
+        await type_in(pilot, "m3")
+        assert app.bar.verdict.validity is Validity.VALID
+        assert told_by(app.bar).strip().startswith('api ~ "m3" or client ~ "m3" or broker ~ "m3" or topic')
 
 
 async def test_what_makes_no_sense_is_not_applied_and_the_cursor_goes_to_it() -> None:
@@ -130,6 +140,7 @@ async def test_short_forms_are_spelled_out() -> None:
         assert told_by(app.bar).strip() == 'topic ~ "orders" and error'
 
 
+@pytest.mark.slow
 async def test_tab_takes_fields_operators_and_values_that_were_met() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -281,6 +292,7 @@ async def test_saved_filters_are_offered_in_front_and_put_in() -> None:
         assert app.bar.text == "excess > 100ms"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("typed", "applied"),
     [
@@ -345,6 +357,7 @@ async def test_a_very_long_filter_scrolls_and_is_judged() -> None:
 
 
 # ---------------------------------------------------------------- where the offers are
+@pytest.mark.slow
 @pytest.mark.parametrize("below", [False, True])
 async def test_the_offers_never_cover_the_line(below: bool) -> None:
     app = BarApp(below=below)

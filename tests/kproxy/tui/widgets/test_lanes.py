@@ -65,7 +65,7 @@ async def test_members_marks_and_time() -> None:
     async with LanesApp(group()).run_test(size=(71, 12)) as pilot:
         await pilot.pause()
         title, marks, first, second, axis = lines(pilot)[:5]
-        assert title.startswith(" orders  ·  60.0 s  ·  ━ stable")
+        assert title.startswith(" orders  ·  60 s  ·  ━ stable")
         # 60 cells behind the names: a second each
         assert first[:11].strip() == "m1"
         assert first[11:] == "▒" * 10 + "━" * 40 + "━" * 10
@@ -98,7 +98,7 @@ async def test_zoom_and_pan() -> None:
         await pilot.press("left", "z")
         await pilot.pause()
         title, marks, first, *_ = lines(pilot)
-        assert "30.0 s of 60.0 s" in title
+        assert "30 s of 60 s" in title
         # from 26 s to 56 s: two cells a second
         assert marks[11 + 28 :].startswith("▼2")
         assert first[11:] == "━" * 60
@@ -110,19 +110,21 @@ async def test_zoom_and_pan() -> None:
         assert "▽" in lines(pilot)[1]
         await pilot.press("asterisk")
         await pilot.pause()
-        assert "  60.0 s  " in lines(pilot)[0]
+        assert "  60 s  " in lines(pilot)[0]
 
 
+@pytest.mark.slow
 async def test_zoom_has_its_ends() -> None:
     async with LanesApp(group()).run_test(size=(71, 12)) as pilot:
         await pilot.press(*["z"] * 40)
         await pilot.pause()
-        assert "10.0 ms of 60.0 s" in lines(pilot)[0]
+        assert "10 ms of 60 s" in lines(pilot)[0]
         await pilot.press(*["Z"] * 40)
         await pilot.pause()
-        assert "  60.0 s  " in lines(pilot)[0]
+        assert "  60 s  " in lines(pilot)[0]
 
 
+@pytest.mark.slow
 async def test_more_members_than_lines() -> None:
     members = [member(f"m{number}") for number in range(20)]
     async with LanesApp(group(members=members)).run_test(size=(71, 8)) as pilot:

@@ -126,6 +126,7 @@ async def test_the_cursor_stays_where_it_is_when_more_is_counted() -> None:
         assert app.drawn[-1].startswith(" 08:00:30 +2 s  20 ms to 50 ms: 1 of 3 ")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (40, 6), (20, 3)])
 async def test_any_size_will_do(size: tuple[int, int]) -> None:
     times = {second * 37: [1 + second % 7, 3 ** (second % 9)] for second in range(200)}

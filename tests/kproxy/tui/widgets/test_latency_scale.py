@@ -8,7 +8,7 @@ import pytest
 from captures.analysis.latency import BUCKETS, SCALE, Measure
 from captures.exchanges import ExchangeReader, open_capture
 from captures.filters import compile_filter, context_of
-from kproxy.tui.widgets.latency_scale import bound_literal, bound_text, duration_text, fitting
+from kproxy.tui.widgets.latency_scale import bound_literal, bound_text, fitting
 from tests.captures.analysis.kit import exchange
 from tests.kproxy.tui.kit import REBALANCE
 
@@ -35,20 +35,6 @@ def bucket(nanoseconds: int) -> int:
 )
 def test_bounds_as_people_and_filters_write_them(nanoseconds: int, text: str, literal: str) -> None:
     assert (bound_text(nanoseconds), bound_literal(nanoseconds)) == (text, literal)
-
-
-@pytest.mark.parametrize(
-    ("nanoseconds", "text"),
-    [
-        (950, "950 ns"),
-        (1_250, "1.25 µs"),
-        (31_400_000, "31.4 ms"),
-        (504_000_000, "504 ms"),
-        (3 * 10**12, "3,000 s"),
-    ],
-)
-def test_latencies_in_three_digits(nanoseconds: int, text: str) -> None:
-    assert duration_text(nanoseconds) == text
 
 
 @pytest.mark.parametrize("most", [4, 7, 10, 18, 40])

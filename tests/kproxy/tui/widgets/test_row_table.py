@@ -12,7 +12,7 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from captures.filters.regex import TextRegex
-from kproxy.cli.tables import Column
+from kproxy.text.tables import Column
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Cell, Order, Role, Row, counted, sized
 
@@ -316,10 +316,10 @@ async def test_the_cursor_stays_with_its_row_whatever_happens(opened: Callable[.
                 assert after is not None
                 assert after.key == before.key
             if after is not None:
-                on_screen = table._cursor - table.scroll_offset.y
-                assert 0 <= table._cursor < len(table._lines)
+                on_screen = table.cursor - table.scroll_offset.y
+                assert 0 <= table.cursor < len(table._lines)
                 assert table._selected == after.key
                 if moved:
-                    assert 0 <= on_screen < table._page
+                    assert 0 <= on_screen < table.page
             move = chance.choice(["down", "up", "page_down", "page_up", "bottom", "top", "unfold", "reverse"])
             getattr(table, f"action_table_{move}")()

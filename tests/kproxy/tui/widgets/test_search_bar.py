@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.app import App, ComposeResult
 
-from kproxy.tui.searching import Kind
+from kproxy.tui.search import Kind
 from kproxy.tui.widgets.search_bar import SearchBar
 from kproxy.tui.widgets.typing_line import TypingLine
 from kproxy.tui.widgets.verdict import Validity

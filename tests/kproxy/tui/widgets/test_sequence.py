@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from captures.analysis.conversation import Kind, Participant, Step, exchange_step, folded, participants
 from captures.exchanges import Exchange
 from captures.filters.regex import TextRegex
-from kproxy.tui.widgets.sequence import HEADER, SequenceDiagram
+from kproxy.tui.widgets.sequence import SequenceDiagram
 from kproxy.tui.widgets.sequence_lines import Line, lines_of
 from tests.captures.analysis.kit import MS, error, exchange, unanswered
 
@@ -91,10 +91,10 @@ async def test_arrows_cross_the_lifelines_between() -> None:
     made = [exchange(time=1, broker="b1:9092"), exchange(0, 9, time=2, broker="b2:9092")]
     app, running = run([step(each, "x") for each in made], (100, 12))
     async with running:
-        far = app.drawn[HEADER + 2]
+        far = app.drawn[SequenceDiagram.HEADER + 2]
         assert far.count("┼") == 1
-        assert app.drawn[HEADER].count("│") == 3
-        assert far.index("┼") == app.drawn[HEADER].index("▶") + 1
+        assert app.drawn[SequenceDiagram.HEADER].count("│") == 3
+        assert far.index("┼") == app.drawn[SequenceDiagram.HEADER].index("▶") + 1
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ async def test_how_an_exchange_ends_is_told_by_more_than_colour(
 ) -> None:
     app, running = run([step(made, "x", "NOT_LEADER")])
     async with running:
-        assert app.drawn[HEADER].endswith(there)
-        assert back in app.drawn[HEADER + 1]
+        assert app.drawn[SequenceDiagram.HEADER].endswith(there)
+        assert back in app.drawn[SequenceDiagram.HEADER + 1]
 
 
 async def test_who_ended_a_connection() -> None:
@@ -122,9 +122,9 @@ async def test_who_ended_a_connection() -> None:
     ]
     app, running = run(steps)
     async with running:
-        assert app.drawn[HEADER].endswith("─▶│")
-        assert app.drawn[HEADER + 1].endswith("─ resets │")
-        assert "│✗─" in app.drawn[HEADER + 1]
+        assert app.drawn[SequenceDiagram.HEADER].endswith("─▶│")
+        assert app.drawn[SequenceDiagram.HEADER + 1].endswith("─ resets │")
+        assert "│✗─" in app.drawn[SequenceDiagram.HEADER + 1]
 
 
 async def test_text_that_would_do_harm_is_shown_harmlessly() -> None:
@@ -154,7 +154,7 @@ async def test_the_cursor_moves_and_pages_scroll() -> None:
         assert app.drawn[-1].startswith("▌")
         diagram.move_to_end(last=False)
         diagram.move(-1)
-        assert app.drawn[HEADER].startswith("▌")
+        assert app.drawn[SequenceDiagram.HEADER].startswith("▌")
 
 
 async def test_the_cursor_stays_on_its_line_as_more_comes() -> None:
@@ -194,13 +194,15 @@ async def test_many_participants_scroll_sideways_and_texts_stay_in_sight() -> No
     async with running:
         # the broker is out of sight, what it answers is not
         assert "10.0.0.1:9092" not in app.drawn[1]
-        assert app.drawn[HEADER + 1].endswith("2.0 ms  3 brokers")
+        assert app.drawn[SequenceDiagram.HEADER + 1].endswith("2.0 ms  3 brokers")
         for _ in range(20):
             app.diagram.scroll_sideways(1)
         assert "10.0.0.1:9092" in app.drawn[1]
         assert "client-1 " not in app.drawn[1]
-        assert re.search(r"1 00:00:00.000 .*Metadata v12 orders ─", f"1{app.drawn[HEADER][2:]}")
-        assert app.drawn[HEADER].endswith("▶│")
+        assert re.search(
+            r"1 00:00:00.000 .*Metadata v12 orders ─", f"1{app.drawn[SequenceDiagram.HEADER][2:]}"
+        )
+        assert app.drawn[SequenceDiagram.HEADER].endswith("▶│")
 
 
 async def test_search_goes_round() -> None:
@@ -220,12 +222,12 @@ async def test_search_goes_round() -> None:
 async def test_the_mouse_moves_the_cursor_and_chooses() -> None:
     app, running = run(chat(9))
     async with running as pilot:
-        await click(pilot, HEADER + 2, 1)
-        assert app.drawn[HEADER + 2].startswith("▌")
-        await click(pilot, HEADER + 2, 2)
+        await click(pilot, SequenceDiagram.HEADER + 2, 1)
+        assert app.drawn[SequenceDiagram.HEADER + 2].startswith("▌")
+        await click(pilot, SequenceDiagram.HEADER + 2, 2)
         assert [line.step.number for line in app.entered if line.step] == [2]
         await click(pilot, 0, 1)
-        assert app.drawn[HEADER + 2].startswith("▌")
+        assert app.drawn[SequenceDiagram.HEADER + 2].startswith("▌")
 
 
 async def click(pilot: Pilot[None], line: int, times: int) -> None:
@@ -235,7 +237,7 @@ async def click(pilot: Pilot[None], line: int, times: int) -> None:
 async def test_nothing_says_so() -> None:
     app, running = run(())
     async with running:
-        assert app.drawn[HEADER] == " No exchange is shown."
+        assert app.drawn[SequenceDiagram.HEADER] == " No exchange is shown."
         app.diagram.move(1)
         app.diagram.enter()
         assert app.diagram.current is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from captures.filters import FilterError, compile_filter
-from kproxy.tui.safe import width
+from kproxy.text.cells import width
 from kproxy.tui.widgets.verdict import Validity, Verdict, objection, told
 
 

@@ -100,7 +100,7 @@ def test_addresses_that_are_reached_are_fine(tmp_path: Path) -> None:
 def test_addresses_to_which_nobody_goes(tmp_path: Path) -> None:
     (found,) = found_in(tmp_path, bootstrap("10.99.0.1", 9093))
     assert found.severity == Severity.LOW
-    assert "are told to go to 10.99.0.1:9093, and the capture shows no connection to that" in found.sentence
+    assert "are directed to 10.99.0.1:9093, and the capture shows no connection to that" in found.sentence
     # a name may be any host
     assert not found_in(tmp_path, bootstrap("kafka-1.example", 9092))
 
@@ -110,7 +110,7 @@ def test_coordinators_are_told_too() -> None:
     for version, response in ((3, old), (4, {"coordinators": [old]})):
         found = of_exchanges(AdvertisedListeners, spoken(FIND_COORDINATOR, version, {}, response))
         assert found[0].sentence.startswith(
-            "Broker 2 is advertised as 127.0.0.1:9092, which means the host of"
+            "Broker 2 is advertised as 127.0.0.1:9092, which means the client's own host"
         )
 
 

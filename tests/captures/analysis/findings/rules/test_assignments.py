@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from captures.analysis.findings.finding import Severity
 from captures.analysis.findings.rules.differing_subscriptions import DifferingSubscriptions
 from captures.analysis.findings.rules.members_without_partitions import MembersWithoutPartitions
 from captures.analysis.findings.rules.skewed_assignment import SkewedAssignment
-from captures.analysis.groups.model import GroupTimeline, Kind, Place, Rebalance
+from captures.analysis.groups.model import GroupTimeline, Kind, Rebalance, TopicPartition
 from tests.captures.analysis.findings.group_kit import made, of_recording, of_timelines
 from tests.captures.analysis.groups.kit import at, member, places, rebalance, timeline
 
@@ -17,7 +19,9 @@ def assigned(*counts: int, **fields: Any) -> GroupTimeline:
     """A group in which m1, m2 ... have so many partitions."""
     begins = [sum(counts[:place]) for place in range(len(counts))]
     given = {
-        f"m{place + 1}-id": frozenset(Place("orders", number) for number in range(begin, begin + count))
+        f"m{place + 1}-id": frozenset(
+            TopicPartition("orders", number) for number in range(begin, begin + count)
+        )
         for place, (begin, count) in enumerate(zip(begins, counts, strict=True))
     }
     known: dict[str, Any] = {"members": [member(f"m{place + 1}") for place in range(len(counts))]}
@@ -95,6 +99,7 @@ def test_what_lasts_longest_counts() -> None:
     assert of_timelines(SkewedAssignment, timeline(after(10, 13, 8, 0), after(15, 16, 3, 3))) == []
 
 
+@pytest.mark.slow
 def test_recordings_of_members_alike() -> None:
     for rule in (SkewedAssignment, DifferingSubscriptions):
         assert of_recording("21_k430_java_inconsistent", rule) == []

@@ -152,7 +152,7 @@ def test_requests_in_flight_of_a_capture_that_goes_on(tmp_path: Path) -> None:
     rule = UnansweredRequests(Scene(capture=capture, names=lambda _: None, told=list))
     (found,) = rule.findings()
     assert found.sentence == (
-        "A request of app to 10.0.0.2:9092 (Metadata) got no answer for 9 s, and the connection is open still."
+        "A request of app to 10.0.0.2:9092 (Metadata) got no answer for 9 s, and the connection is still open."
     )
     assert (found.count, found.evidence) == (1, ())
     list(updates)
@@ -187,4 +187,4 @@ def test_where_no_broker_is_heard_it_is_blind(tmp_path: Path) -> None:
     for exchange in ExchangeReader(capture):
         rule.add(exchange)
     assert not list(rule.findings())
-    assert rule.blind() == "packets of one direction only were captured"
+    assert rule.blind() == "only packets of one direction were captured"

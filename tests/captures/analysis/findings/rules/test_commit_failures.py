@@ -55,7 +55,7 @@ def test_who_is_no_member_may_not_commit() -> None:
         "group audit, UNKNOWN_MEMBER_ID",
     ]
     assert found[0].sentence == (
-        "Commits of admin for group audit, of which it is no member, failed once with UNKNOWN_MEMBER_ID."
+        "Commits of admin for group audit, of which they are not members, failed once with UNKNOWN_MEMBER_ID."
     )
     assert "--reset-offsets" in found[0].advice
 

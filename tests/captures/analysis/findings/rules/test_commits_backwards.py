@@ -12,7 +12,9 @@ from tests.captures.analysis.findings.record_kit import commit, made, of_recordi
 def test_an_application_that_commits_an_offset_of_its_choice() -> None:
     (found,) = of_recording("31_k0901_java_lz4", CommitsBackwards)
     assert (found.severity, found.evidence) == (Severity.LOW, (14,))
-    assert "j-lz4-0 from 34 to 2 by java-cons. Who begins there reads them again." in found.sentence
+    assert (
+        "j-lz4-0 from 34 to 2 by java-cons. A consumer that starts there reads them again." in found.sentence
+    )
 
 
 def test_older_commits_that_are_sent_again() -> None:

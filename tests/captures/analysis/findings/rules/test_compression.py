@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 
+from captures.analysis.findings.batch_samples import worth_a_look
 from captures.analysis.findings.finding import Severity
 from captures.analysis.findings.record_traffic import NO_PRODUCE
 from captures.analysis.findings.rules.compression_grows import CompressionGrows
 from captures.analysis.findings.rules.no_compression import NoCompression
-from captures.analysis.findings.sampling import worth_a_look
 from dissectors.records import Codec
 from tests.captures.analysis.findings.group_kit import made, of_exchanges
 from tests.captures.analysis.findings.record_kit import batch, of_recording, produce

@@ -5,7 +5,7 @@ from __future__ import annotations
 from captures.analysis.findings.finding import Severity
 from captures.analysis.findings.rules.long_stops import LongStops
 from captures.analysis.findings.rules.records_doubled import RecordsDoubled
-from captures.analysis.groups.model import Again, Certainty, Place, Rebalance, Stop
+from captures.analysis.groups.model import Again, Certainty, Rebalance, Stop, TopicPartition
 from tests.captures.analysis.findings.group_kit import of_recording, of_timelines
 from tests.captures.analysis.groups.kit import SECOND, at, rebalance, timeline
 
@@ -13,7 +13,7 @@ from tests.captures.analysis.groups.kit import SECOND, at, rebalance, timeline
 def stopped(*seconds: float, ended: bool = True) -> Rebalance:
     return rebalance(
         stopped=[
-            Stop(Place("orders", number), round(each * SECOND), ended, 5, 30)
+            Stop(TopicPartition("orders", number), round(each * SECOND), ended, 5, 30, at(10))
             for number, each in enumerate(seconds)
         ]
     )
@@ -34,7 +34,7 @@ def test_how_grave_long_stops_are() -> None:
     (found,) = of_timelines(LongStops, timeline(stopped(3, 12), stopped(20)))
     assert (found.severity, found.count) == (Severity.MEDIUM, 2)
     assert found.sentence == (
-        "Nobody in group orders consumed orders 0-1 for up to 20 s because of 2 rebalances (the longest time: "
+        "No member of group orders consumed orders 0-1 for up to 20 s because of 2 rebalances (the longest time: "
         "member_joined)."
     )
     (grave,) = of_timelines(LongStops, timeline(stopped(75, ended=False)))
@@ -48,13 +48,18 @@ def test_how_grave_long_stops_are() -> None:
 
 def test_offsets_that_are_fetched_again() -> None:
     told = timeline(
-        rebalance(again=[Again(Place("orders", 0), 10, 40, 31), Again(Place("orders", 1), 0, 5, 33)])
+        rebalance(
+            again=[
+                Again(TopicPartition("orders", 0), 10, 40, 31),
+                Again(TopicPartition("orders", 1), 0, 5, 33),
+            ]
+        )
     )
     (found,) = of_timelines(RecordsDoubled, told)
     assert (found.severity, found.count, found.evidence) == (Severity.LOW, 2, (31, 33))
     assert found.sentence == (
-        "35 offsets of orders 0-1 were fetched again by group orders after rebalances (member_joined): what was "
-        "processed and not committed is processed twice."
+        "35 offsets of orders 0-1 were fetched again by group orders after rebalances (member_joined): records "
+        "that were processed but not committed are processed twice."
     )
 
 
@@ -66,7 +71,7 @@ def test_a_process_that_was_killed_had_not_committed_all() -> None:
 
 def test_how_grave_doubled_records_are() -> None:
     def severity(count: int, **limits: float) -> Severity:
-        told = timeline(rebalance(again=[Again(Place("orders", 0), 0, count, 31)]))
+        told = timeline(rebalance(again=[Again(TopicPartition("orders", 0), 0, count, 31)]))
         settings = {f"records_doubled.{name}": value for name, value in limits.items()}
         return of_timelines(RecordsDoubled, told, limits=settings)[0].severity
 

@@ -25,7 +25,9 @@ LATEST, EARLIEST = -1, -2
 def test_a_position_behind_the_end() -> None:
     (found,) = of_recording("25_k430_ck_unknown", PositionsReset)
     assert (found.severity, found.evidence) == (Severity.MEDIUM, (47,))
-    assert "went on at the end (auto.offset.reset=latest): its position lay behind the end" in found.sentence
+    assert (
+        "continued at the end (auto.offset.reset=latest): its position lay beyond the end" in found.sentence
+    )
     assert found.sentence.endswith("(errs-0 from 999,999 to 0).")
 
 
@@ -60,7 +62,7 @@ def test_all_is_read_again() -> None:
         PositionsReset, fetch(offset=5_000, error=1), list_offsets(EARLIEST, 0), fetch(offset=0, end=700)
     )
     assert found.severity is Severity.HIGH
-    assert "behind the end of the log, and all that is there is read again" in found.sentence
+    assert "beyond the end of the log, and the whole log is read again" in found.sentence
 
 
 def test_a_consumer_that_does_not_go_on() -> None:
@@ -69,7 +71,7 @@ def test_a_consumer_that_does_not_go_on() -> None:
     again.time += 2 * SECOND
     (found,) = of_exchanges(PositionsReset, first, again)
     assert (found.severity, found.evidence) == (Severity.MEDIUM, (1,))
-    assert "has not gone on from another" in found.sentence
+    assert "has not continued from another" in found.sentence
 
 
 def test_another_replica_has_it() -> None:
@@ -103,7 +105,7 @@ def test_a_new_group_is_no_trouble() -> None:
     (found,) = of_recording("20_k430_java_none", PositionsReset)
     assert found.severity is Severity.INFO
     assert found.sentence == (
-        "Group g-qc-java-none (java-none) has no committed offset for qc-java-none 0-2 and went on at the beginning "
+        "Group g-qc-java-none (java-none) has no committed offset for qc-java-none 0-2 and continued at the beginning "
         "(auto.offset.reset=earliest)."
     )
 

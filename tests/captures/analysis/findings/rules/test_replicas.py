@@ -46,7 +46,7 @@ def test_replicas_that_come_back() -> None:
     (found,) = of_exchanges(NotEnoughReplicas, produced(1, 1, 20), produced(2, 2, 19), produced(3, 9, 0))
     assert found.severity == Severity.MEDIUM
     assert "after 8 s records were accepted again" in found.sentence
-    assert "without idempotence it is there twice" in found.sentence  # error 20
+    assert "without idempotence their records are duplicated" in found.sentence  # error 20
 
 
 def test_other_errors_are_no_lack_of_replicas() -> None:

@@ -59,7 +59,7 @@ def test_librdkafka_and_an_invalid_topic_name() -> None:
     # recorded: INVALID_TOPIC_EXCEPTION, asked again without a pause
     (found,) = of_recording("25_k430_ck_invalid_topic_name", RequestStorms)
     assert (found.severity, found.count) == (Severity.HIGH, 292)
-    assert "Metadata requests about bad name! to no effect (INVALID_TOPIC_EXCEPTION)" in found.sentence
+    assert "Metadata requests about bad name! without effect (INVALID_TOPIC_EXCEPTION)" in found.sentence
     assert not of_recording("25_k430_ck_invalid_topic_name", RequestStorms, rate=300)
 
 
@@ -73,6 +73,7 @@ def test_a_burst_is_no_storm() -> None:
     )
 
 
+@pytest.mark.slow
 def test_fetching_from_a_deleted_topic() -> None:
     # as recorded with the Java consumer: up to 4,000 a second
     (found,) = of_exchanges(
@@ -89,7 +90,7 @@ def test_the_java_admin_client_and_a_topic_that_it_may_not_describe() -> None:
         RequestStorms, *repeated(900, 300, METADATA, 12, {"topics": [{"name": "secret"}]}, denied)
     )
     assert found.severity == Severity.HIGH
-    assert "Metadata requests about secret to no effect (TOPIC_AUTHORIZATION_FAILED)" in found.sentence
+    assert "Metadata requests about secret without effect (TOPIC_AUTHORIZATION_FAILED)" in found.sentence
     assert found.advice.startswith("Grant what is missing")
 
 
@@ -127,6 +128,7 @@ def test_a_group_that_takes_nobody_in(code: int, rule: type[Rule]) -> None:
     assert found.severity == Severity.HIGH
 
 
+@pytest.mark.slow
 def test_empty_answers_at_once() -> None:
     # as recorded when a follower had died and the ISR had not shrunk yet
     request = {"max_wait_ms": 500, "min_bytes": 1, "session_epoch": 7}

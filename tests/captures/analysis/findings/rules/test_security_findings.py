@@ -51,7 +51,7 @@ def test_a_client_that_goes_away_in_the_middle() -> None:
     # the broker's first SCRAM message is wrong, librdkafka leaves and comes again
     (found,) = of_recording("07_noida_scram256_fail", AuthenticationFailures)
     assert (found.severity, found.certainty, found.count) == (Severity.HIGH, Certainty.INFERRED, 78)
-    assert "the client closed before it was done" in found.sentence
+    assert "the client closed the connection before it was done" in found.sentence
 
 
 def test_raw_tokens_after_which_the_broker_closes(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_raw_tokens_after_which_the_broker_closes(tmp_path: Path) -> None:
     (found,) = of_capture(capture_of(tmp_path, made.records), AuthenticationFailures)
     assert found.sentence == (
         "PLAIN authentication of app as alice at 10.0.0.2:9092 failed on 1 connection:"
-        " the broker closed without an answer."
+        " the broker closed the connection without an answer."
     )
 
 

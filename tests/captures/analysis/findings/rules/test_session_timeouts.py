@@ -6,11 +6,12 @@ import pytest
 
 from captures.analysis.findings.finding import Severity
 from captures.analysis.findings.rules.session_timeouts import SessionTimeouts
-from captures.analysis.groups.model import Certainty, TimeoutCause, Trigger
+from captures.analysis.groups.model import Certainty, SessionEnd, TimeoutCause, Trigger
 from tests.captures.analysis.findings.group_kit import made, of_recording, of_timelines
 from tests.captures.analysis.groups.kit import SECOND, at, cause, rebalance, timeline
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("name", "who", "count", "way"),
     [
@@ -46,7 +47,7 @@ def test_the_least_sure_of_several_counts() -> None:
             time=at(number),
             evidence=(number,),
             silence=number * SECOND,
-            timeout_cause=TimeoutCause.UNREACHABLE,
+            session_end=SessionEnd(TimeoutCause.UNREACHABLE),
         )
         for number, certainty in ((7, Certainty.INFERRED), (9, Certainty.POSSIBLE))
     ]
@@ -58,13 +59,13 @@ def test_the_least_sure_of_several_counts() -> None:
         at(9),
     )
     assert found.sentence == (
-        "m was removed from group orders twice after up to 9 s of silence: it could not be reached any more."
+        "m was removed from group orders twice after up to 9 s of silence: it could no longer be reached."
     )
     assert "network" in found.advice
 
 
 def test_many_members_are_one_finding() -> None:
-    died = {"silence": 6 * SECOND, "timeout_cause": TimeoutCause.PROCESS_DIED}
+    died = {"silence": 6 * SECOND, "session_end": SessionEnd(TimeoutCause.PROCESS_DIED)}
     removed = [cause(Trigger.SESSION_TIMEOUT, client=f"m{number:02}", **died) for number in range(30)]
     (found,) = of_timelines(SessionTimeouts, timeline(rebalance(causes=removed)))
     assert found.count == 30

@@ -38,7 +38,7 @@ def test_the_others_go_on_without_it() -> None:
         of_recording("41_k430_stuck", SlowPolls), key=lambda each: each.subject, reverse=True
     )
     assert left_out.subject == "group g-stuck, left out"
-    assert left_out.sentence.startswith("Group g-stuck went on without m2 once:")
+    assert left_out.sentence.startswith("Group g-stuck continued without m2 once:")
     assert "(8 s)" in left_out.sentence
     assert held_up.subject == "group g-stuck, did not join"
     waited = re.search(r"waited up to ([\d.]+) s for m2", held_up.sentence)

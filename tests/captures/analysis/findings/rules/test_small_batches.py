@@ -21,7 +21,7 @@ def many(count: int = 300, *, seconds: int = 3, data: bytes = b"") -> list[Excha
 
 def test_a_client_that_sends_record_by_record() -> None:
     (found,) = of_exchanges(SmallBatches, *many())
-    assert "100 Produce requests a second at the most, with 1.0 records (70 B)" in found.sentence
+    assert "100 Produce requests a second at its peak, with 1.0 records (70 B)" in found.sentence
     assert found.severity is Severity.LOW
     assert (found.count, found.evidence[0], found.evidence[-1]) == (300, 1, 300)
 

@@ -86,7 +86,7 @@ def test_topics_that_are_gone_are_told_apart() -> None:
         produced(3, 3, 3, "audit"),
         produced(4, 3, 3, "logs"),
     )
-    assert (moved.subject, gone.subject) == ("client app", "client app, topics that are not there")
+    assert (moved.subject, gone.subject) == ("client app", "client app, topics that do not exist")
     assert "on logs, audit (UNKNOWN_TOPIC_OR_PARTITION)" in gone.sentence
     assert "deleted" in gone.advice
 

@@ -48,7 +48,7 @@ def test_a_consumer_that_cannot_use_what_it_gets() -> None:
 
 def test_a_consumer_that_waits_for_a_transaction() -> None:
     (found,) = of_exchanges(StuckPosition, *fetches(stable=40, committed=True))
-    assert "it reads committed records only, and a transaction is open from there on" in found.sentence
+    assert "it reads only committed records, and a transaction is open from there on" in found.sentence
 
 
 def test_who_does_not_stand_still() -> None:

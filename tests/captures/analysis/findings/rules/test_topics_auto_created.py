@@ -45,7 +45,7 @@ def test_the_first_who_asks_creates_it() -> None:
 def test_somebody_else_may_have_created_it() -> None:
     (found,) = of_exchanges(TopicsAutoCreated, metadata(3), metadata(0))
     assert found.certainty is Certainty.POSSIBLE
-    assert "was not there, and came to be after client app asked for it" in found.sentence
+    assert "did not exist, and was created after client app asked for it" in found.sentence
 
 
 def test_what_is_created_on_purpose() -> None:

@@ -39,7 +39,7 @@ def test_acks_1_with_several_replicas() -> None:
             WeakAcks, produce(batch(2), acks=1, number=1), told, produce(batch(2), number=3)
         )
         assert (found.subject, found.evidence) == ("client app, topic orders, acks=1", (1,))
-        assert "has 3 replicas: what the leader has not passed on" in found.sentence
+        assert "has 3 replicas: if the leader fails, acknowledged" in found.sentence
         assert found.severity is Severity.LOW
 
 
@@ -57,7 +57,7 @@ def test_acks_1_with_several_replicas() -> None:
 def test_it_is_graver_where_replicas_in_sync_are_promised(told: Exchange) -> None:
     (found,) = of_exchanges(WeakAcks, produce(batch(2), acks=0), metadata(1, 2), told)
     assert found.severity is Severity.MEDIUM
-    assert "2 replicas and min.insync.replicas=2: what does not arrive is lost" in found.sentence
+    assert "2 replicas and min.insync.replicas=2: records that do not arrive are lost" in found.sentence
 
 
 def test_one_replica_is_as_safe_with_acks_1() -> None:
@@ -67,6 +67,6 @@ def test_one_replica_is_as_safe_with_acks_1() -> None:
 
 def test_what_it_cannot_judge() -> None:
     unknown = rule_of(WeakAcks, exchanges=[produce(batch(2), acks=1)])
-    assert unknown.blind().endswith("acks=0 or 1: orders")
+    assert unknown.blind().endswith("how many replicas they have: orders")
     assert rule_of(WeakAcks, exchanges=[produce(batch(2), acks=1), metadata(1)]).blind() == ""
     assert rule_of(WeakAcks, exchanges=[metadata(1)]).blind() == NO_PRODUCE

@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 
 from captures.analysis.groups.history import GroupHistories
-from captures.analysis.groups.model import Certainty, GroupTimeline, Phase, Place, Rebalance, Trigger
+from captures.analysis.groups.model import Certainty, GroupTimeline, Phase, Rebalance, TopicPartition, Trigger
 from captures.exchanges import ExchangeReader, open_capture
+from captures.json_objects import to_json
 from dissectors.embedded.connect import ConnectAssignment, ConnectMetadata
 from tests.captures.analysis.groups.kit import at
 from tests.captures.analysis.groups.talk import Talk, one_member, seconds, two_members
 
+pytestmark = pytest.mark.quick
+
 RECORDINGS = Path(__file__).resolve().parents[4] / "data" / "findings"
-PLACE_0, PLACE_1 = Place("orders", 0), Place("orders", 1)
+PLACE_0, PLACE_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
 def last(talk: Talk, until: float | None = None) -> Rebalance:
@@ -757,7 +760,7 @@ def test_every_story_has_its_evidence() -> None:
         assert story.evidence == sorted(set(story.evidence))
         assert {number for cause in story.causes for number in cause.evidence} <= {*story.evidence}
         assert all(cause.time <= at(15) for cause in story.causes)
-        assert story.to_json()["trigger"] == story.trigger
+        assert to_json(story)["trigger"] == story.trigger
 
 
 def test_the_members_of_a_timeline_know_their_timeouts() -> None:
@@ -775,7 +778,7 @@ def test_a_coordinator_that_is_gone_ends_no_session() -> None:
     """The only broker was killed (INDEX of the recordings): there was nobody who could have removed the member."""
     capture = open_capture(str(RECORDINGS / "25_k430_broker_sigkill.pcap.zst"))
     capture.read()
-    reader = ExchangeReader(capture, annotate=False, gist=False)
+    reader = ExchangeReader(capture, annotate=False, summary=False)
     histories = GroupHistories(reader.knowledge.topic_name, capture)
     for exchange in reader:
         histories.add(exchange)

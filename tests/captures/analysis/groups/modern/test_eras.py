@@ -13,8 +13,8 @@ from captures.analysis.groups.model import (
     Kind,
     Move,
     Phase,
-    Place,
     TimeoutCause,
+    TopicPartition,
     Trigger,
 )
 from tests.captures.analysis.groups.compare import read_groups
@@ -143,7 +143,7 @@ def test_a_round_that_the_upgrade_overtakes_is_part_of_it() -> None:
         (Trigger.MEMBER_JOINED, "n1"),
         (Trigger.MEMBER_JOINED, "c2"),
     ]
-    assert second.moved == [Move(Place("orders", 1), "c1", "n1")]
+    assert second.moved == [Move(TopicPartition("orders", 1), "c1", "n1")]
 
 
 def test_a_group_may_be_upgraded_before_the_capture_begins() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.analysis.groups.model import Awaited, Certainty, Move, Phase, Place, Trigger
+from captures.analysis.groups.model import AwaitedMember, Certainty, Move, Phase, TopicPartition, Trigger
 from tests.captures.analysis.groups.kit import SECOND, at, places
 from tests.captures.analysis.groups.modern.talk import ModernTalk, epochs, story, two
 from tests.captures.analysis.groups.talk import seconds
@@ -13,7 +13,10 @@ def test_partitions_go_over_once_they_were_given_up() -> None:
     first, second = timeline.rebalances
     assert (first.before, first.generation, first.size, first.joined) == (-1, 1, 1, ["m1"])
     assert (second.before, second.generation, second.size, second.joined) == (1, 2, 2, ["m2"])
-    assert second.moved == [Move(Place("orders", 2), "m1", "m2"), Move(Place("orders", 3), "m1", "m2")]
+    assert second.moved == [
+        Move(TopicPartition("orders", 2), "m1", "m2"),
+        Move(TopicPartition("orders", 3), "m1", "m2"),
+    ]
     assert second.assigned == {"m1": places("orders", 0, 1), "m2": places("orders", 2, 3)}
     assert (seconds(second.time), seconds(second.end), second.cooperative) == (10, 15.002, True)
     waits = {wait.member: (wait.told, wait.total) for wait in second.waits}
@@ -37,8 +40,8 @@ def test_who_was_not_told_yet_is_awaited() -> None:
     told = story(talk, until=42)
     assert (told.running, told.end) == (True, None)
     assert told.awaited == [
-        Awaited("m1", "m1", at(41)),
-        Awaited("m2", "m2", at(41)),
+        AwaitedMember("m1", "m1", at(41)),
+        AwaitedMember("m2", "m2", at(41)),
     ]
     assert talk.timeline(until=42).state == "Reconciling"
 
@@ -52,7 +55,7 @@ def test_who_does_not_give_up_partitions_is_awaited_until_its_rebalance_timeout(
         talk.heartbeat("m1", time, 2, 2)
     told = story(talk, until=63)
     assert told.running
-    assert told.awaited == [Awaited("m1", "m1", at(47.002), beats=3, deadline=at(107.002))]
+    assert told.awaited == [AwaitedMember("m1", "m1", at(47.002), beats=3, deadline=at(107.002))]
     # what it has not given up is its own
     assert told.assigned["m1"] == places("orders", 0, 1)
     assert told.moved == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.analysis.groups.model import Certainty, Kind, Move, Place, Trigger
+from captures.analysis.groups.model import Certainty, Kind, Move, TopicPartition, Trigger
 from tests.captures.analysis.groups.kit import at, places
 from tests.captures.analysis.groups.modern.talk import ModernTalk, epochs, story, streams, two
 
@@ -41,7 +41,7 @@ def test_more_partitions_show_in_what_members_are_given() -> None:
     talk.heartbeat("m1", 43, 2, 3, {"orders": [0, 1, 4]})
     told = story(talk)
     assert (told.trigger, told.certainty) == (Trigger.PARTITIONS_CHANGED, Certainty.INFERRED)
-    assert told.moved == [Move(Place("orders", 4), "", "m1")]
+    assert told.moved == [Move(TopicPartition("orders", 4), "", "m1")]
 
 
 def test_a_change_of_topics_explains_one_epoch() -> None:
@@ -66,7 +66,10 @@ def test_in_a_share_group_only_what_a_member_gained_or_lost_has_moved() -> None:
         (3, Trigger.MEMBER_JOINED),
     ]
     moved = timeline.rebalances[-1].moved
-    assert moved == [Move(Place("orders", 0), "", "m2"), Move(Place("orders", 1), "m1", "m2")]
+    assert moved == [
+        Move(TopicPartition("orders", 0), "", "m2"),
+        Move(TopicPartition("orders", 1), "m1", "m2"),
+    ]
     assert timeline.rebalances[-1].end == at(10.002)
 
 

@@ -1,0 +1,129 @@
+"""Addresses that brokers tell to clients (``advertised.listeners``), and which of them the capture shows in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import NamedTuple
+
+import numpy as np
+
+from captures.analysis.attempts import Outcome, attempts
+from captures.analysis.client_identity import client_name
+from captures.exchanges import Capture, Exchange
+from captures.meaning.exchange import Body, number, rows, text
+from captures.names.names import canonical, split
+from dissectors.api_keys import ApiKey
+
+APIS = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER})
+"""Whose answers name addresses."""
+
+_LOCAL = "localhost"
+
+Reached = dict[tuple[str, int], list[Outcome]]
+"""IP address and port -> what became of the connections to it."""
+
+
+class Address(NamedTuple):
+    """What a broker calls itself.
+
+    :ivar host: a name, or an IP address
+    """
+
+    host: str
+    port: int
+
+    @property
+    def shown(self) -> str:
+        """``host:port``; an IPv6 address has brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def only_local(self) -> bool:
+        """Whether it means the host of whoever looks."""
+        try:
+            found = ip_address(self.host)
+        except ValueError:
+            return self.host.lower().rstrip(".") == _LOCAL
+        return found.is_loopback or found.is_unspecified
+
+    def hosts(self, capture: Capture, reached: Reached) -> list[str]:
+        """Return the IP addresses that the host means, as far as is known; empty for a name that is not known."""
+        try:
+            return [canonical(self.host)]
+        except ValueError:
+            if self.host.lower().rstrip(".") == _LOCAL:
+                return ["127.0.0.1", "::1"]
+        return [host for host, port in reached if self.host in capture.names.of(Address(host, port).shown)]
+
+
+@dataclass(slots=True)
+class AddressSource:
+    """Where an address was told.
+
+    :ivar exchanges: of the first ones, number and time
+    :ivar brokers: IDs of those who have it
+    :ivar clients: to whom it was told: host -> client ID
+    :ivar by: who told it, as ``host:port``
+    """
+
+    exchanges: list[tuple[int, int]] = field(default_factory=list)
+    brokers: set[int] = field(default_factory=set)
+    clients: dict[str, str] = field(default_factory=dict)
+    by: dict[str, None] = field(default_factory=dict)
+
+
+class AdvertisedAddresses:
+    """Collects the addresses that answers name.
+
+    :ivar told: address -> where it was told
+    """
+
+    _MOST = 10
+
+    def __init__(self) -> None:
+        self.told: dict[Address, AddressSource] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange."""
+        response = exchange.response.value if exchange.response is not None else None
+        if exchange.api_key not in APIS or not response:
+            return
+        for row in _named(exchange.api_key, response):
+            host, port = text(row, "host"), number(row, "port")
+            if not host or port < 0:
+                continue
+            told = self.told.setdefault(Address(host, port), AddressSource())
+            if len(told.exchanges) < self._MOST:
+                told.exchanges.append((exchange.number, exchange.time))
+            told.brokers.add(number(row, "node_id", number(row, "broker_id")))
+            told.clients[split(exchange.client)[0]] = client_name(exchange)
+            told.by[exchange.broker] = None
+
+    def outcomes(self, capture: Capture, address: Address, reached: Reached) -> list[Outcome]:
+        """Return what became of the connections to an address; empty if none was captured."""
+        hosts = address.hosts(capture, reached)
+        return [outcome for host in hosts for outcome in reached.get((host, address.port), ())]
+
+
+def reached_addresses(capture: Capture) -> Reached:
+    """Return to which addresses connections were tried."""
+    found: Reached = {}
+    for attempt in attempts(capture):
+        found.setdefault(split(attempt.broker), []).append(attempt.outcome)
+    for connection in np.flatnonzero(capture.connections.syn_time < 0).tolist():
+        found.setdefault(split(capture.endpoints(connection)[1]), []).append(Outcome.ACCEPTED)
+    return found
+
+
+def is_local(host: str) -> bool:
+    """Tell whether an IP address is of the loopback."""
+    return ip_address(host).is_loopback
+
+
+def _named(key: int, response: Body) -> Iterable[Body]:
+    yield from rows(response, "brokers")
+    yield from rows(response, "coordinators")
+    if key == ApiKey.FIND_COORDINATOR and "host" in response:
+        yield response

@@ -1,0 +1,119 @@
+"""What clients say about themselves as their connections begin: software, and who they are.
+
+The software comes with ApiVersions v3 (KIP-511); older clients do not tell, and nothing is guessed. Who they are is
+what SASL tokens say in the clear: the user of PLAIN and SCRAM, the subject of an OAUTHBEARER token. No secret is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from captures.exchanges import Exchange, Flag
+from dissectors import embedded
+from dissectors.api_keys import CONNECTING, ApiKey
+from dissectors.error_codes import error_name
+
+#: what a client and a broker exchange before anything else may be asked
+
+
+class ConnectionKey(NamedTuple):
+    """A connection, of whichever capture."""
+
+    connection: int
+    client: str
+    broker: str
+
+
+def connection_key(exchange: Exchange) -> ConnectionKey:
+    """Return the connection of an exchange, told apart from those of other captures by its endpoints."""
+    return ConnectionKey(exchange.connection, exchange.client, exchange.broker)
+
+
+def client_name(exchange: Exchange) -> str:
+    """Return the client ID, or the address without its port where there is none."""
+    return exchange.client_id or exchange.client.rpartition(":")[0]
+
+
+@dataclass(slots=True)
+class Introduction:
+    """What one connection told.
+
+    :ivar software: name and version, as in ``apache-kafka-java 4.3.0``; None if not told
+    :ivar mechanism: of SASL; None if there was none
+    :ivar principal: whom the client says it is; None where it is not shown
+    :ivar authenticated: True once something was answered that needs it, False after a refusal, None while open
+    :ivar refusal: name of the error that refused it
+    :ivar authentications: how often it was begun; more than one is re-authentication (KIP-368)
+    """
+
+    software: str | None = None
+    mechanism: str | None = None
+    principal: str | None = None
+    authenticated: bool | None = None
+    refusal: str | None = None
+    authentications: int = 0
+
+
+class Introductions:
+    """Collects introductions by connection."""
+
+    def __init__(self) -> None:
+        self._known: dict[ConnectionKey, Introduction] = {}
+
+    def of(self, key: ConnectionKey) -> Introduction:
+        """Return what is known about a connection so far."""
+        return self._known.get(key) or Introduction()
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange."""
+        key = exchange.api_key
+        if Flag.SASL_TOKEN in exchange.flag:
+            self._token(self._mine(exchange), exchange)
+        elif key in CONNECTING:
+            mine = self._mine(exchange)
+            request = exchange.request.value if exchange.request else None
+            if key == ApiKey.API_VERSIONS:
+                _software(mine, request or {})
+            elif key == ApiKey.SASL_HANDSHAKE:
+                mine.mechanism = (request or {}).get("mechanism") or mine.mechanism
+                mine.authentications += 1
+                _refused(mine, exchange)
+            else:
+                self._identify(mine, (request or {}).get("auth_bytes"), exchange, "request.auth_bytes")
+                _refused(mine, exchange)
+        elif exchange.response_size and key is not None:
+            known = self._known.get(connection_key(exchange))
+            if known is not None and known.mechanism:
+                known.authenticated = True
+
+    def _mine(self, exchange: Exchange) -> Introduction:
+        return self._known.setdefault(connection_key(exchange), Introduction())
+
+    def _token(self, mine: Introduction, exchange: Exchange) -> None:
+        if not mine.authentications:  # 0.9 has tokens without a handshake
+            mine.authentications = 1
+        self._identify(mine, exchange.tokens[0], exchange, "request.token")
+
+    @staticmethod
+    def _identify(mine: Introduction, token: Any, exchange: Exchange, path: str) -> None:
+        if token:
+            said = embedded.decode("sasl_token", token, embedded.Hints(mechanism=mine.mechanism)).value
+        else:  # masked: what it said stands beside it
+            said = exchange.annotations.decoded.get(path)
+        mine.principal = embedded.identity(said) or mine.principal
+        if mine.mechanism is None and isinstance(said, dict):
+            mine.mechanism = said.get("mechanism")
+
+
+def _software(mine: Introduction, request: dict[str, Any]) -> None:
+    told = (
+        f"{request.get('client_software_name') or ''} {request.get('client_software_version') or ''}".strip()
+    )
+    mine.software = told or mine.software
+
+
+def _refused(mine: Introduction, exchange: Exchange) -> None:
+    if exchange.errors:
+        mine.authenticated = False
+        mine.refusal = error_name(exchange.errors[0].code)

@@ -1,0 +1,69 @@
+"""How a log speaks of each API: in which phase a client uses it, and what it does with it, in words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from captures.analysis.client_trace.model import Phase
+from dissectors.api_keys import ApiKey
+
+IN_TRANSACTION = frozenset(
+    {ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT}
+)
+
+
+class Manner(NamedTuple):
+    """How a log speaks of an API.
+
+    :ivar what: the word of its lines
+    :ivar phase: that it begins; None if it belongs to all of them
+    :ivar does: what the client does, in words
+    :ivar turn: whether it begins something new, so that what went on before is not put together with what comes after
+    """
+
+    what: str
+    phase: Phase | None
+    does: str
+    turn: bool = False
+
+
+MANNERS: dict[int, Manner] = {
+    ApiKey.PRODUCE: Manner("produces", Phase.PRODUCING, "produces"),
+    ApiKey.FETCH: Manner("fetches", Phase.CONSUMING, "fetches"),
+    ApiKey.LIST_OFFSETS: Manner("offsets", Phase.POSITIONS, "looks offsets up"),
+    ApiKey.METADATA: Manner("metadata", None, "asks for metadata"),
+    ApiKey.OFFSET_COMMIT: Manner("commits", None, "commits"),
+    ApiKey.OFFSET_FETCH: Manner("offsets", Phase.POSITIONS, "asks what is committed"),
+    ApiKey.FIND_COORDINATOR: Manner("coordinator", Phase.COORDINATOR, "looks for the coordinator"),
+    ApiKey.JOIN_GROUP: Manner("join", Phase.GROUP, "joins the group", turn=True),
+    ApiKey.HEARTBEAT: Manner("heartbeats", None, "sends a heartbeat"),
+    ApiKey.LEAVE_GROUP: Manner("leave", Phase.GROUP, "leaves the group", turn=True),
+    ApiKey.SYNC_GROUP: Manner("assignment", Phase.GROUP, "asks for its assignment"),
+    ApiKey.SASL_HANDSHAKE: Manner("authentication", Phase.AUTHENTICATION, "authenticates"),
+    ApiKey.API_VERSIONS: Manner("versions", None, "asks for API versions"),
+    ApiKey.INIT_PRODUCER_ID: Manner("producer_id", Phase.PRODUCING, "asks for a producer ID", turn=True),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Manner(
+        "offsets", Phase.POSITIONS, "checks its position against leader epochs"
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Manner(
+        "transaction", Phase.TRANSACTIONS, "adds partitions to its transaction"
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: Manner("transaction", Phase.TRANSACTIONS, "adds offsets to its transaction"),
+    ApiKey.END_TXN: Manner("transaction", Phase.TRANSACTIONS, "ends its transaction"),
+    ApiKey.TXN_OFFSET_COMMIT: Manner("transaction", Phase.TRANSACTIONS, "commits offsets in its transaction"),
+    ApiKey.SASL_AUTHENTICATE: Manner("authentication", Phase.AUTHENTICATION, "authenticates"),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Manner("member", Phase.GROUP, "speaks as a member", turn=True),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Manner("telemetry", None, "asks which metrics are wanted"),
+    ApiKey.PUSH_TELEMETRY: Manner("telemetry", None, "pushes metrics"),
+    ApiKey.SHARE_GROUP_HEARTBEAT: Manner("member", Phase.GROUP, "speaks as a member", turn=True),
+    ApiKey.SHARE_FETCH: Manner("fetches", Phase.CONSUMING, "fetches"),
+    ApiKey.SHARE_ACKNOWLEDGE: Manner("acknowledges", Phase.CONSUMING, "acknowledges records"),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Manner("member", Phase.GROUP, "speaks as a member", turn=True),
+}
+"""API key -> how a log speaks of it."""
+
+
+def manner_of(key: int | None, name: str) -> Manner:
+    """Return how a log speaks of an API; those of administration and of brokers are told by their names."""
+    known = MANNERS.get(-1 if key is None else key)
+    return Manner("request", Phase.ADMINISTRATION, name) if known is None else known

@@ -1,0 +1,250 @@
+"""Records that a party fetches and produces: figures of a stretch, and where a consumer went back or ahead.
+
+Offsets are counted from batch headers. A consumer asks next for the offset behind the last batch that it got; if it
+asks for another one, it was told to (seek), starts anew from what it had committed, or its position was reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from captures.analysis.client_identity import client_name
+from captures.analysis.client_trace.apis import Manner
+from captures.analysis.client_trace.model import Phase
+from captures.analysis.client_trace.stretches import Stretch
+from captures.analysis.fetch_sessions import FetchSeen
+from captures.analysis.findings.common import answered, asked
+from captures.analysis.findings.record_traffic import FetchedPartition, ProducedPartition, RecordTraffic
+from captures.exchanges import Exchange
+from captures.meaning import Names, places, words
+from captures.meaning.exchange import number
+from captures.meaning.places import TopicPartition
+from dissectors.codec import CODEC_LABELS, CODEC_MASK
+
+_ACKS = {-1: "all", 0: "0", 1: "1"}
+_READ_COMMITTED = 1
+
+_Of = tuple[tuple[str, str], TopicPartition]
+"""Client and address, and partition."""
+
+
+@dataclass(slots=True)
+class Course:
+    """How far a stretch came in one partition.
+
+    :ivar first: offset of the first record; -1 if it is not known
+    :ivar behind: offset behind the last one; likewise
+    """
+
+    first: int = -1
+    behind: int = -1
+
+    def add(self, first: int, behind: int) -> None:
+        """Take in records from one offset up to another."""
+        self.first = first if self.first < 0 else min(self.first, first)
+        self.behind = max(self.behind, behind)
+
+
+class Jump(NamedTuple):
+    """A consumer asks for another offset than that behind what it got last.
+
+    :ivar expected: the offset behind the last batch
+    :ivar offset: that it asked for
+    """
+
+    place: TopicPartition
+    expected: int
+    offset: int
+
+
+class _Traffic(Stretch):
+    """What fetches and produces have in common: records, bytes, partitions.
+
+    :ivar uncounted: whether compressed message sets are among them, which do not tell how many records they hold
+    :ivar manners: acks, isolation level, compression
+    """
+
+    __slots__ = ("_names", "courses", "manners", "partitions", "records", "size", "uncounted")
+
+    def __init__(self, key: tuple[object, ...], manner: Manner, time: int, names: Names) -> None:
+        super().__init__(key, manner, time)
+        self._names = names
+        self.partitions: dict[TopicPartition, None] = {}
+        self.courses: dict[TopicPartition, Course] = {}
+        self.records = self.size = 0
+        self.uncounted = False
+        self.manners: dict[str, None] = {}
+
+    def _count(self, part: ProducedPartition | FetchedPartition) -> None:
+        self.partitions[part.topic_partition] = None
+        self.size += part.size
+        records = part.records
+        if records is None:
+            self.uncounted = True
+        else:
+            self.records += records
+        for batch in part.batches:
+            codec = batch.attributes & CODEC_MASK
+            if codec:
+                self.manners[CODEC_LABELS[codec]] = None
+
+    def _came(self, place: TopicPartition, first: int, behind: int) -> None:
+        course = self.courses.get(place)
+        if course is None:
+            course = self.courses[place] = Course()
+        course.add(first, behind)
+
+    def _carried(self) -> str:
+        more = "more than " if self.uncounted else ""
+        return f"{more}{words.counted(self.records, 'record')} ({words.size(self.size)})"
+
+    def _where(self) -> str:
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in self.partitions:
+            by_topic.setdefault(self._name(topic), []).append(partition)
+        return places.said(by_topic)
+
+    def _name(self, topic: str) -> str:
+        """Return the name of a topic, which may have been told only after its ID."""
+        return words.line(self._names(topic) or topic)
+
+    def _from_to(self) -> str:
+        parts = [
+            f"{self._name(topic)}-{partition} {course.first}→{course.behind}"
+            for (topic, partition), course in sorted(self.courses.items())
+            if course.behind > course.first >= 0
+        ]
+        return words.phrases(parts)
+
+
+class Produces(_Traffic):
+    """Produce requests of a party."""
+
+    __slots__ = ()
+
+    def take(self, exchange: Exchange, parts: Iterable[ProducedPartition]) -> None:
+        """Take one request in, with its partitions."""
+        self.add(exchange)
+        acks = number(asked(exchange), "acks", 1)
+        self.manners[f"acks={_ACKS.get(acks, acks)}"] = None
+        for part in parts:
+            self._count(part)
+            if part.base_offset >= 0 and part.records:
+                self._came(
+                    part.topic_partition,
+                    part.base_offset,
+                    part.base_offset + part.records,
+                )
+
+    def said(self) -> str:
+        """Return it in words."""
+        requests = f"in {words.counted(self.count, 'request')}"
+        how = words.listed([requests, self.every, *self.manners])
+        answer = self.latency.text()
+        tail = words.listed([f"answered after {answer}" if answer else "", self._from_to()])
+        return f"produces to {self._where() or '?'}: {self._carried()} {how}" + (f"; {tail}" if tail else "")
+
+
+class Fetches(_Traffic):
+    """Fetches or share fetches of a party.
+
+    :ivar empty: answers without records
+    :ivar as_before: whether it goes on with a session whose partitions were named before the capture began
+    """
+
+    __slots__ = ("as_before", "empty", "replica")
+
+    def __init__(
+        self, key: tuple[object, ...], manner: Manner, time: int, names: Names, *, replica: bool
+    ) -> None:
+        super().__init__(key, manner, time, names)
+        self.empty = 0
+        self.as_before = False
+        self.replica = replica
+
+    @property
+    def phase(self) -> Phase | None:
+        """The heading that it stands under."""
+        return Phase.REPLICATION if self.replica else self.manner.phase
+
+    def take(self, exchange: Exchange, seen: FetchSeen | None, parts: Sequence[FetchedPartition]) -> None:
+        """Take one request in, with what it asks for and the partitions of its answer."""
+        named: Iterable[TopicPartition] = ()
+        if seen is not None:
+            named = [place for place, _ in seen.asked] if self.count else seen.session.partitions
+            self.as_before = self.as_before or not seen.session.whole
+        self.add(exchange)
+        if number(asked(exchange), "isolation_level", 0) == _READ_COMMITTED:
+            self.manners["read_committed"] = None
+        for place in named:
+            self.partitions[place] = None
+        size = self.size
+        for part in parts:
+            self._count(part)
+            batches = [batch for batch in part.batches if not batch.control]
+            if batches:
+                self._came(
+                    part.topic_partition,
+                    batches[0].base_offset,
+                    batches[-1].last_offset + 1,
+                )
+        self.empty += self.size == size and bool(answered(exchange))
+
+    def said(self) -> str:
+        """Return it in words."""
+        answers = f"in {words.counted(self.count, 'answer')}"
+        empty = f"{self.empty:,} of them empty" if self.empty and self.count > 1 else ""
+        how = words.listed([answers, empty, self.every, *self.manners])
+        tail = self._from_to()
+        does = "replicates" if self.replica else "fetches"
+        if not self.partitions:
+            requests = words.counted(self.count, "request")
+            if self.as_before:
+                return (
+                    f"{does} partitions that were named before the capture began: nothing new in {requests}"
+                )
+            return f"{does} no partition, {requests}"  # such as to close a session
+        return f"{does} {self._where()}: {self._carried()} {how}" + (f"; {tail}" if tail else "")
+
+
+class Consumer:
+    """Follows the positions of a party's consumers.
+
+    :param names: tells names of topic IDs
+    """
+
+    def __init__(self, names: Names) -> None:
+        self.traffic = RecordTraffic(names)
+        self._next: dict[_Of, int] = {}
+        self._settled: set[_Of] = set()
+
+    def joined(self, client: str) -> None:
+        """Forget which positions nobody else can have moved: the group of a client shares its partitions out anew."""
+        self._settled = {key for key in self._settled if key[0][0] != client}
+
+    def jumps(self, exchange: Exchange) -> Iterator[Jump]:
+        """Yield where a Fetch goes back or ahead, and learn from its answer."""
+        seen = self.traffic.seen(exchange)
+        if seen is None:
+            return
+        # several processes may share a client ID
+        process = client_name(exchange), exchange.client.rpartition(":")[0]
+        for place, offset in seen.asked:
+            key = process, place
+            expected = self._next.get(key)
+            # what others consumed before a rebalance gave the partition back is no jump
+            if (
+                expected is not None
+                and 0 <= offset != expected
+                and (offset < expected or key in self._settled)
+            ):
+                yield Jump(place, expected, offset)
+            if offset >= 0:
+                self._next[key] = offset
+                self._settled.add(key)
+        for part in self.traffic.fetched(exchange):
+            if part.batches and not part.error:
+                key = process, part.topic_partition
+                self._next[key] = max(self._next.get(key, -1), part.batches[-1].last_offset + 1)

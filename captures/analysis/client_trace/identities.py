@@ -1,0 +1,94 @@
+"""By what names a client speaks of itself: as a member, under a transactional ID, as a producer.
+
+Only what it says of itself counts: the members in a leader's SyncGroup, those that an admin removes, and the
+transactions that brokers verify and end for each other are somebody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from captures.analysis.client_trace.model import Bond
+from captures.meaning import Producer, producers_in
+from captures.meaning.exchange import Body, text
+from dissectors.api_keys import GROUP_HEARTBEATS, MEMBER_APIS, PRODUCER_APIS, ApiKey
+
+CHANGING = frozenset({ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.INIT_PRODUCER_ID})
+"""Those of them with which a client gets another name."""
+
+_GIVEN = GROUP_HEARTBEATS | {ApiKey.JOIN_GROUP}
+"""APIs whose response gives the member ID."""
+_MEMBER_NEEDS = frozenset(
+    {
+        "request.member_id",
+        "request.group_id",
+        "request.group_instance_id",
+        "request.instance_id",
+    }
+)
+_TRANSACTION_NEEDS = frozenset(
+    {
+        "request.transactional_id",
+        "request.v3_and_below_transactional_id",
+    }
+)
+
+
+class Identity(NamedTuple):
+    """One name.
+
+    :ivar within: of a member or an instance its group, of a producer its epoch as text; empty for others
+    """
+
+    bond: Bond
+    value: str
+    within: str = ""
+
+
+def needs(key: int) -> frozenset[str]:
+    """Return the fields in which the names are, for :class:`~captures.exchanges.projected.ProjectedReader`."""
+    wanted: frozenset[str] = frozenset()
+    if key in MEMBER_APIS:
+        wanted |= _MEMBER_NEEDS
+    if key in _GIVEN:
+        wanted |= {"response.member_id"}
+    if key in PRODUCER_APIS:
+        wanted |= _TRANSACTION_NEEDS | {"producers"}
+    return wanted
+
+
+def identities(key: int, version: int, request: Body, response: Body) -> Iterator[Identity]:
+    """Yield the names by which a client speaks of itself in one exchange.
+
+    :param request: its body with the fields of :func:`needs`; empty if it was not captured; so is ``response``
+    """
+    group = _string(request, "group_id")
+    if key in MEMBER_APIS and group:
+        for member in dict.fromkeys((_string(request, "member_id"), _given(key, response))):
+            if member:
+                yield Identity(Bond.MEMBER, member, group)
+        instance = _string(request, "group_instance_id") or _string(request, "instance_id")
+        if instance:
+            yield Identity(Bond.INSTANCE, instance, group)
+    if key in PRODUCER_APIS:
+        name = _string(request, "transactional_id") or _string(request, "v3_and_below_transactional_id")
+        if name:
+            yield Identity(Bond.TRANSACTION, name)
+        for producer in dict.fromkeys(_producers(key, version, request, response)):
+            yield Identity(Bond.PRODUCER, str(producer.producer_id), str(producer.epoch))
+
+
+def _given(key: int, response: Body) -> str:
+    return _string(response, "member_id") if key in _GIVEN else ""
+
+
+def _producers(key: int, version: int, request: Body, response: Body) -> Iterator[Producer]:
+    yield from producers_in(key, version, request)
+    if key == ApiKey.INIT_PRODUCER_ID:
+        yield from producers_in(key, version, response, "response")
+
+
+def _string(body: Body, field: str) -> str:
+    found: Any = text(body, field)
+    return found if isinstance(found, str) else ""

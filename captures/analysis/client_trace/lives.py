@@ -1,0 +1,205 @@
+"""The connections of a party, opened and closed, and how the party ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from captures.analysis.broker_disconnects import BrokerDisconnect, Closings, Reason
+from captures.analysis.client_identity import client_name
+from captures.analysis.client_trace.model import Line, Party, Phase
+from captures.analysis.connection_stats import LONG_UNANSWERED, OPEN, ConnectionRow, ConnectionStats
+from captures.analysis.groups.model import Certainty
+from captures.exchanges import Capture, Exchange
+from captures.meaning import words
+from captures.names.names import split
+from captures.time_format import span
+
+_NEVER = -1
+_EXPLAINED = {
+    Reason.SASL_FAILED: "authentication failed",
+    Reason.NOT_AUTHENTICATED: "the client did not authenticate",
+    Reason.UNSUPPORTED_VERSION: "the broker does not know the version of the request",
+    Reason.TOO_LARGE: "the request was too large",
+    Reason.ACKS_0: "a Produce with acks=0 failed",
+    Reason.STOPPED: "the broker stopped",
+    Reason.IDLE: "it was idle (connections.max.idle.ms)",
+}
+
+
+_CRASHED = "; it did not leave its group: it crashed, was killed or cut off, or closed without"
+
+
+class Lives:
+    """Follows the connections of a party.
+
+    :param capture: whose exchanges are added
+    """
+
+    def __init__(self, capture: Capture, party: Party) -> None:
+        self._capture = capture
+        self._party = party
+        self._stats = ConnectionStats(capture)
+        self._closings = Closings(capture)
+        self._clients: dict[int, str] = {}
+        self._named: set[int] = set()
+        self._counts: Counter[int] = Counter()
+        self._last: Exchange | None = None
+
+    def add(self, exchange: Exchange) -> None:
+        """Look at one exchange of the party."""
+        connection = exchange.connection
+        self._closings.add(exchange)
+        if connection not in self._named:
+            self._clients[connection] = client_name(exchange)
+            if exchange.client_id:
+                self._named.add(connection)
+        self._counts[connection] += 1
+        self._last = exchange
+
+    def name_clients(self, lines: Iterable[Line]) -> None:
+        """Call clients by their client IDs where other exchanges of the connection tell these."""
+        for line in lines:
+            known = self._clients.get(line.connections[0]) if len(line.connections) == 1 else None
+            if known and line.client and line.client not in self._party.client_ids:
+                line.client = known
+
+    def from_the_beginning(self) -> bool:
+        """Tell whether the beginning of the party's first connection was captured."""
+        first = min(self._party.ties, key=lambda each: self._capture.connections.first_time[each])
+        return self._stats.row(first).whole
+
+    def waited_in_vain(self, exchange: Exchange) -> bool:
+        """Tell whether an answer was waited for; a client that leaves cuts off its own long polls."""
+        _, over, _ = self._end(exchange.connection)
+        return (over if over != _NEVER else self._capture.latest) - exchange.time > LONG_UNANSWERED
+
+    def lines(self) -> Iterator[Line]:
+        """Yield the lines of connections that were opened and closed."""
+        closings = {closing.connection: closing for closing in self._closings.result()}
+        for connection in self._party.ties:
+            row = self._stats.row(connection)
+            yield self._opening(row)
+            if row.ended != OPEN:
+                yield self._closing(row, closings.get(connection))
+
+    def _opening(self, row: ConnectionRow) -> Line:
+        if not row.whole:
+            how = (
+                "was open as the capture begins"
+                if row.first <= self._begin()
+                else "begins, its handshake was not captured"
+            )
+        elif row.handshake is None:
+            how = "opened"
+        else:
+            how = f"opened, accepted after {span(row.handshake)}"
+        tls = self._capture.decryption.summary(row.connection)
+        parts = [how, tls or "", f"not Kafka in the clear: {row.foreign}" if row.foreign and not tls else ""]
+        return self._line(row, row.first, "opened", words.listed(parts), trouble=bool(row.foreign))
+
+    def _closing(self, row: ConnectionRow, closing: BrokerDisconnect | None) -> Line:
+        _, time, _ = self._end(row.connection)
+        lasted = f"after {span(max(time - row.first, 0))} and {words.counted(self._counts[row.connection], 'exchange')}"
+        why = _EXPLAINED.get(closing.reason, "") if closing is not None else ""
+        parts = [f"{row.ended} {lasted}"]
+        if why:
+            parts.append(f"likely because {why}")
+        if row.then_reset_by:
+            parts.append(f"then reset by {row.then_reset_by}")
+        by_client = row.ended.endswith("client")
+        trouble = not by_client or row.ended.startswith("reset")
+        line = self._line(row, time, "closed", ", ".join(parts), trouble=trouble)
+        if why:
+            line.certainty = Certainty.INFERRED
+        return line
+
+    def _line(self, row: ConnectionRow, time: int, what: str, how: str, *, trouble: bool) -> Line:
+        broker = self._capture.shown_endpoints(row.connection)[1]
+        host = split(row.client)[0]
+        client = self._clients.get(row.connection) or host
+        text = words.line(f"connection {row.connection} to {broker}: {how}")
+        return Line(
+            time=time,
+            until=time,
+            what=f"connection_{what}",
+            text=text,
+            client=client,
+            connections=[row.connection],
+            brokers=[broker],
+            trouble=trouble,
+            key=(what, client, broker),
+        )
+
+    def _begin(self) -> int:
+        first = self._capture.connections.first_time
+        return int(first.min()) if len(first) else 0
+
+    # ------------------------------------------------------------ the end
+    def _end(self, connection: int) -> tuple[int, int, str]:
+        """Return the connection, when it was ended, -1 if it was not, and by whom."""
+        known = self._capture.connections[connection]
+        turned = self._capture.client_stream(connection) & 1
+        sides = (known.directions[turned], "client"), (known.directions[1 - turned], "broker")
+        times = [
+            (time, by) for side, by in sides for time in (side.fin_time, side.reset_time) if time != _NEVER
+        ]
+        time, by = min(times, default=(_NEVER, ""))
+        return connection, time, by
+
+    def ending(self, lines: Sequence[Line]) -> Line:
+        """Return how the party ended, as far as the capture shows it.
+
+        :param lines: all others, in the order of time
+        """
+        ends = [self._end(connection) for connection in self._party.ties]
+        still = [connection for connection, time, _ in ends if time == _NEVER]
+        latest = self._capture.latest
+        last = self._last
+        heard = latest if last is None else last.end
+        certainty, crashed = Certainty.OBSERVED, False
+        if still:
+            what = f"as the capture ends, {words.counted(len(still), 'connection')} of {len(ends)} still open"
+            quiet = latest - heard
+            said = f"{what}; last heard of {span(quiet)} before" if quiet > 0 else what
+            time = latest
+        else:
+            time = max(time for _, time, _ in ends)
+            by = Counter(by for _, _, by in ends)
+            said = f"its {len(ends):,} connections were" if len(ends) > 1 else "its connection was"
+            said += f" closed by the {' or the '.join(sorted(by))}"
+            parting, certainty = self._parting(lines, cut_off="broker" in by)
+            said, crashed = said + parting, parting == _CRASHED
+        return Line(
+            time=max(time, lines[-1].time if lines else 0),
+            until=max(time, lines[-1].time if lines else 0),
+            what="end",
+            phase=Phase.END,
+            text=said,
+            numbers=[last.number] if last is not None else [],
+            last=last.number if last is not None else None,
+            connections=sorted(still),
+            trouble=crashed,
+            certainty=certainty,
+        )
+
+    def _parting(self, lines: Iterable[Line], *, cut_off: bool) -> tuple[str, Certainty]:
+        """Return how it took leave of its groups, and how sure that is.
+
+        :param cut_off: whether brokers closed connections of it
+        """
+        if not self._party.members:
+            return "", Certainty.OBSERVED
+        spoken = [line for line in lines if line.what in ("join", "leave", "member", "heartbeats")]
+        latest = max(spoken, key=lambda line: line.until, default=None)
+        if latest is not None and latest.what == "leave":
+            for_a_while = " for a while" if "for a while" in latest.text else ""
+            return f"; it had left its group{for_a_while}", Certainty.OBSERVED
+        if self._party.instances:
+            return (
+                "; as a static member it did not leave its group (a crash would look the same)",
+                Certainty.OBSERVED,
+            )
+        if cut_off:
+            return "; it did not leave its group", Certainty.OBSERVED
+        return _CRASHED, Certainty.INFERRED

@@ -1,0 +1,347 @@
+"""What a party did, as a log: exchanges of its connections put together into lines, in the order of time.
+
+Exchanges alike are one line until something happens that begins anew: a join, a new identity, an error. Lines stand
+under the phase that they begin; what belongs to all phases stands where it comes up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from captures.analysis.client_identity import client_name
+from captures.analysis.client_trace import apis
+from captures.analysis.client_trace.authentication import Authentications
+from captures.analysis.client_trace.data import Consumer, Fetches, Jump, Produces
+from captures.analysis.client_trace.lives import Lives
+from captures.analysis.client_trace.model import Line, Party, Phase
+from captures.analysis.client_trace.phases import settle_phases
+from captures.analysis.client_trace.rebalances import rebalance_lines
+from captures.analysis.client_trace.stretches import Commits, Heartbeats, Stretch, alike
+from captures.analysis.client_trace.transactions import TransactionsSeen
+from captures.analysis.conversation import summary
+from captures.analysis.error_recovery import NOTHING, Aftermath, AftermathRow
+from captures.analysis.findings.common import answered, asked, unexpected
+from captures.analysis.groups.calls import OF_MEMBERS
+from captures.analysis.groups.context import OF_TOPICS
+from captures.analysis.groups.history import GroupHistories
+from captures.arrays import Int64s
+from captures.exchanges import Capture, Exchange, Flag
+from captures.meaning import ErrorFound, Names, errors_text, places, words
+from captures.meaning.exchange import number, rows, text
+from captures.time_format import span
+from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
+from dissectors.error_codes import ErrorCode, error_name
+
+IDLE = 10_000_000_000
+"""ns without any exchange, or without a Fetch or Produce that went on before, which the log tells."""
+MOST_STRETCHES = 20_000
+"""Stretches that are kept; what comes after is counted."""
+
+_ERROR = apis.Manner("error", None, "")
+_TOLD = apis.Manner("rebalance_told", Phase.GROUP, "is told of a rebalance")
+_EXPECTED = apis.Manner("expected_error", None, "")
+_UNANSWERED = apis.Manner("unanswered", None, "")
+_ORPHAN = apis.Manner("orphan", None, "an answer to a request that was not captured")
+_JUMP_BACK = apis.Manner("position_back", None, "")
+_JUMP_AHEAD = apis.Manner("position_ahead", None, "")
+_SILENCE = apis.Manner("silence", None, "")
+_DATA = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH})
+_REPLICA = -1
+_Maker = Callable[[], Stretch]
+
+
+def rows_of(capture: Capture, party: Party) -> Int64s:
+    """Return the indexes of the exchanges that its log takes, as :meth:`ExchangeReader.exchange` takes them.
+
+    Those of the party, and for the story of its groups what other members and the coordinators said.
+    """
+    order = capture.table.order()
+    connection = capture.table.column("connection")[order]
+    keys = capture.table.column("api_key")[order]
+    mine = np.isin(connection, list(party.ties))
+    if party.company:
+        mine |= np.isin(connection, party.company) & np.isin(keys, [*OF_MEMBERS, *OF_TOPICS])
+    found: Int64s = np.flatnonzero(mine)
+    return found
+
+
+class PartyLog:
+    """Collects what a party did, and tells it.
+
+    Exchanges may be those of the whole capture; of others than the party, only what its groups' members said counts.
+
+    :param party: as :func:`~captures.analysis.client_trace.connections.find_party` found it
+    :param names: tells names of topic IDs
+    """
+
+    def __init__(self, party: Party, capture: Capture, names: Names) -> None:
+        self._party = party
+        self._capture = capture
+        self._names = names
+        self._mine = frozenset(party.ties)
+        self._company = frozenset(party.company)
+        self._stretches: list[Stretch] = []
+        self._open: dict[tuple[object, ...], Stretch] = {}
+        self._left_out = 0
+        self._left_out_since = 0
+        self._consumer = Consumer(names)
+        self._authentications = Authentications()
+        self._transactions = TransactionsSeen()
+        self._aftermath = Aftermath(capture)
+        self._histories = GroupHistories(names, capture)
+        self._lives = Lives(capture, party)
+        self._busy_until = 0
+
+    def add(self, exchange: Exchange) -> None:
+        """Look at one exchange."""
+        key = exchange.api_key
+        if exchange.connection in self._company and (key in OF_MEMBERS or key in OF_TOPICS):
+            self._histories.add(exchange)
+        if exchange.connection not in self._mine:
+            return
+        self._silence(exchange)
+        self._lives.add(exchange)
+        self._aftermath.add(exchange)
+        if exchange.flag and Flag.ORPHAN in exchange.flag:
+            self._put(("orphan", exchange.connection), _ORPHAN, exchange, _ORPHAN.does)
+        elif not self._authentications.add(exchange):
+            self._tell(exchange)
+
+    def result(self) -> list[Line]:
+        """Return the log, in the order of time, each line with its phase."""
+        lines = [stretch.line() for stretch in self._stretches]
+        self._say_what_then(lines)
+        lines += self._authentications.lines()
+        lines += self._transactions.lines(self._busy_until)
+        lines += rebalance_lines(self._histories.result() if self._company else [], self._party)
+        lines += self._lives.lines()
+        if self._left_out:
+            more = f"{words.counted(self._left_out, 'more exchange')} from here on, which are not told"
+            since = self._left_out_since
+            lines.append(Line(time=since, until=self._busy_until, what="left_out", text=more))
+        lines.sort(key=lambda line: (line.time, line.numbers[:1]))
+        self._lives.name_clients(lines)
+        lines.append(self._lives.ending(lines))
+        settle_phases(lines, from_the_beginning=self._lives.from_the_beginning())
+        return lines
+
+    # ------------------------------------------------------------ one exchange
+    def _tell(self, exchange: Exchange) -> None:
+        failures = unexpected(exchange)
+        unanswered = bool(exchange.flag) and Flag.UNANSWERED in exchange.flag
+        manner = apis.manner_of(exchange.api_key, exchange.api)
+        if exchange.api_key in GROUP_HEARTBEATS and number(asked(exchange), "member_epoch", 0) < 0:
+            manner = apis.MANNERS[ApiKey.LEAVE_GROUP]  # -1, and -2 for a while (KIP-848)
+        if manner.turn and _is_turn(exchange):
+            self._break(client_name(exchange))
+        if failures:
+            self._failed(exchange, failures)
+            self._transactions.failed(exchange)
+        elif unanswered:
+            self._unanswered(exchange, manner)
+        if exchange.api_key in _DATA:
+            self._data(exchange, manner)
+        elif not failures and not unanswered:
+            self._talk(exchange, manner)
+
+    def _unanswered(self, exchange: Exchange, manner: apis.Manner) -> None:
+        if manner.turn and _is_turn(exchange):  # such as leaving: that it was said is what counts
+            said = words.listed(summary(exchange, self._names)[0].split("  "))
+            own = manner.what, client_name(exchange), exchange.number
+            stretch = self._put(own, manner, exchange, f"{manner.does} ({said}): no answer came")
+        else:
+            key = "unanswered", exchange.api, exchange.connection
+            stretch = self._put(key, _UNANSWERED, exchange, f"{exchange.api}: no answer came")
+        if stretch is not None:
+            stretch.trouble = self._lives.waited_in_vain(exchange)
+
+    def _failed(self, exchange: Exchange, failures: list[ErrorFound]) -> None:
+        codes = tuple(sorted({error.code for error in failures}))
+        # how a coordinator calls members to join anew
+        called = exchange.api_key in OF_MEMBERS and codes == (ErrorCode.REBALANCE_IN_PROGRESS,)
+        manner = _TOLD if called else _ERROR
+        client = client_name(exchange)
+        key = (manner.what, client, exchange.api, codes)
+        if key not in self._open:  # what went on before is not put together with what comes after
+            self._break(client, apis.manner_of(exchange.api_key, exchange.api).what)
+        said = words.line(f"{exchange.api}: {errors_text(failures, self._names)}")
+        stretch = self._put(key, manner, exchange, f"{_TOLD.does} ({said})" if called else said)
+        if stretch is not None:
+            stretch.trouble = not called
+
+    def _data(self, exchange: Exchange, manner: apis.Manner) -> None:
+        if not exchange.response_size and Flag.NO_RESPONSE_EXPECTED not in exchange.flag:
+            if exchange.api_key != ApiKey.PRODUCE:
+                self._consumer.traffic.seen(exchange)
+            return
+        client = client_name(exchange)
+        if exchange.api_key == ApiKey.PRODUCE:
+            self._transactions.produced(exchange)
+            self._produced(exchange, manner, client)
+        else:
+            self._fetched(exchange, manner, client)
+
+    def _produced(self, exchange: Exchange, manner: apis.Manner, client: str) -> None:
+        parts = self._consumer.traffic.produced(exchange)
+        if exchange.errors:
+            parts = [part for part in parts if not part.error]
+            if not parts:
+                return
+        key = ("produce", client)
+        stretch = self._going_on(key, exchange, lambda: Produces(key, manner, exchange.time, self._names))
+        if isinstance(stretch, Produces):
+            stretch.take(exchange, parts)
+
+    def _fetched(self, exchange: Exchange, manner: apis.Manner, client: str) -> None:
+        for jump in self._consumer.jumps(exchange):
+            self._jumped(exchange, jump)
+        traffic = self._consumer.traffic
+        parts, seen = traffic.fetched(exchange), traffic.seen(exchange)
+        if exchange.errors and not any(part.size for part in parts):
+            return
+        replica = seen is not None and seen.replica > _REPLICA
+        key = ("fetch", client, replica)
+        stretch = self._going_on(
+            key, exchange, lambda: Fetches(key, manner, exchange.time, self._names, replica=replica)
+        )
+        if isinstance(stretch, Fetches):
+            stretch.take(exchange, seen, parts)
+
+    def _jumped(self, exchange: Exchange, jump: Jump) -> None:
+        (topic, partition), expected, offset = jump
+        back = offset < expected
+        count = words.counted(abs(offset - expected), "offset")
+        what = f"goes back, {count} again" if back else f"goes ahead, {count} left out"
+        said = f"{what}: {words.line(topic)}-{partition} from {expected} to {offset}"
+        manner = _JUMP_BACK if back else _JUMP_AHEAD
+        self._put((manner.what, client_name(exchange), topic), manner, exchange, said)
+
+    def _talk(self, exchange: Exchange, manner: apis.Manner) -> None:
+        """Tell of an exchange that is neither about records nor in trouble."""
+        key, client = exchange.api_key, client_name(exchange)
+        if key in apis.IN_TRANSACTION and not exchange.errors and self._transactions.add(exchange):
+            return
+        if key == ApiKey.HEARTBEAT or (key in GROUP_HEARTBEATS and not _is_turn(exchange)):
+            self._beat(exchange, client)
+        elif key == ApiKey.OFFSET_COMMIT and not exchange.errors:
+            self._commit(exchange, manner, client)
+        else:
+            self._other(exchange, manner, client)
+
+    def _beat(self, exchange: Exchange, client: str) -> None:
+        request = asked(exchange)
+        generation = number(request, "generation_id", number(request, "member_epoch"))
+        member = text(request, "member_id")
+        counter = "generation" if exchange.api_key == ApiKey.HEARTBEAT else "epoch"
+        group = words.line(text(request, "group_id", "?"))
+        key = ("heartbeat", client, group, generation, member)
+        said = f"in {group}, {counter} {generation}"
+        manner = apis.MANNERS[ApiKey.HEARTBEAT]
+        stretch = self._existing(key) or self._opened(Heartbeats(key, manner, exchange.time, said), exchange)
+        if stretch is not None:
+            stretch.add(exchange)
+
+    def _commit(self, exchange: Exchange, manner: apis.Manner, client: str) -> None:
+        group = words.line(text(asked(exchange), "group_id", "?"))
+        key = ("commit", client, group)
+        said = f"commits for {group}"
+        stretch = self._existing(key) or self._opened(Commits(key, manner, exchange.time, said), exchange)
+        if isinstance(stretch, Commits):
+            stretch.add(exchange)
+            where = places.each(rows(asked(exchange), "topics"), self._names)
+            stretch.latest = words.line(places.at(where, "committed_offset"))
+
+    def _other(self, exchange: Exchange, manner: apis.Manner, client: str) -> None:
+        said, answer = (words.listed(side.split("  ")) for side in summary(exchange, self._names))
+        what = f"{manner.does} ({said})" if said else manner.does
+        done = f"{what}: {answer}" if answer else what
+        if exchange.errors:
+            manner = _EXPECTED if manner.phase is None else manner._replace(what=_EXPECTED.what)
+        # each of these counts by itself
+        own = exchange.number if manner.turn else 0
+        # another coordinator is another thing, though only a number tells
+        like = done if exchange.api_key == ApiKey.FIND_COORDINATOR else alike(done)
+        self._put((manner.what, client, exchange.api_key, like, own), manner, exchange, done)
+
+    # ------------------------------------------------------------ stretches
+    def _put(
+        self, key: tuple[object, ...], manner: apis.Manner, exchange: Exchange, said: str
+    ) -> Stretch | None:
+        stretch = self._existing(key) or self._opened(Stretch(key, manner, exchange.time, said), exchange)
+        if stretch is not None:
+            stretch.add(exchange)
+        return stretch
+
+    def _existing(self, key: tuple[object, ...]) -> Stretch | None:
+        return self._open.get(key)
+
+    def _going_on(self, key: tuple[object, ...], exchange: Exchange, new: _Maker) -> Stretch | None:
+        """Return the stretch of records that goes on; a new one after a gap."""
+        stretch = self._open.get(key)
+        if stretch is not None and exchange.time - stretch.end < IDLE:
+            return stretch
+        return self._opened(new(), exchange)
+
+    def _opened(self, stretch: Stretch, exchange: Exchange) -> Stretch | None:
+        if len(self._stretches) >= MOST_STRETCHES:
+            self._left_out += 1
+            self._left_out_since = self._left_out_since or exchange.time
+            return None
+        self._stretches.append(stretch)
+        self._open[stretch.key] = stretch
+        return stretch
+
+    def _break(self, client: str, what: str = "") -> None:
+        """Let what a client does begin new stretches from now on: all of it, or what is of one kind."""
+        for key in [
+            key
+            for key, stretch in self._open.items()
+            if stretch.client == client and what in ("", stretch.manner.what)
+        ]:
+            del self._open[key]
+        if not what:
+            self._consumer.joined(client)
+
+    def _silence(self, exchange: Exchange) -> None:
+        quiet = exchange.time - self._busy_until
+        if self._busy_until and quiet >= IDLE:
+            begin = self._busy_until
+            stretch = Stretch(("silence",), _SILENCE, begin, f"silence for {span(quiet)}", end=exchange.time)
+            if len(self._stretches) < MOST_STRETCHES:
+                self._stretches.append(stretch)
+        self._busy_until = max(self._busy_until, exchange.end)
+
+    # ------------------------------------------------------------ errors
+    def _say_what_then(self, lines: Iterable[Line]) -> None:
+        """Put what was done after an error beside the line of the exchange with which it was first done."""
+        rows: dict[int, list[AftermathRow]] = {}
+        for row in self._aftermath.result():
+            rows.setdefault(row.first, []).append(row)
+        for line in lines:
+            if line.what != _ERROR.what or line.last is None:
+                continue
+            for first in sorted(rows):
+                if line.numbers[0] <= first <= line.last:
+                    line.then += _then(line, rows[first])
+
+
+def _then(line: Line, rows: Iterable[AftermathRow]) -> Iterator[str]:
+    for row in rows:
+        if not line.text.startswith(f"{row.api}: ") or error_name(row.code) not in line.text:
+            continue
+        times = f" — {row.count:,} times" if row.count > 1 else ""
+        after = f"after {span(row.delay.p50)}: " if row.delay is not None else ""
+        steps = NOTHING if row.steps == (NOTHING,) else ", then ".join(row.steps)
+        yield f"{after}{steps}{times}"
+
+
+def _is_turn(exchange: Exchange) -> bool:
+    """Tell whether an exchange begins something new; heartbeats of the newer kinds do if things change with them."""
+    if exchange.api_key not in GROUP_HEARTBEATS:
+        return True
+    request, response = asked(exchange), answered(exchange)
+    epoch, reached = number(request, "member_epoch"), number(response, "member_epoch", -9)
+    told = any(response.get(field) is not None for field in ("assignment", "active_tasks"))
+    return epoch <= 0 or told or (reached != -9 and reached != epoch)

@@ -1,0 +1,80 @@
+"""How a producer makes batches: ``linger.ms``, ``batch.size`` and what can be said of no compression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from statistics import median
+
+from captures.analysis.clients.fields import BatchesSeen
+from captures.analysis.clients.libraries import JAVA, SARAMA, Library
+from captures.analysis.clients.settings import MOST_EVIDENCE, How, Setting
+from dissectors.units import MS
+
+_LEAST_BATCHES = 8
+_SMALL = 1000
+"""bytes; what is shorter may well grow when it is compressed."""
+_ALWAYS_COMPRESS = frozenset({JAVA, SARAMA})
+_CLOCKS_APART = 5 * MS
+"""ns by which a record may seem to be sent before it was made, while its clock still counts as the capture's."""
+_SHARE = 0.6
+_ALIKE = 0.1
+_LEAST_ALIKE = 2 * MS
+"""Requests are alike whose records have waited equally long, but for a share of that or so many ns."""
+_MOST_LINGER = 60_000 * MS
+_HALF_A_TICK = MS // 2
+"""Timestamps of records are whole milliseconds, cut off."""
+
+
+def estimates(seen: BatchesSeen) -> Iterator[Setting]:
+    """Yield what the batches of a producer tell of its settings."""
+    linger = _linger(seen)
+    if linger is not None:
+        yield linger
+    size, number = seen.largest
+    if seen.count >= _LEAST_BATCHES:
+        note = (
+            f"the largest of {seen.count:,} batches: the limit is no lower, unless a single record is larger"
+        )
+        yield Setting("batch.size", size, How.ESTIMATED, seen.count, (-number,), note=note, at_least=True)
+
+
+def compression(read: Setting, seen: BatchesSeen, library: Library | None) -> Setting:
+    """Return a setting that was read as what is known by that; it makes a difference for ``compression.type``.
+
+    That batches are compressed is plain. That they are not may have other reasons than the setting: most libraries send
+    a batch as it is if compression does not make it smaller.
+    """
+    if read.key != "compression.type" or read.value != "none":
+        return read
+    if library is not None and library.name in _ALWAYS_COMPRESS:
+        return read
+    size = seen.largest[0]
+    if size < _SMALL:
+        note = f"batches of {size:,} bytes at most are not compressed, which may not have made them smaller"
+        return Setting(read.key, note=note)
+    note = "no batch is compressed; one that compression does not make smaller would not be, either"
+    return replace(read, how=How.ESTIMATED, note=note)
+
+
+def _linger(seen: BatchesSeen) -> Setting | None:
+    """Estimate how long batches wait for more records: how old the first one of a request is when it is sent.
+
+    With a batch that has waited long enough go those of other partitions on the same broker, whatever their age.
+    """
+    if len(seen.ages) < _LEAST_BATCHES:
+        return None
+    ages = [age for age, _ in seen.ages]
+    if min(ages) < -_CLOCKS_APART or min(ages) > _MOST_LINGER:
+        return None  # the clock of the client is not that of the capture, or timestamps are the application's
+    middle = median(ages)
+    alike = [age for age in ages if abs(age - middle) <= max(_ALIKE * middle, _LEAST_ALIKE)]
+    if len(alike) < _SHARE * len(ages):
+        return None  # batches go when they are full, or when the application says so
+    value = max(middle - _HALF_A_TICK, 0)
+    note = (
+        f"{len(alike):,} of {len(ages):,} requests are sent about {value / MS:,.0f} ms after their first record was "
+        "made; takes the client's clock to be that of the capture"
+    )
+    numbers = tuple(number for _, number in seen.ages[:MOST_EVIDENCE])
+    return Setting("linger.ms", round(value / MS), How.ESTIMATED, len(ages), numbers, note=note)

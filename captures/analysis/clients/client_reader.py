@@ -1,0 +1,107 @@
+"""Reads of a capture what :class:`~captures.analysis.clients.inventory.Clients` needs, and no more.
+
+Requests that go on and on are alike: of Produce and Fetch, some of each connection are looked into, of other APIs those
+at its beginning, and the others are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from captures.analysis.client_identity import ConnectionKey
+from captures.analysis.clients import fields, fingerprints
+from captures.analysis.clients.inventory import Clients, Steady
+from captures.arrays import Bools, Int32s, Int64s
+from captures.exchanges import Exchange, ExchangeReader, Flag
+from captures.exchanges.projected import ProjectedExchanges
+from dissectors.api_keys import CONNECTING, ApiKey
+
+NEEDS = fields.NEEDS | fingerprints.NEEDS | {"errors"}
+"""The fields that are decoded."""
+
+_STEADY = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH)
+"""Produce, Fetch, ShareFetch: what most of a capture consists of."""
+_FIRST = 32
+_THEN_EVERY = 64
+_MOST = 2048
+"""Requests of one API and connection that are looked into where rhythms are made of them, which needs fewer."""
+
+Mask = Bools
+
+
+def read_clients(reader: ExchangeReader, clients: Clients) -> Iterator[Exchange]:
+    """Add to ``clients`` all exchanges of a capture that was read to its end; yield those that were looked into.
+
+    They come in the order of their numbers, with those fields in their bodies that tell of clients.
+    """
+    rows = reader.rows
+    looked_into = _sample(reader, rows)
+    in_full = _whole(reader, rows)
+    add = reader.capture.faults.guarded(clients.add, "getting to know its client")
+    projected = ProjectedExchanges(reader, NEEDS).read(np.flatnonzero(looked_into & ~in_full))
+    for index in np.flatnonzero(looked_into | in_full).tolist():
+        exchange = reader.exchange(index) if in_full[index] else next(projected)[1]
+        add(exchange)
+        yield exchange
+    for rest in _rest(reader, rows, ~(looked_into | in_full)):
+        clients.count(rest)
+
+
+def _whole(reader: ExchangeReader, rows: Int64s) -> Mask:
+    """Return which exchanges are decoded in full, by index."""
+    table = reader.capture.table
+    full: Mask = np.isin(table.column("api_key")[rows], [*CONNECTING])
+    full |= table.column("flags")[rows] & np.uint16(Flag.SASL_TOKEN) != 0
+    return full
+
+
+def _sample(reader: ExchangeReader, rows: Int64s) -> Mask:
+    """Return which exchanges are looked into, by index: of steady ones the first of each connection, and some later."""
+    table = reader.capture.table
+    keys = table.column("api_key")[rows]
+    connections = table.column("connection")[rows]
+    chosen: Mask = np.zeros(len(rows), np.bool_)
+    for key in np.unique(keys).tolist():
+        at = np.flatnonzero(keys == key)
+        ordinal = _ordinals(connections[at])
+        if key in _STEADY:
+            chosen[at] = (ordinal < _FIRST) | (ordinal % _THEN_EVERY == 0)
+        else:
+            chosen[at] = ordinal < _MOST
+    return chosen
+
+
+def _ordinals(connections: Int32s) -> Int64s:
+    """Return of each exchange the how manyth of its connection it is, from 0 on."""
+    # stable, so that those of a connection stay in their order
+    order = np.argsort(connections, kind="stable")
+    ordered = connections[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    ordinal = np.empty(len(connections), np.int64)
+    ordinal[order] = np.arange(len(ordered)) - np.repeat(starts, np.diff(np.r_[starts, len(ordered)]))
+    return ordinal
+
+
+def _rest(reader: ExchangeReader, rows: Int64s, chosen: Mask) -> Iterator[Steady]:
+    """Yield what there is to count of some exchanges, by connection and client ID."""
+    table = reader.capture.table
+    indexes = np.flatnonzero(chosen)
+    if not len(indexes):
+        return
+    rows = rows[indexes]
+    pairs = np.stack([table.column("connection")[rows], table.column("client_id")[rows]])
+    times = table.column("request_first")[rows]
+    ends = np.maximum(table.column("request_last")[rows], table.column("response_last")[rows])
+    found, which, counts = np.unique(pairs, axis=1, return_inverse=True, return_counts=True)
+    together = np.split(np.argsort(which.ravel(), kind="stable"), np.cumsum(counts)[:-1])
+    for (connection, client), mine in zip(found.T.tolist(), together, strict=True):
+        yield Steady(
+            ConnectionKey(connection, *reader.capture.endpoints(connection)),
+            table.client_ids[client] if client >= 0 else None,
+            len(mine),
+            int(times[mine].min()),
+            int(ends[mine].max()),
+            reader.first + int(indexes[mine[-1]]),
+        )

@@ -1,0 +1,120 @@
+"""The settings of a client as they are shown: all that such a client has, in the words of its library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from captures.analysis.clients.absence_reasons import missing
+from captures.analysis.clients.dangers import danger_of
+from captures.analysis.clients.defaults import defaults_of
+from captures.analysis.clients.fields import Fields
+from captures.analysis.clients.libraries import KAFKAJS, LIBRDKAFKA, Library, by_client_id
+from captures.analysis.clients.notation import own_name, written
+from captures.analysis.clients.settings import (
+    COMMON,
+    CONSUMER_KEYS,
+    PRODUCE,
+    SHARE_KEYS,
+    How,
+    Setting,
+    Value,
+    alike,
+    by_key,
+)
+from captures.json_objects import OrNull
+
+_NO_DEFAULT = frozenset({"group.id", "sasl.mechanism"})
+"""Settings that somebody set if they are there at all."""
+_NO_TIMERS = {
+    KAFKAJS: frozenset({"heartbeat.interval.ms", "enable.auto.commit", "auto.commit.interval.ms"}),
+    LIBRDKAFKA: frozenset({"reconnect.backoff.ms"}),
+}
+"""What an interval does not tell of a library: KafkaJS beats and commits between batches, and of librdkafka several
+threads connect to the same address."""
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayedSetting:
+    """A setting as it is shown: in the library's own words, with its default, and what may come of it.
+
+    :ivar name: what the library calls it
+    :ivar text: its value as the library's configuration has it; empty if it is not set, or not seen
+    :ivar others: likewise, of further values, with how often these were seen
+    :ivar default: likewise; None if it is not known
+    :ivar changed: whether it is not the default; None if that cannot be told
+    :ivar danger: what may come of it, empty if nothing
+    """
+
+    JSON = (
+        "key=setting.key name value=setting.value text how=setting.how at_least=setting.at_least "
+        "count=setting.count exchanges=setting.evidence others=setting.others note=setting.note default "
+        "changed danger"
+    )
+
+    setting: Setting
+    name: str
+    text: str
+    others: list[tuple[str, int]]
+    default: str | None
+    changed: bool | None
+    danger: OrNull[str]
+
+
+def told_settings(
+    found: Iterable[Setting], fields: Fields, library: Library | None
+) -> list[DisplayedSetting]:
+    """Return the settings that a client of these roles has, seen or not, and what else was seen of it.
+
+    :param found: what was seen; of one key, what comes last counts
+    """
+    known = by_key(_meant(found, library))
+    settings = [known.get(key) or Setting(key, note=missing(key, fields)) for key in _keys(fields, known)]
+    return list(_told(settings, library))
+
+
+def _meant(settings: Iterable[Setting], library: Library | None) -> list[Setting]:
+    """Leave out estimates of what a library does for other reasons."""
+    others = _NO_TIMERS.get(library.name, frozenset()) if library is not None else frozenset()
+    return [each for each in settings if each.how is not How.ESTIMATED or each.key not in others]
+
+
+def _keys(fields: Fields, known: dict[str, Setting]) -> list[str]:
+    """Return the settings that such a client has, and those that were seen of it otherwise, in their order."""
+    roles = fields.roles
+    keys = list(COMMON)
+    if roles.consumes:
+        keys += SHARE_KEYS if roles.group_protocol == "share" else CONSUMER_KEYS
+    if roles.produces:
+        keys += PRODUCE
+    return [*keys, *sorted(set(known) - set(keys))]
+
+
+def _told(settings: list[Setting], library: Library | None) -> Iterator[DisplayedSetting]:
+    name = library.name if library is not None else None
+    defaults = defaults_of(library)
+    known = by_key(settings)
+    for setting in settings:
+        has_default = setting.key in defaults
+        default = defaults.get(setting.key)
+        changed = None if setting.how is How.NOT_SEEN else _changed(setting, defaults)
+        yield DisplayedSetting(
+            setting,
+            own_name(name, setting.key),
+            written(name, setting.key, setting.value),
+            [(written(name, setting.key, value), count) for value, count in setting.others],
+            written(name, setting.key, default) if has_default else None,
+            changed,
+            danger_of(setting, known),
+        )
+
+
+def _changed(setting: Setting, defaults: dict[str, Value]) -> bool | None:
+    """Tell whether a setting that was seen is not the default; None if that cannot be told."""
+    if setting.key == "client.id":
+        return by_client_id(str(setting.value)) is None
+    if setting.key in _NO_DEFAULT:
+        return True
+    if setting.key not in defaults:
+        return None
+    return bool(setting.others) or not alike(setting, defaults[setting.key])

@@ -1,0 +1,235 @@
+"""What clients did after an error: asked for metadata, tried again, connected anew, went away, or nothing.
+
+After a response with an error, the next exchanges of the same client are looked at. Those count that have to do with
+it: the same API with a topic or group of the error, and requests by which clients find their way again (Metadata,
+FindCoordinator, JoinGroup ...). What runs on regardless, such as polls of other partitions, does not. It ends with the
+next attempt at the same, or after :data:`SPAN`.
+
+Only exchanges that are added are seen: of a selection it tells what was done in the selection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from captures.analysis.client_identity import client_name
+from captures.analysis.percentiles import Percentiles, Times
+from captures.analysis.topic_stats import place_of
+from captures.exchanges import Capture, Exchange, Flag
+from captures.meaning import ErrorFound, groups_in, topics_in
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import error_name
+
+SPAN = 60_000_000_000
+"""ns; what comes later has another cause."""
+MOST_STEPS = 4
+AGAIN = "again"
+
+_MOST_WAITING = 64
+"""Errors of one client that are followed at a time; the oldest are given up."""
+_RECOVERING: dict[int, str] = {
+    ApiKey.LIST_OFFSETS: "ListOffsets",
+    ApiKey.METADATA: "Metadata",
+    ApiKey.FIND_COORDINATOR: "FindCoordinator",
+    ApiKey.JOIN_GROUP: "JoinGroup",
+    ApiKey.LEAVE_GROUP: "LeaveGroup",
+    ApiKey.SASL_HANDSHAKE: "",  # part of connecting anew, which ApiVersions tells
+    ApiKey.API_VERSIONS: "new connection",
+    ApiKey.INIT_PRODUCER_ID: "InitProducerId",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "OffsetForLeaderEpoch",
+    ApiKey.END_TXN: "EndTxn",
+}
+"""API key -> what it is called as a step."""
+NOTHING = "nothing seen"
+LEFT = "closed the connection"
+WAS_LEFT = "the broker closed the connection"
+
+
+@dataclass(frozen=True, slots=True)
+class AftermathRow:
+    """One way in which clients went on after an error of an API.
+
+    :ivar steps: what they did, in order; the last may be the same request once more, with its outcome
+    :ivar count: how often
+    :ivar first: number of the first exchange with the error after which it went so
+    :ivar delay: ns from the error to the first step; None if there was none
+    """
+
+    api: str
+    code: int
+    steps: tuple[str, ...]
+    count: int
+    first: int
+    delay: Percentiles | None
+
+
+@dataclass(slots=True)
+class _Case:
+    """An error whose sequel is awaited."""
+
+    api: str
+    key: int | None
+    code: int
+    number: int
+    connection: int
+    end: int
+    topics: frozenset[str]
+    groups: frozenset[str]
+    steps: list[str] = field(default_factory=list)
+    delay: int | None = None
+
+    def add(self, step: str, time: int) -> None:
+        if step and (not self.steps or self.steps[-1] != step):
+            self.steps.append(step)
+            if self.delay is None:
+                self.delay = time - self.end
+
+
+@dataclass(slots=True)
+class _Sums:
+    first: int
+    count: int = 0
+    delays: Times = field(default_factory=Times)
+
+
+_Key = tuple[str, int, tuple[str, ...]]
+
+
+class Aftermath:
+    """Follows what clients do after errors that are no part of a normal conversation.
+
+    :param capture: tells who closed the connections; without it, nobody did
+    """
+
+    def __init__(self, capture: Capture | None = None) -> None:
+        self._capture = capture
+        self._waiting: dict[tuple[str, str], list[_Case]] = {}
+        self._sums: dict[_Key, _Sums] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Look at one exchange."""
+        client = client_name(exchange), exchange.client.rpartition(":")[0]
+        waiting = self._waiting.get(client)
+        if waiting:
+            self._follow(waiting, exchange)
+            if not waiting:
+                del self._waiting[client]
+        if len(exchange.errors) > len(exchange.expected):
+            waiting = self._waiting.setdefault(client, [])
+            waiting += _cases(exchange)
+            for case in waiting[:-_MOST_WAITING]:
+                self._count(self._sums, case)
+            del waiting[:-_MOST_WAITING]
+
+    def result(self) -> list[AftermathRow]:
+        """Return what was done after which error, the most frequent first; what is still awaited as it stands."""
+        sums = {
+            key: _Sums(known.first, known.count, _copied(known.delays)) for key, known in self._sums.items()
+        }
+        for waiting in self._waiting.values():
+            for case in waiting:
+                self._count(sums, case)
+        rows = [
+            AftermathRow(api, code, steps, known.count, known.first, known.delays.percentiles())
+            for (api, code, steps), known in sums.items()
+        ]
+        return sorted(rows, key=lambda row: (-row.count, row.first))
+
+    def _follow(self, waiting: list[_Case], exchange: Exchange) -> None:
+        topics, groups = _about(exchange)
+        for case in list(waiting):
+            if exchange.time < case.end:
+                continue
+            if exchange.time - case.end > SPAN or _step(case, exchange, topics, groups):
+                waiting.remove(case)
+                self._count(self._sums, case)
+
+    def _count(self, sums: dict[_Key, _Sums], case: _Case) -> None:
+        steps = tuple(case.steps) or (self._ending(case),)
+        key = case.api, case.code, steps
+        known = sums.get(key)
+        if known is None:
+            known = sums[key] = _Sums(case.number)
+        known.first = min(known.first, case.number)
+        known.count += 1
+        if case.delay is not None:
+            known.delays.add(case.delay)
+
+    def _ending(self, case: _Case) -> str:
+        """Return how the connection of an error ended soon after, if nothing else was done."""
+        if self._capture is None:
+            return NOTHING
+        directions = self._capture.connections[case.connection].directions
+        turned = self._capture.client_stream(case.connection) & 1
+        ends = []
+        for side, said in ((directions[turned], LEFT), (directions[1 - turned], WAS_LEFT)):
+            times = [time for time in (side.fin_time, side.reset_time) if time >= 0]
+            ends += [(min(times), said)] if times else []
+        return min(ends)[1] if ends and min(ends)[0] - case.end <= SPAN else NOTHING
+
+
+def _cases(exchange: Exchange) -> list[_Case]:
+    expected = {error.path for error in exchange.expected}
+    by_code: dict[int, list[ErrorFound]] = {}
+    for error in exchange.errors:
+        if error.path not in expected:
+            by_code.setdefault(error.code, []).append(error)
+    topics, groups = _about(exchange)
+    end = exchange.end
+    return [
+        _Case(
+            api=exchange.api,
+            key=exchange.api_key,
+            code=code,
+            number=exchange.number,
+            connection=exchange.connection,
+            end=end,
+            topics=_failed_topics(errors) or topics,
+            groups=groups,
+        )
+        for code, errors in by_code.items()
+    ]
+
+
+def _failed_topics(errors: Iterable[ErrorFound]) -> frozenset[str]:
+    return frozenset(topic for error in errors if (topic := place_of(error.holders)[0]) is not None)
+
+
+def _about(exchange: Exchange) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the topics (by name or ID) and groups that a request names."""
+    key, request = exchange.api_key, exchange.request
+    if key is None or request is None or request.version is None:
+        return frozenset(), frozenset()
+    topics = topics_in(key, request.version, request.value, lambda _: None)
+    return frozenset(topics), frozenset(groups_in(key, request.version, request.value))
+
+
+def _step(case: _Case, exchange: Exchange, topics: frozenset[str], groups: frozenset[str]) -> bool:
+    """Note what an exchange has to do with an error; return whether that is the end of it."""
+    elsewhere = bool(case.groups and groups and not case.groups & groups)
+    if exchange.api_key == case.key:
+        if elsewhere or (case.topics and topics and not case.topics & topics):
+            return False
+        case.add(f"{case.api} {AGAIN}: {_outcome(exchange, case.code)}", exchange.time)
+        return True
+    step = "" if elsewhere else _RECOVERING.get(-1 if exchange.api_key is None else exchange.api_key, "")
+    if exchange.api_key != ApiKey.API_VERSIONS or exchange.connection != case.connection:
+        case.add(step, exchange.time)
+    return len(case.steps) >= MOST_STEPS
+
+
+def _outcome(exchange: Exchange, code: int) -> str:
+    expected = {error.path for error in exchange.expected}
+    codes = [error.code for error in exchange.errors if error.path not in expected]
+    if Flag.UNANSWERED in exchange.flag:
+        return "no answer"
+    if not codes:
+        return "ok"
+    return "same error" if code in codes else error_name(codes[0])
+
+
+def _copied(times: Times) -> Times:
+    out = Times()
+    out.include(times)
+    return out

@@ -1,0 +1,284 @@
+"""Exchanges that statistics count together: those of one connection, client ID, API and version.
+
+Statistics take groups: one exchange as it comes (:meth:`ExchangeGroup.of`), or those of a whole capture, added up by
+column (:func:`exchange_groups`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.analysis.client_identity import ConnectionKey, connection_key
+from captures.arrays import Bools, Int64s
+from captures.exchanges import Exchange, ExchangeReader, Flag
+from captures.exchanges.columns import ExchangeColumns
+from dissectors.api_keys import CONNECTING
+from dissectors.apis import api_name
+
+SASL_TOKEN = "SaslToken"  # noqa: S105  # a name
+UNKNOWN = "unknown"
+COUNTED = ("error_codes", "expected_error_codes", "undecoded", "guessed")
+"""The columns of messages that :func:`exchange_groups` takes."""
+
+_VERSIONS = 1 << 16
+"""As many as an int16 has values."""
+
+
+@dataclass(slots=True)
+class ExchangeGroup:
+    """Exchanges of one connection, client ID, API and version.
+
+    :ivar api_key: None for raw SASL tokens and orphan responses, as is the version
+    :ivar errors: exchanges with an error that is no part of a normal conversation
+    :ivar expected_errors: exchanges with none but errors that are
+    :ivar undecoded: exchanges of which something could not be decoded (:func:`undecoded`)
+    :ivar guessed: exchanges of which a message was read in another version than announced
+    :ivar intervened: exchanges in which kproxy's proxy intervened
+    :ivar unanswered_first: place in order and time of the first without an answer; None if there is none
+    :ivar first: ns since the epoch, of the first exchange by number
+    :ivar earliest: the least time
+    :ivar last: the greatest time
+    """
+
+    connection: ConnectionKey
+    client_id: str | None
+    api: str
+    api_key: int | None
+    version: int | None
+    exchanges: int
+    errors: int
+    expected_errors: int
+    undecoded: int
+    guessed: int
+    intervened: int
+    unanswered: int
+    unanswered_first: tuple[int, int] | None
+    no_response_expected: int
+    orphans: int
+    request_bytes: int
+    response_bytes: int
+    first: int
+    earliest: int
+    last: int
+
+    @classmethod
+    def of(cls, exchange: Exchange) -> ExchangeGroup:
+        """Return the group of a single exchange."""
+        flag, failed = exchange.flag, len(exchange.errors) > len(exchange.expected)
+        special, time = (
+            flag != 0,
+            exchange.time,
+        )  # of nearly all of them nothing is, and a flag takes long to ask
+        unanswered = special and Flag.UNANSWERED in flag
+        request, response = exchange.request, exchange.response
+        return cls(
+            connection_key(exchange),
+            exchange.client_id,
+            exchange.api,
+            exchange.api_key,
+            exchange.version,
+            exchanges=1,
+            errors=failed,
+            expected_errors=bool(exchange.errors) and not failed and not exchange.interventions.made_errors,
+            undecoded=undecoded(exchange),
+            guessed=bool((request and request.guess) or (response and response.guess)),
+            intervened=exchange.intervened,
+            unanswered=unanswered,
+            unanswered_first=(exchange.number, time) if unanswered else None,
+            no_response_expected=special and Flag.NO_RESPONSE_EXPECTED in flag,
+            orphans=special and Flag.ORPHAN in flag,
+            request_bytes=exchange.request_size,
+            response_bytes=exchange.response_size,
+            first=time,
+            earliest=time,
+            last=time,
+        )
+
+
+def undecoded(exchange: Exchange) -> bool:
+    """Tell whether a frame that is there was not decoded, or not all of it because of a limit.
+
+    A response that the end cut off counts as unanswered instead, and one without its request as an orphan.
+    """
+    if not exchange.problems and not exchange.limits:
+        return False
+    if Flag.ORPHAN in exchange.flag:
+        return False
+    if Flag.UNANSWERED in exchange.flag:
+        return any(side == "request" for side, _ in exchange.problems)
+    return True
+
+
+# ---------------------------------------------------------------- by column
+class Grouping:
+    """Rows with equal keys.
+
+    :ivar first: for each group the first row that is in it; groups are in this order
+    :ivar of: for each row its group
+    """
+
+    def __init__(self, *keys: NDArray[np.integer]) -> None:
+        """Make groups.
+
+        :param keys: what rows of one group have the same, one element a row
+        """
+        self.of = np.zeros(len(keys[0]), np.int64)
+        self.first = np.zeros(0, np.int64)
+        for key in keys:
+            _, codes = np.unique(key, return_inverse=True)
+            combined = self.of * (int(codes.max(initial=0)) + 1) + codes
+            _, first, which = np.unique(combined, return_index=True, return_inverse=True)
+            ranks = np.empty(len(first), np.int64)
+            order = np.argsort(first, kind="stable")
+            ranks[order] = np.arange(len(first))
+            self.first, self.of = first[order], ranks[which]
+        self._order = np.argsort(self.of, kind="stable")
+        self._begins = np.searchsorted(self.of[self._order], np.arange(len(self.first)))
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def __iter__(self) -> Iterator[Int64s]:
+        """Yield the rows of each group, rising."""
+        return iter(np.split(self._order, self._begins[1:])) if len(self) else iter(())
+
+    def sums(self, values: NDArray[np.generic]) -> list[int]:
+        """Return the sum of each group."""
+        return self._reduced(np.add, values.astype(np.int64))
+
+    def least(self, values: Int64s) -> list[int]:
+        """Return the least of each group."""
+        return self._reduced(np.minimum, values)
+
+    def greatest(self, values: Int64s) -> list[int]:
+        """Return the greatest of each group."""
+        return self._reduced(np.maximum, values)
+
+    def _reduced(self, function: np.ufunc, values: NDArray[np.int64]) -> list[int]:
+        if not len(self):
+            return []
+        found: list[int] = function.reduceat(values[self._order], self._begins).tolist()
+        return found
+
+
+def api_grouping(columns: ExchangeColumns, *keys: NDArray[np.integer]) -> Grouping:
+    """Return exchanges grouped by API and version; raw tokens and orphans, which have neither, are told apart.
+
+    :param keys: what else rows of one group have the same
+    """
+    token = columns.flat("flags") & int(Flag.SASL_TOKEN) != 0
+    versions = columns.flat("version").astype(np.int64) & (_VERSIONS - 1)
+    kinds = columns.flat("api_key").astype(np.int64) * _VERSIONS + np.where(
+        columns.flat("api_key") < 0, 0, versions
+    )
+    return Grouping(kinds * 2 + token, *keys)
+
+
+def apis_of(columns: ExchangeColumns, rows: Int64s) -> list[tuple[str, int | None, int | None]]:
+    """Return name and key of the API, and the version, of exchanges: :attr:`Exchange.api` and so on."""
+    found: list[tuple[str, int | None, int | None]] = []
+    of_rows = (columns.flat(name)[rows].tolist() for name in ("api_key", "version", "flags"))
+    for key, version, flags in zip(*of_rows, strict=True):
+        token = flags & int(Flag.SASL_TOKEN)
+        if key < 0:
+            found.append((SASL_TOKEN if token else UNKNOWN, None, None))
+        else:
+            found.append((SASL_TOKEN if token else api_name(key), key, version))
+    return found
+
+
+def exchange_groups(columns: ExchangeColumns, *, bodies: bool = True) -> list[ExchangeGroup]:
+    """Return exchanges in groups, in the order of their first exchanges.
+
+    :param columns: exchanges in the order of their numbers
+    :param bodies: whether to look at the messages for errors, and for what could not be decoded
+    """
+    flags = columns.flat("flags")
+    connection, client = columns.flat("connection"), columns.flat("client_id")
+    grouping = api_grouping(columns, connection, client)
+    times, numbers = columns.flat("time"), np.arange(len(columns))
+    nothing = np.zeros(len(columns), np.bool_)
+    failed = expected = unread = guessed = nothing
+    intervened = columns.flat("intervened")
+    if bodies:
+        failed = columns.ragged("error_codes").filled
+        expected = columns.ragged("expected_error_codes").filled & ~failed & (intervened < 2)
+        unread = _undecoded(columns)
+        guessed = columns.flat("guessed") > 0
+    has = {flag: flags & int(flag) != 0 for flag in (Flag.UNANSWERED, Flag.NO_RESPONSE_EXPECTED, Flag.ORPHAN)}
+    never = len(columns)
+    unanswered_first = grouping.least(np.where(has[Flag.UNANSWERED], numbers, never))
+    sums = zip(
+        grouping.first.tolist(),
+        grouping.sums(~nothing),
+        grouping.sums(failed),
+        grouping.sums(expected),
+        grouping.sums(unread),
+        grouping.sums(guessed),
+        grouping.sums(intervened > 0),
+        grouping.sums(has[Flag.UNANSWERED]),
+        [(first, int(times[first])) if first < never else None for first in unanswered_first],
+        grouping.sums(has[Flag.NO_RESPONSE_EXPECTED]),
+        grouping.sums(has[Flag.ORPHAN]),
+        grouping.sums(columns.flat("request_size")),
+        grouping.sums(columns.flat("response_size")),
+        times[grouping.first].tolist(),
+        grouping.least(times),
+        grouping.greatest(times),
+        strict=True,
+    )
+    clients, brokers, ids = (columns.texts(name) for name in ("client", "broker", "client_id"))
+    found = []
+    apis = apis_of(columns, grouping.first)
+    for (first, *figures), known in zip(sums, apis, strict=True):
+        number, code = int(connection[first]), int(client[first])
+        key = ConnectionKey(number, clients[number] or "", brokers[number] or "")
+        found.append(ExchangeGroup(key, ids[code] if code >= 0 else None, *known, *figures))
+    return found
+
+
+def _undecoded(columns: ExchangeColumns) -> Bools:
+    """Return where :func:`undecoded` holds."""
+    flags, sides = columns.flat("flags"), columns.flat("undecoded")
+    unanswered = flags & int(Flag.UNANSWERED) != 0
+    found: Bools = (sides & np.where(unanswered, 1, 3) != 0) & (flags & int(Flag.ORPHAN) == 0)
+    return found
+
+
+def introducing(columns: ExchangeColumns, reader: ExchangeReader, indexes: Int64s) -> Iterator[Exchange]:
+    """Yield the exchanges that tell who a client is, with the first on each connection that was answered after one.
+
+    :param reader: reads them
+    :param indexes: in the reader, of each row of the columns
+    """
+    keys, flags = columns.flat("api_key"), columns.flat("flags")
+    telling = np.isin(keys, sorted(CONNECTING)) | (flags & int(Flag.SASL_TOKEN) != 0)
+    met = telling | ((columns.flat("response_size") > 0) & (keys >= 0))
+    rows = np.flatnonzero(met)
+    rows = rows[np.argsort(columns.flat("connection")[rows], kind="stable")]
+    connection = columns.flat("connection")[rows]
+    after = np.zeros(len(rows), np.bool_)
+    after[1:] = telling[rows[:-1]] & (connection[1:] == connection[:-1])
+    wanted = np.sort(rows[telling[rows] | after])
+    for row in wanted.tolist():
+        index = int(indexes[row])
+        yield reader.exchange(index) if telling[row] else reader.bare(index)
+
+
+def client_names(columns: ExchangeColumns) -> tuple[Int64s, list[str]]:
+    """Return for each exchange the number of its client's name, and the names: as
+    :func:`captures.analysis.client_identity.client_name` has them."""
+    grouping = Grouping(columns.flat("client_id"), columns.flat("connection"))
+    ids, clients = columns.texts("client_id"), columns.texts("client")
+    names: dict[str, int] = {}
+    codes = []
+    of_rows = (columns.flat(name)[grouping.first].tolist() for name in ("client_id", "connection"))
+    for code, connection in zip(*of_rows, strict=True):
+        named = ids[code] if code >= 0 else None
+        name = named or (clients[connection] or "").rpartition(":")[0]
+        codes.append(names.setdefault(name, len(names)))
+    return np.array(codes, np.int64)[grouping.of], list(names)

@@ -1,0 +1,135 @@
+"""What consumers and followers fetch, with what their fetch sessions add.
+
+In a session (KIP-227) a Fetch names only the partitions that changed since the one before, and the answer only those
+that have news: what a Fetch asks for follows from all of them. Share fetches (KIP-932) have such sessions, too. A
+session belongs to a connection: a client that connects anew opens a new one (FetchSessionHandler.java,
+ShareSessionHandler.java). Where the capture begins inside a session, it is known little by little, and never known to
+be whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from captures.exchanges import Exchange
+from captures.meaning import Names
+from captures.meaning.exchange import Body, items, number, replica_of, rows, text
+from captures.meaning.payload import headers
+from captures.meaning.places import TopicPartition, rows_by_place, topic
+from dissectors.api_keys import ApiKey
+
+MOST_SESSIONS = 4096
+"""Connections whose sessions are remembered; what was idle the longest is forgotten."""
+
+
+@dataclass(slots=True, eq=False)
+class FetchSession:
+    """What is fetched on a connection: in a session, or by requests that each name all of it.
+
+    :ivar id: that the broker gave; 0 if it keeps none
+    :ivar partitions: the partitions with the offsets that were asked for last; of share fetches -1
+    :ivar whole: whether these are all
+    """
+
+    id: int = 0
+    partitions: dict[TopicPartition, int] = field(default_factory=dict)
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSeen:
+    """One Fetch or ShareFetch.
+
+    :ivar session: as it is after this request; it changes with the next
+    :ivar asked: partitions that the request names, with the offsets that it asks for; of a share fetch -1
+    :ivar dropped: partitions that were fetched before and are not any more
+    :ivar told: partition structs of the response with their places
+    :ivar end: ns since the epoch, of the response's first byte; of the request if there is none
+    :ivar replica: node ID of a follower or KRaft replica; below 0 for a consumer
+    """
+
+    session: FetchSession
+    asked: list[tuple[TopicPartition, int]]
+    dropped: list[TopicPartition]
+    told: list[tuple[TopicPartition, Body]]
+    end: int
+    replica: int = -1
+
+
+class FetchSessions:
+    """Follows the sessions of all connections; exchanges of a connection in their order, each once.
+
+    :param names: tells names of topic IDs
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._sessions: dict[tuple[int, str], FetchSession] = {}
+
+    def add(self, exchange: Exchange) -> FetchSeen | None:
+        """Return what an exchange fetches; None if it is no Fetch, or its request is not known."""
+        key = exchange.api_key
+        request = exchange.request.value if exchange.request else None
+        if key not in (ApiKey.FETCH, ApiKey.SHARE_FETCH) or not request:
+            return None
+        response = (exchange.response.value if exchange.response else None) or {}
+        # a share session is one of a member, which has several connections at most
+        of = exchange.connection, text(request, "member_id")
+        asked = list(self._asked(request))
+        session, dropped = self._step(of, request, asked)
+        if number(response, "session_id", 0) > 0:
+            session.id = response["session_id"]
+        return FetchSeen(
+            session=session,
+            asked=asked,
+            dropped=dropped,
+            told=list(rows_by_place(response, "responses", self._names)),
+            end=exchange.end,
+            replica=replica_of(request),
+        )
+
+    def _step(
+        self, of: tuple[int, str], request: Body, asked: list[tuple[TopicPartition, int]]
+    ) -> tuple[FetchSession, list[TopicPartition]]:
+        epoch = number(request, "session_epoch", number(request, "share_session_epoch"))
+        before = self._sessions.pop(of, None)
+        if epoch <= 0:  # FetchMetadata.java: 0 opens a session, -1 is without one or closes it
+            session = self._remember(of, FetchSession(partitions=dict(asked), whole=True))
+            known = before.partitions if before is not None else {}
+            return session, [place for place in known if place not in session.partitions]
+        named = number(request, "session_id", 0)
+        session = before if before is not None and before.id == named else FetchSession(named)
+        self._remember(of, session)
+        session.partitions.update(asked)
+        dropped = [
+            place for place in self._forgotten(request) if session.partitions.pop(place, None) is not None
+        ]
+        return session, dropped
+
+    def _remember(self, of: tuple[int, str], session: FetchSession) -> FetchSession:
+        self._sessions[of] = session  # the latest comes last
+        if len(self._sessions) > MOST_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        return session
+
+    def _asked(self, request: Body) -> Iterator[tuple[TopicPartition, int]]:
+        for place, row in rows_by_place(request, "topics", self._names):
+            yield place, number(row, "fetch_offset")
+
+    def _forgotten(self, request: Body) -> Iterator[TopicPartition]:
+        for holder in rows(request, "forgotten_topics_data"):
+            name = topic(holder, lambda uuid: self._names(uuid) or uuid)
+            for partition in items(holder, "partitions"):
+                yield TopicPartition(name, partition)
+
+
+def behind_records(row: Body) -> int:
+    """Return the offset behind the last complete batch of records in a response's partition; -1 if there is none.
+
+    Transaction markers behind it are left out: no application gets to see them.
+    """
+    for batch in reversed(headers(row.get("records"))):
+        if not batch.control:
+            return batch.last_offset + 1
+    return -1

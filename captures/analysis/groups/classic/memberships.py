@@ -1,0 +1,303 @@
+"""Members of a classic group one by one: when they showed life, what they were told, and how it ended.
+
+A membership is one member ID. The coordinator gives a new ID to each member that joins anew, static ones (KIP-345)
+included; the instance ID tells which memberships belong together.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import NamedTuple, TypeVar
+
+from captures.analysis.groups.calls import Beat, Call, Commit, Join, Leave, Run, Sync
+from dissectors.error_codes import ErrorCode
+
+_AnyCall = TypeVar("_AnyCall", bound=Call)
+_LIVING = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
+"""Errors of answers after which the coordinator counts the session anew."""
+_UUID = re.compile(r"-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+
+
+@dataclass(slots=True, kw_only=True)
+class Departure:
+    """A member that a LeaveGroup removed.
+
+    :ivar reason: in words (KIP-800); empty if none is given
+    :ivar by_admin: whether somebody else asked for it
+    """
+
+    time: int
+    call: Leave
+    member: str
+    instance: str | None
+    reason: str
+    by_admin: bool
+
+
+class Sign(NamedTuple):
+    """A time in which a member was alive to the coordinator.
+
+    :ivar number: of the last exchange that shows it
+    """
+
+    begin: int
+    end: int
+    number: int
+
+
+@dataclass(slots=True)
+class Membership:
+    """One member ID.
+
+    :ivar client: client ID, or address without one; what can be read of the member ID if it was not seen speaking
+    :ivar calls: of the member, in the order of time; those by which others remove it are not among them
+    :ivar joins: its JoinGroups among them
+    :ivar signs: from when to when calls kept its session alive, in the order of beginnings
+    :ivar left: how it was removed by a LeaveGroup; None if it was not
+    :ivar unknown_since: when the coordinator said first that it does not know the member; None if it did not
+    :ivar by_heartbeats: whether commits do not keep its session alive: those of JoinGroup v0 did not (0.9.0.1)
+    """
+
+    member: str
+    client: str = ""
+    host: str = ""
+    instance: str | None = None
+    calls: list[Call] = field(default_factory=list)
+    joins: list[Join] = field(default_factory=list)
+    signs: list[Sign] = field(default_factory=list)
+    left: Departure | None = None
+    session_timeout: int | None = None
+    rebalance_timeout: int | None = None
+    by_heartbeats: bool = False
+    unknown_since: int | None = None
+    _latest: list[tuple[int, int]] = field(default_factory=list, repr=False)
+    """For each sign, the latest end up to it, and the number of that exchange."""
+    _beats_told: list[Beat] = field(default_factory=list, repr=False)
+    _others_told: list[Call] = field(default_factory=list, repr=False)
+
+    @property
+    def seen(self) -> bool:
+        """Whether it was seen speaking."""
+        return bool(self.calls)
+
+    @property
+    def connections(self) -> list[int]:
+        """Those it spoke on, in order."""
+        return list(dict.fromkeys(call.connection for call in self.calls))
+
+    def add(self, call: Call, answered: int) -> None:
+        """Take in a call of the member, later than those before.
+
+        :param answered: when the coordinator answered what it lets members wait for, if that was not seen
+        """
+        self.calls.append(call)
+        self.client, self.host = call.client, call.host
+        self.instance = call.instance or self.instance
+        if isinstance(call, Join):
+            self.joins.append(call)
+            self.session_timeout = call.session_timeout or self.session_timeout
+            self.rebalance_timeout = call.rebalance_timeout or self.rebalance_timeout
+            self.by_heartbeats = self.by_heartbeats or call.one_timeout
+        elif call.error == ErrorCode.UNKNOWN_MEMBER_ID:
+            self.is_unknown(call.at)
+        elif call.error == ErrorCode.REBALANCE_IN_PROGRESS and call.end is not None:
+            if isinstance(call, Beat):
+                self._beats_told.append(call)
+            else:
+                self._others_told.append(call)
+        sign = None if self.by_heartbeats and isinstance(call, Commit) else _sign(call, answered)
+        if sign is not None:
+            self.signs.append(sign)
+            known = self._latest[-1] if self._latest else (sign.end, sign.number)
+            self._latest.append(max(known, (sign.end, sign.number)))
+
+    def is_unknown(self, time: int) -> None:
+        """Note that the coordinator did not know the member at a moment."""
+        self.unknown_since = time if self.unknown_since is None else min(self.unknown_since, time)
+
+    def last_sign(self, until: int) -> tuple[int, int] | None:
+        """Return when the coordinator last heard of it up to a moment, and the number of that exchange."""
+        place = bisect_right(self.signs, until, key=lambda sign: sign.begin)
+        if not place:
+            return None
+        time, number = self._latest[place - 1]
+        return min(time, until), number
+
+    def joins_before(self, time: int) -> Iterator[Join]:
+        """Yield the JoinGroups that it sent before a moment, the latest first."""
+        place = bisect_left(self.joins, time, key=lambda join: join.time)
+        return (self.joins[index] for index in range(place - 1, -1, -1))
+
+    def told(self, after: int, until: int) -> Call | None:
+        """Return the first answer in a time that told it of a rebalance, other than a JoinGroup's."""
+        found: list[Call] = [
+            *_in_time(self._beats_told, after, until),
+            *_in_time(self._others_told, after, until),
+        ]
+        return min(found, key=lambda call: call.at, default=None)
+
+    def beats_told(self, after: int, until: int) -> int:
+        """Return how many heartbeats in a time were answered with the news of a rebalance."""
+        return sum(call.count for call in _in_time(self._beats_told, after, until))
+
+    def refused(self, error: int, until: int | None = None) -> Call | None:
+        """Return the first call that was answered with an error, up to a moment."""
+        return next(
+            (call for call in self.calls if call.error == error and (until is None or call.at <= until)), None
+        )
+
+    def beat_well(self, generation: int, after: int) -> bool:
+        """Whether a heartbeat of a generation was answered without an error after a moment."""
+        return any(
+            isinstance(call, Beat) and not call.error and call.generation == generation and call.last > after
+            for call in reversed(self.calls)
+        )
+
+    def interval(self) -> int | None:
+        """Return the time between its heartbeats, in ns; None if there were too few."""
+        gaps = [
+            (run.last - run.time) // (run.count - 1)
+            for run in self.calls
+            if isinstance(run, Beat) and run.count > 1
+        ]
+        return round(median(gaps)) if gaps else None
+
+
+def _in_time(calls: Sequence[_AnyCall], after: int, until: int) -> list[_AnyCall]:
+    """Return the calls that were answered in a time; of runs, those of which a part was."""
+    out = []
+    for place in range(bisect_right(calls, until, key=lambda call: call.time) - 1, -1, -1):
+        call = calls[place]
+        if (_last_end(call) or 0) <= after:
+            break
+        if call.at <= until:
+            out.append(call)
+    return out
+
+
+def _last_end(call: Call) -> int | None:
+    return call.last_end or call.end if isinstance(call, Run) else call.end
+
+
+def _sign(call: Call, answered: int) -> Sign | None:
+    """Return from when to when a call keeps the session alive."""
+    if isinstance(call, Run):
+        if (
+            call.error not in _LIVING
+            or call.end is None
+            or (isinstance(call, Commit) and call.generation < 0)
+        ):
+            return None
+        return Sign(call.time, call.last_end or call.end, call.last_number)
+    if isinstance(call, Join | Sync):
+        if call.error not in _LIVING:
+            return None
+        # who waits for the answer is alive to the coordinator (ClassicGroupMember.hasSatisfiedHeartbeat)
+        return Sign(call.time, answered if call.end is None else call.end, call.number)
+    return None
+
+
+class Memberships:
+    """The members of a group by ID.
+
+    :param calls: in the order of time
+    :param formed: when generations were formed, and so JoinGroups answered; in the order of time
+    :param reloads: when a coordinator has loaded the group, in the order of time: it counts all sessions from then
+        (``GroupMetadataManager.onLoaded``)
+    :param now: the end of the capture
+    :ivar by_instance: instance ID -> member IDs that it had
+    :ivar departures: members that left or were removed by LeaveGroup, in the order of time
+    :ivar newcomers: connection -> JoinGroups on it that named no member, in the order of time
+    """
+
+    def __init__(
+        self, calls: Iterable[Call], formed: Sequence[int], reloads: Sequence[int], now: int
+    ) -> None:
+        self._reloads = reloads
+        self._memberships: dict[str, Membership] = {}
+        self.by_instance: dict[str, list[str]] = {}
+        self.departures: list[Departure] = []
+        self.newcomers: dict[int, list[Join]] = {}
+        leaves = []
+        for call in calls:
+            if isinstance(call, Leave):
+                leaves.append(call)
+            elif call.member and (not isinstance(call, Commit) or call.generation >= 0):
+                place = bisect_right(formed, call.time)
+                self.of(call.member).add(call, formed[place] if place < len(formed) else max(now, call.time))
+                if isinstance(call, Join) and not call.asked_as:
+                    self.newcomers.setdefault(call.connection, []).append(call)
+        sessions = [membership.session_timeout for membership in self._memberships.values()]
+        self._longest_session = max((known for known in sessions if known), default=None)
+        for membership in self._memberships.values():
+            if membership.instance:
+                self.by_instance.setdefault(membership.instance, []).append(membership.member)
+        for leave in leaves:
+            self._leave(leave)
+
+    def __iter__(self) -> Iterator[Membership]:
+        return iter(self._memberships.values())
+
+    def of(self, member: str) -> Membership:
+        """Return the life of a member ID, an empty one if nothing was seen of it."""
+        membership = self._memberships.get(member)
+        if membership is None:
+            membership = self._memberships[member] = Membership(member, _UUID.sub("", member))
+        return membership
+
+    def counted_from(self, sign: int, until: int) -> int:
+        """Return from when the session of a member was counted up to a moment that gave a sign of life last at another.
+
+        A coordinator that loads the group counts all sessions from then, however long members were silent before.
+        """
+        place = bisect_right(self._reloads, until)
+        return max(self._reloads[place - 1], sign) if place else sign
+
+    def session_timeout(self, membership: Membership) -> int | None:
+        """Return the session timeout of a member; where it was not told, the longest of the others in the group."""
+        return membership.session_timeout or self._longest_session
+
+    def know(self, member: str, instance: str | None) -> None:
+        """Note a member that others speak of."""
+        membership = self.of(member)
+        if instance and membership.instance is None:
+            membership.instance = instance
+            self.by_instance.setdefault(instance, []).append(member)
+
+    def _leave(self, call: Leave) -> None:
+        if call.error not in (0, ErrorCode.UNKNOWN_MEMBER_ID):
+            return
+        for named, instance, reason, code in call.gone:
+            member = named or self._of_instance(instance, call.time)
+            if member and ErrorCode.UNKNOWN_MEMBER_ID in (code, call.error):
+                self.of(member).is_unknown(call.at)
+            if code or call.error or not member:
+                continue
+            membership = self.of(member)
+            mine = call.connection in membership.connections or (call.client, call.host) == (
+                membership.client,
+                membership.host,
+            )
+            departure = Departure(
+                time=call.time,
+                call=call,
+                member=member,
+                instance=instance or membership.instance,
+                reason=reason,
+                by_admin="by an admin" in reason or (membership.seen and not mine),
+            )
+            membership.left = membership.left or departure
+            self.departures.append(departure)
+
+    def _of_instance(self, instance: str | None, time: int) -> str:
+        """Return the member ID that a static member has at a time; empty if not known."""
+        known = [
+            member
+            for member in self.by_instance.get(instance or "", ())
+            if any(call.time <= time for call in self.of(member).calls)
+        ]
+        return known[-1] if known else ""

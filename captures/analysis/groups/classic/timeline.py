@@ -1,0 +1,439 @@
+"""The timeline of a classic group (KIP-62): its members, generations and rebalances, from what members said.
+
+The calls make memberships (:mod:`.memberships`) and generations (:mod:`.generations`). Between two generations lies a
+transition, which has causes (:mod:`.causes`) and becomes a rebalance: who waited how long, who leads, and which
+partitions changed hands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from captures.analysis.groups.calls import Call, GroupCalls, Join, Sync
+from captures.analysis.groups.classic.causes import Causes
+from captures.analysis.groups.classic.generations import (
+    LATE,
+    Generation,
+    Transition,
+    find_generations,
+    find_transitions,
+    present_in,
+)
+from captures.analysis.groups.classic.memberships import Membership, Memberships
+from captures.analysis.groups.classic.spans import members_over_time
+from captures.analysis.groups.context import GroupContext
+from captures.analysis.groups.labels import Labels
+from captures.analysis.groups.model import (
+    AwaitedMember,
+    Cause,
+    Certainty,
+    GroupTimeline,
+    Kind,
+    Move,
+    Rebalance,
+    TopicPartition,
+    Trigger,
+    Wait,
+)
+
+COOPERATIVE = frozenset({"cooperative-sticky", "stream", "streams", "compatible", "sessioned"})
+"""Names of assignors whose members keep what they have: KIP-429 for consumers and Streams, KIP-415 for Connect."""
+EAGER = frozenset({"range", "roundrobin", "sticky", "default"})
+
+Holders = dict[TopicPartition, str]
+"""Partition -> member ID of whom it was assigned to."""
+
+
+class Stories:
+    """Makes rebalances from transitions, in the order of time."""
+
+    def __init__(self, group: str, memberships: Memberships, now: int) -> None:
+        self._group = group
+        self._memberships = memberships
+        self._now = now
+        self._holders: Holders = {}
+
+    def tell(self, transition: Transition, causes: list[Cause]) -> Rebalance:
+        """Return the rebalance that a transition was.
+
+        :param causes: what led to it; not empty
+        """
+        rebalance = Rebalance(
+            group=self._group,
+            kind=Kind.CLASSIC,
+            generation=-1,
+            before=transition.previous,
+            time=causes[0].time,
+            causes=causes,
+            alternatives=_alternatives(causes),
+        )
+        if transition.emptied:
+            self._empty(rebalance, transition)
+        elif transition.unseen:
+            rebalance.generation = transition.previous + 1
+            rebalance.gone = [member for member in transition.present if transition.gone(member)]
+        elif transition.generation is not None:
+            self._form(rebalance, transition, transition.generation)
+        else:
+            self._run(rebalance, transition)
+        rebalance.evidence = sorted(
+            {number for cause in causes for number in cause.evidence} | {*_numbers(transition)}
+        )
+        return rebalance
+
+    # ------------------------------------------------------------ transitions that led to something
+    def _empty(self, rebalance: Rebalance, transition: Transition) -> None:
+        rebalance.generation = transition.previous + 1
+        rebalance.end = transition.end
+        rebalance.emptied = True
+        rebalance.size = 0
+        rebalance.gone = list(transition.present)
+        rebalance.moved = [Move(place, member, "") for place, member in sorted(self._holders.items())]
+        self._holders = {}
+
+    def _form(self, rebalance: Rebalance, transition: Transition, generation: Generation) -> None:
+        rebalance.generation = generation.id
+        rebalance.members = list(generation.members)
+        rebalance.size = len(generation.listed) or None
+        rebalance.leader, rebalance.protocol = generation.leader, generation.protocol
+        rebalance.cooperative = is_cooperative(generation)
+        aliases = self._aliases(transition, generation)
+        present = dict.fromkeys(aliases.get(member, member) for member in transition.present)
+        new = {cause.member for cause in rebalance.causes if cause.trigger is Trigger.MEMBER_JOINED}
+        rebalance.joined = [member for member in generation.members if member in new]
+        if transition.before is not None or transition.whole:
+            rebalance.joined = [member for member in generation.members if member not in present]
+            if generation.whole:
+                rebalance.gone = [member for member in present if member not in generation.members]
+            else:
+                rebalance.gone = [member for member in transition.present if transition.gone(member)]
+        rebalance.assigned = dict(generation.assigned)
+        self._move(rebalance, aliases)
+        syncs = {sync.member: sync for sync in reversed(generation.syncs)}
+        rebalance.waits = [
+            self._wait(join, syncs.get(join.member), rebalance.time, transition)
+            for join in _answered(generation)
+        ]
+        rebalance.end = _ended(generation, rebalance)
+
+    def _aliases(self, transition: Transition, generation: Generation) -> dict[str, str]:
+        """Return former IDs of static members with those that they have in a generation."""
+        now = {
+            instance: member
+            for member in generation.members
+            if (instance := self._memberships.of(member).instance)
+        }
+        out = {}
+        for member in {*transition.present, *self._holders.values()}:
+            instance = self._memberships.of(member).instance
+            if instance in now and member not in generation.members:
+                out[member] = now[instance]
+        return out
+
+    def _move(self, rebalance: Rebalance, aliases: Mapping[str, str]) -> None:
+        if not rebalance.assigned:
+            return
+        before = {place: aliases.get(member, member) for place, member in self._holders.items()}
+        after = {place: member for member, places in rebalance.assigned.items() for place in places}
+        # of members whose assignment was not seen, nothing is known to have changed
+        known = {*rebalance.assigned, *rebalance.gone}
+        for place, member in before.items():
+            if place not in after and member not in known:
+                after[place] = member
+        rebalance.moved = [
+            Move(place, before.get(place, ""), after.get(place, ""))
+            for place in sorted({*before, *after})
+            if before.get(place) != after.get(place)
+        ]
+        self._holders = after
+
+    def _wait(self, join: Join, sync: Sync | None, begin: int, transition: Transition) -> Wait:
+        told = self._memberships.of(join.member).told(max(transition.begin, begin - 1), join.time)
+        asked = max(join.time - begin, 0)
+        end = None if sync is None or sync.error else sync.end
+        return Wait(
+            member=join.member,
+            client=join.client,
+            told=max(told.at - begin, 0) if told is not None else asked,
+            asked=asked,
+            join=None if join.end is None else join.end - join.time,
+            sync=None if sync is None or sync.end is None else sync.end - sync.time,
+            total=None if end is None else end - begin,
+        )
+
+    # ------------------------------------------------------------ a transition that goes on
+    def conclude(self, rebalance: Rebalance, transition: Transition) -> None:
+        """Say of the last rebalance that its leader has not handed out assignments, if that is so."""
+        generation = transition.generation
+        if generation is None or rebalance.generation != generation.id or rebalance.emptied:
+            return
+        leader = self._memberships.of(generation.leader)
+        handed_out = any(sync.end is not None for sync in generation.syncs)
+        # heartbeats with a generation are answered without an error once it is stable
+        stable = any(
+            self._memberships.of(member).beat_well(generation.id, generation.formed)
+            for member in generation.heard
+        )
+        if not generation.joins or handed_out or stable or not leader.seen:
+            return
+        rebalance.running, rebalance.end = True, None
+        timeout = self._deadline(generation.formed, [*generation.members])
+        rebalance.awaited = [
+            AwaitedMember(
+                member=leader.member,
+                client=leader.client,
+                since=generation.formed,
+                deadline=self._given_up(leader, timeout),
+            )
+        ]
+
+    def _run(self, rebalance: Rebalance, transition: Transition) -> None:
+        left = [member for member in transition.present if not transition.gone(member)]
+        asked = {join.member for join in transition.joins if join.end is None or not join.error}
+        rebalance.gone = [member for member in transition.present if transition.gone(member)]
+        waiting = [join for join in transition.joins if join.end is None]
+        if not waiting and not any(self._lives_on(member, rebalance.time) for member in left):
+            # whoever is left was not captured, so that nothing can be said of how it went on
+            rebalance.generation = transition.previous + 1 if transition.previous >= 0 else -1
+            return
+        rebalance.running = True
+        timeout = self._deadline(rebalance.time, [*left, *asked])
+        for member in left:
+            if member in asked:
+                continue
+            membership = self._memberships.of(member)
+            told = membership.told(rebalance.time - 1, self._now)
+            rebalance.awaited.append(
+                AwaitedMember(
+                    member=member,
+                    client=membership.client,
+                    since=rebalance.time if told is None else max(told.at, rebalance.time),
+                    beats=membership.beats_told(rebalance.time - 1, self._now),
+                    deadline=self._given_up(membership, timeout),
+                )
+            )
+        rebalance.waits = [
+            Wait(member=join.member, client=join.client, asked=max(join.time - rebalance.time, 0))
+            for join in waiting
+        ]
+
+    def _lives_on(self, member: str, time: int) -> bool:
+        """Whether a member was heard of not longer than its session before a moment, or after it."""
+        membership = self._memberships.of(member)
+        sign = membership.last_sign(self._now)
+        return sign is not None and sign[0] + (membership.session_timeout or 0) >= time
+
+    def _given_up(self, membership: Membership, timeout: int | None) -> int | None:
+        """Return when the coordinator goes on without a member: at the timeout, or when a silent one's session ends."""
+        sign = membership.last_sign(self._now)
+        if sign is None or membership.session_timeout is None:
+            return timeout
+        patience = (
+            membership.session_timeout // 2 if (interval := membership.interval()) is None else 2 * interval
+        )
+        if self._now - sign[0] < patience:
+            return timeout
+        ends = sign[0] + membership.session_timeout
+        return ends if timeout is None else min(ends, timeout)
+
+    def _deadline(self, begin: int, members: list[str]) -> int | None:
+        """Return when the coordinator goes on without those that have not joined: after the longest timeout of all."""
+        timeouts = [self._memberships.of(member).rebalance_timeout for member in members]
+        known = [timeout for timeout in timeouts if timeout is not None]
+        return begin + max(known) if known else None
+
+
+def _answered(generation: Generation) -> list[Join]:
+    """Return the JoinGroups that made a generation, the last one of each member."""
+    return list({join.member: join for join in generation.joins}.values())
+
+
+def _ended(generation: Generation, rebalance: Rebalance) -> int | None:
+    """Return when all members that were seen had their assignments; None if one was not seen to get it."""
+    ends: list[int] = []
+    for wait in rebalance.waits:
+        if wait.total is None:
+            return None
+        ends.append(rebalance.time + wait.total)
+    return max(ends, default=None)
+
+
+def is_cooperative(generation: Generation) -> bool | None:
+    """Return whether members keep what they have while a rebalance goes on; None if it is not known."""
+    if generation.protocol in COOPERATIVE:
+        return True
+    if generation.protocol in EAGER:
+        return False
+    told = [*generation.subscriptions.values()]
+    told += [join.subscription for join in generation.joins if join.subscription is not None]
+    if told and all(each.owned is None for each in told):
+        return False  # members of a version that does not tell what they own cannot keep it (KIP-429)
+    # who revokes everything first owns nothing when it joins
+    return True if any(each.owned for each in told) else None
+
+
+def _numbers(transition: Transition) -> list[int]:
+    generation = transition.generation
+    if generation is None:
+        return [join.number for join in transition.joins if join.end is None]
+    calls: list[Join | Sync] = [*generation.joins, *generation.syncs]
+    return [call.number for call in calls]
+
+
+def _alternatives(causes: list[Cause]) -> list[str]:
+    out: dict[str, None] = {}
+    for cause in causes:
+        if cause.trigger is Trigger.SESSION_TIMEOUT and cause.certainty is Certainty.POSSIBLE:
+            out["it did not join in time"] = None
+        elif cause.trigger is Trigger.MAX_POLL_EXCEEDED and cause.certainty is Certainty.POSSIBLE:
+            out["it unsubscribed from its topics"] = None
+        elif cause.trigger is Trigger.MEMBER_JOINED and cause.certainty is Certainty.POSSIBLE:
+            out["a static member returned, or took the place of another with its instance ID"] = None
+        elif cause.trigger is Trigger.COORDINATOR_MOVED:
+            out["a member joined or left that was not captured"] = None
+        elif cause.trigger is Trigger.UNKNOWN and cause.member:
+            out |= dict.fromkeys(
+                ("it left", "its session ended", "it did not join in time", "an admin client removed it")
+            )
+        elif cause.trigger is Trigger.UNKNOWN:
+            out["a member joined, left or fell silent whose connection was not captured"] = None
+            out["the leader joined again"] = None
+    return list(out)
+
+
+_LOADING = 14
+"""COORDINATOR_LOAD_IN_PROGRESS"""
+
+
+def tell(calls: GroupCalls, context: GroupContext) -> GroupTimeline:
+    """Return all that is known of a group."""
+    ordered = calls.ordered()
+    generations = find_generations(ordered)
+    formed = sorted(generation.formed for generation in generations)
+    until = _coordinated_until(ordered, context)
+    memberships = Memberships(ordered, formed, _reloads(ordered, context), until)
+    for generation in generations:
+        for member, instance in generation.listed.items():
+            memberships.know(member, instance)
+    transitions = find_transitions(ordered, generations, memberships, until)
+    timeline = GroupTimeline(
+        group=calls.group,
+        kind=Kind.CLASSIC,
+        protocol_type=calls.protocol_type,
+        coordinators=context.coordinators,
+        first=min((call.time for call in ordered), default=0),
+        last=max((call.latest for call in ordered), default=0),
+        members=members_over_time(memberships, generations, transitions, context.now),
+    )
+    _tell_transitions(timeline, transitions, memberships, context)
+    _conclude(timeline, generations, memberships, ordered)
+    if until < context.now:
+        timeline.seen.append(
+            "the coordinator closed the connections of the members, and was not heard of again"
+        )
+    return timeline
+
+
+def _coordinated_until(ordered: list[Call], context: GroupContext) -> int:
+    """Return up to when there was a coordinator that could end sessions: the end of the capture, as a rule.
+
+    One that closes the connections of its members, and answers none of them any more, was stopped or has died.
+    """
+    answered = max((call.latest for call in ordered if call.end is not None), default=0)
+    endings = [context.ending(connection) for connection in {call.connection for call in ordered}]
+    gone = [ending.time for ending in endings if ending is not None and not ending.by_client]
+    return min((time for time in gone if time >= answered), default=context.now)
+
+
+def _reloads(ordered: list[Call], context: GroupContext) -> list[int]:
+    """Return when the group was loaded by a coordinator: another one, or the same after it was restarted."""
+    loading = [call.at for call in ordered if call.error == _LOADING]
+    return sorted(
+        [*loading, *(seen.time for seen in context.coordinators[1:]), *_came_back(ordered, context)]
+    )
+
+
+def _came_back(ordered: list[Call], context: GroupContext) -> Iterator[int]:
+    """Yield when a coordinator took connections again that had ended all those of the members: it was restarted."""
+    by_broker: dict[str, dict[int, int]] = {}
+    for call in ordered:
+        by_broker.setdefault(call.broker, {}).setdefault(call.connection, call.time)
+    for broker, begun in by_broker.items():
+        endings = {connection: context.ending(connection) for connection in begun}
+        over = 0
+        for ending in sorted(each for each in endings.values() if each is not None and not each.by_client):
+            before = [connection for connection, time in begun.items() if time < ending.time]
+            ends = [each.time for connection in before if (each := endings[connection]) is not None]
+            if ending.time <= over or len(ends) < len(before) or max(ends) > ending.time + LATE:
+                continue  # it answered on another one all the while
+            # what is accepted sooner was still in the queue of the socket that is being closed
+            accepted = context.accepted(broker, max(ends) + LATE)
+            if accepted is not None:
+                over = accepted
+                yield over
+
+
+def _tell_transitions(
+    timeline: GroupTimeline, transitions: list[Transition], memberships: Memberships, context: GroupContext
+) -> None:
+    causes = Causes(memberships, context, Labels(timeline))
+    stories = Stories(timeline.group, memberships, context.now)
+    for transition in transitions:
+        found = causes.of(transition)
+        if found:
+            timeline.rebalances.append(stories.tell(transition, found))
+    if transitions and timeline.rebalances:
+        latest = next(
+            (transition for transition in reversed(transitions) if transition.generation is not None), None
+        )
+        if latest is not None:
+            stories.conclude(timeline.rebalances[-1], latest)
+
+
+def _conclude(
+    timeline: GroupTimeline, generations: list[Generation], memberships: Memberships, ordered: list[Call]
+) -> None:
+    """Fill in what holds at the end, and how much was seen."""
+    latest = generations[-1] if generations else None
+    last = timeline.rebalances[-1] if timeline.rebalances else None
+    timeline.generation = -1 if latest is None else latest.id
+    if last is not None and last.generation >= 0:
+        timeline.generation = last.generation
+    timeline.protocol = next((each.protocol for each in reversed(generations) if each.protocol), "")
+    timeline.state = _state(last, latest)
+    if latest is None:
+        return
+    members = present_in(latest, memberships)
+    timeline.complete = latest.whole and all(memberships.of(member).seen for member in members)
+    speaking = sum(1 for member in timeline.members if member.connections)
+    if speaking < len(timeline.members):
+        timeline.seen.append(f"{speaking} of {len(timeline.members)} members were seen speaking")
+    if not latest.whole:
+        timeline.seen.append(f"how many members generation {latest.id} has was not captured")
+    first = generations[0]
+    if not first.joined:
+        timeline.seen.append(f"the capture begins in generation {first.id}")
+    elif any(
+        _belongs(call) for call in ordered if call.time < first.formed and not _is_given(call, memberships)
+    ):
+        timeline.seen.append(f"the capture begins before generation {first.id}, when the group had members")
+
+
+def _belongs(call: Call) -> bool:
+    """Whether who sends a call takes itself for a member."""
+    return bool(call.member) and (call.generation >= 0 or (isinstance(call, Join) and bool(call.asked_as)))
+
+
+def _is_given(call: Call, memberships: Memberships) -> bool:
+    """Whether a member was seen to be given its ID."""
+    return any(not join.asked_as for join in memberships.of(call.member).joins)
+
+
+def _state(last: Rebalance | None, latest: Generation | None) -> str:
+    if last is not None and last.running:
+        return "CompletingRebalance" if last.generation >= 0 else "PreparingRebalance"
+    if last is not None and last.emptied:
+        return "Empty"
+    if last is not None and latest is not None and last.generation > latest.id:
+        return ""  # it went on without those that were captured
+    return "Stable" if latest is not None else ""

@@ -1,0 +1,241 @@
+"""What is known around the calls of a group: its coordinators, partition counts of topics, how connections ended.
+
+The coordinator is the broker that answers a group's members. A broker may be reached by several addresses, one for
+each listener: what members speak with at the same time is one coordinator. Another one has taken over where members
+do not speak with the former address any more.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from captures.analysis.attempts import Outcome, attempts
+from captures.analysis.client_identity import client_name
+from captures.analysis.groups.model import CoordinatorSeen
+from captures.exchanges import Capture, Exchange
+from captures.meaning import Names
+from captures.meaning.exchange import Body, number, rows, text
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode
+
+PAUSE = 60_000_000_000
+"""ns without a call after which an address that is spoken with again may be that of a coordinator that came back."""
+MOST_STINTS = 200
+"""That are kept of each group; what comes behind goes on with an earlier one."""
+_OVERLAP = 1_000_000_000
+"""ns that calls to the former coordinator may still be answered after the first to the new one."""
+
+
+@dataclass(slots=True)
+class _Stint:
+    """A time in which an address answered.
+
+    :ivar number: of the first exchange
+    :ivar resigned: whether it said later that it is not the coordinator
+    """
+
+    broker: str
+    begin: int
+    end: int
+    number: int
+    resigned: bool = False
+
+
+class Coordinators:
+    """Notes who answered, by group."""
+
+    def __init__(self) -> None:
+        self._stints: dict[str, list[_Stint]] = {}
+
+    def answered(self, group: str, broker: str, time: int, number: int) -> None:
+        """Note that a broker answered a call of a member as coordinators do.
+
+        :param time: when it was asked
+        """
+        stints = self._stints.setdefault(group, [])
+        mine = next((stint for stint in reversed(stints) if stint.broker == broker), None)
+        came_back = mine is not None and mine is not stints[-1] and stints[-1].resigned
+        if mine is not None and (
+            mine is stints[-1] or (time - mine.end <= PAUSE and not came_back) or len(stints) >= MOST_STINTS
+        ):
+            if time < mine.begin:
+                mine.begin, mine.number = time, number
+            mine.end = max(mine.end, time)
+        elif len(stints) < MOST_STINTS:
+            stints.append(_Stint(broker, time, time, number))
+
+    def resigned(self, group: str, broker: str, time: int) -> None:
+        """Note that a broker said that it is not the coordinator, which addresses of one that is never say."""
+        stints = self._stints.get(group)
+        if stints and stints[-1].broker == broker and time >= stints[-1].begin:
+            stints[-1].resigned = True
+
+    def of(self, group: str) -> list[CoordinatorSeen]:
+        """Return the coordinators in the order of time, by the addresses of the connections: one for each change."""
+        out: list[CoordinatorSeen] = []
+        former: _Stint | None = None
+        for stint in sorted(self._stints.get(group, ()), key=lambda each: (each.begin, each.number)):
+            if former is None or former.end <= stint.begin + _OVERLAP:
+                if former is None or former.broker != stint.broker:
+                    out.append(CoordinatorSeen(stint.begin, stint.broker, stint.number))
+                former = stint
+            elif stint.end > former.end:
+                # another address of the same broker, or the former one is still asked by who has not heard of the move
+                former = stint
+        return out
+
+
+OF_TOPICS = frozenset({
+    ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+})  # fmt: skip
+"""APIs that tell how many partitions topics have."""
+
+
+class CountSeen(NamedTuple):
+    """A client was told how many partitions a topic has, and it is not what it was told before.
+
+    :ivar time: of the response
+    :ivar partitions: 0 if there is no such topic
+    :ivar number: of the exchange
+    :ivar client: client ID, or address without one
+    :ivar before: what the same client was told before; None if nothing
+    """
+
+    time: int
+    partitions: int
+    number: int
+    client: str
+    before: int | None
+
+
+class Ending(NamedTuple):
+    """How a connection ended.
+
+    :ivar time: of the FIN or RST that came first
+    :ivar reset: whether it was an RST
+    :ivar by_client: whether the client sent it
+    """
+
+    time: int
+    reset: bool
+    by_client: bool
+
+
+class PartitionCounts:
+    """How many partitions topics have, over time, as clients were told it; only changes are kept."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._latest: dict[tuple[str, str], int] = {}
+        self._changes: dict[str, list[CountSeen]] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from the answer to one of :data:`OF_TOPICS`."""
+        request = (exchange.request.value if exchange.request else None) or {}
+        response = (exchange.response.value if exchange.response else None) or {}
+        if not response or request.get("validate_only"):
+            return
+        time = exchange.end
+        for topic, count in self._told(exchange.api_key, request, response):
+            self._learn(topic, count, time, exchange.number, client_name(exchange))
+
+    def changes(self, topic: str) -> list[CountSeen]:
+        """Return what clients were told of a topic, in the order of time."""
+        return sorted(self._changes.get(topic, ()))
+
+    def at(self, topic: str, time: int) -> int | None:
+        """Return how many partitions a topic had as far as anybody was told by then; None if nobody was."""
+        known = self.changes(topic)
+        place = bisect_right(known, time, key=lambda seen: seen.time)
+        return known[place - 1].partitions if place else None
+
+    def _learn(self, topic: str, count: int, time: int, number_: int, client: str) -> None:
+        before = self._latest.get((topic, client))
+        if topic and count != before:
+            self._latest[topic, client] = count
+            self._changes.setdefault(topic, []).append(CountSeen(time, count, number_, client, before))
+
+    def _told(self, key: int | None, request: Body, response: Body) -> list[tuple[str, int]]:
+        if key == ApiKey.CREATE_PARTITIONS:
+            failed = {text(row, "name") for row in rows(response, "results") if row.get("error_code")}
+            return [
+                (name, number(row, "count"))
+                for row in rows(request, "topics")
+                if (name := text(row, "name")) not in failed and number(row, "count") > 0
+            ]
+        if key == ApiKey.DELETE_TOPICS:
+            return [
+                (self._topic(row), 0) for row in rows(response, "responses") if row.get("error_code") == 0
+            ]
+        if key == ApiKey.CREATE_TOPICS:
+            return _created(request, response)
+        return [
+            (self._topic(row), len(rows(row, "partitions")))
+            for row in rows(response, "topics")
+            if row.get("error_code") in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) or rows(row, "partitions")
+        ]
+
+    def _topic(self, row: Body) -> str:
+        uuid = text(row, "topic_id")
+        return text(row, "name") or (self._names(uuid) if uuid else None) or ""
+
+
+def _created(request: Body, response: Body) -> list[tuple[str, int]]:
+    asked = {text(row, "name"): row for row in rows(request, "topics")}
+    out = []
+    for row in rows(response, "topics"):
+        wanted = asked.get(text(row, "name"), {})
+        count = number(row, "num_partitions")  # told since v5
+        if count <= 0:
+            count = len(rows(wanted, "assignments")) or number(wanted, "num_partitions")
+        if row.get("error_code") == 0 and count > 0:
+            out.append((text(row, "name"), count))
+    return out
+
+
+@dataclass(slots=True)
+class GroupContext:
+    """What is known around the calls of one group.
+
+    :ivar now: the latest moment that is known of: the end of the capture, or the present of one that goes on
+    :ivar names: tells names of topic IDs
+    :ivar partitions: how many partitions topics have
+    :ivar coordinators: brokers that answered the group's members, one for each change
+    :ivar capture: tells how connections ended; None if there is none
+    """
+
+    now: int
+    names: Names
+    partitions: PartitionCounts
+    coordinators: list[CoordinatorSeen] = field(default_factory=list)
+    capture: Capture | None = None
+
+    def accepted(self, broker: str, after: int) -> int | None:
+        """Return when a broker first accepted a connection after a moment; None if that was not captured."""
+        if self.capture is None:
+            return None
+        return min(
+            (
+                attempt.time
+                for attempt in attempts(self.capture, (Outcome.ACCEPTED,))
+                if attempt.broker == broker and attempt.time > after
+            ),
+            default=None,
+        )
+
+    def ending(self, connection: int) -> Ending | None:
+        """Return how a connection ended; None if it did not, or that was not captured."""
+        if self.capture is None:
+            return None
+        directions = self.capture.connections[connection].directions
+        turned = self.capture.client_stream(connection) & 1
+        ends = [
+            Ending(time, reset, side == turned)
+            for side, direction in enumerate(directions)
+            for time, reset in ((direction.fin_time, False), (direction.reset_time, True))
+            if time >= 0
+        ]
+        return min(ends, default=None)

@@ -1,0 +1,125 @@
+"""Rebalances that kproxy caused: a rule or a user held, refused or cut what a member and its coordinator said.
+
+A member whose heartbeats are held loses its session, one that is refused joins anew. The rebalance is true, and so is
+how it went; its trigger is kproxy, not the member, the network or the broker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from captures.analysis.groups.calls import Call, Join
+from captures.analysis.groups.model import Cause, Certainty, GroupTimeline, Trait, Trigger
+from captures.exchanges import Exchange
+from captures.meaning import words
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
+
+_FOLLOWS = 10_000_000_000
+"""ns after an intervention in which clients do what it makes them do: they find out by the next heartbeat (3 s)."""
+_REFUSED = frozenset({
+    Trigger.MEMBER_JOINED, Trigger.MEMBER_LEFT, Trigger.LEADER_REJOINED, Trigger.STATIC_MEMBER_RETURNED,
+    Trigger.COORDINATOR_MOVED, Trigger.INSTANCE_FENCED, Trigger.UNKNOWN,
+})  # fmt: skip
+"""What clients do, or seem to do, whose calls were answered with errors or whose connection was closed."""
+_MOST_KEPT = 1_000
+"""Interventions that are kept of each group."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntervenedCall:
+    """A call of a member in which kproxy intervened.
+
+    :ivar client: client ID, or address without one
+    :ivar begin: ns since the epoch, of the call
+    :ivar end: until which kproxy kept it or its answer
+    :ivar refused: whether kproxy answered it, put an error into the answer, did not send it on, or ended its connection
+    :ivar joins: whether it is a JoinGroup of one that is no member yet, which leads to a rebalance as it is
+    """
+
+    number: int
+    member: str
+    client: str
+    host: str
+    begin: int
+    end: int
+    refused: bool
+    joins: bool
+    sentence: str
+
+
+class InterventionLog:
+    """The interventions in the calls of one group's members, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._calls: list[IntervenedCall] = []
+
+    def add(self, exchange: Exchange, call: Call) -> None:
+        """Note a call in which kproxy intervened."""
+        done = exchange.interventions
+        refused = (
+            done.made_errors
+            or done.not_forwarded
+            or done.ended
+            or any(each.altered for each in done.response)
+        )
+        joins = exchange.api_key == ApiKey.JOIN_GROUP and not (isinstance(call, Join) and call.asked_as)
+        if len(self._calls) < _MOST_KEPT:
+            self._calls.append(
+                IntervenedCall(
+                    exchange.number,
+                    call.member,
+                    call.client,
+                    call.host,
+                    exchange.time,
+                    exchange.end,
+                    bool(refused),
+                    joins,
+                    _told(exchange),
+                )
+            )
+
+    def blame(self, timeline: GroupTimeline) -> None:
+        """Name the interventions as the causes of the rebalances that they led to."""
+        for rebalance in timeline.rebalances if self._calls else ():
+            for place, cause in enumerate(rebalance.causes):
+                found = self._cause_of(cause, timeline)
+                if found is not None:
+                    rebalance.causes[place] = replace(
+                        cause,
+                        trigger=Trigger.KPROXY_INTERVENED,
+                        certainty=Certainty.INFERRED,
+                        sentence=f"{found.sentence}: {cause.sentence}",
+                        evidence=tuple(dict.fromkeys((found.number, *cause.evidence))),
+                        session_end=None,
+                    )
+
+    def _cause_of(self, cause: Cause, timeline: GroupTimeline) -> IntervenedCall | None:
+        silent = Trait.SILENT in cause.trigger.traits
+        if not silent and cause.trigger not in _REFUSED:
+            return None
+        member = timeline.member(cause.member) if cause.member else None
+        since = cause.time - (cause.silence or 0) - _FOLLOWS
+        for call in reversed(self._calls):
+            if (
+                not call.begin <= cause.time
+                or call.end < since
+                or not (silent or (call.refused and not call.joins))
+            ):
+                continue
+            process = (call.client, call.host)
+            if member is None or call.member == cause.member or process == (member.client, member.host):
+                return call
+        return None
+
+
+def _told(exchange: Exchange) -> str:
+    done = exchange.interventions
+    both = done.request + done.response
+    action = next((each.action or each.rule for each in both if each.action or each.rule), "")
+    if not action:
+        held = done.held_ns
+        action = f"held for {span(held)}" if held else f"kept for {span(exchange.kproxy_time)}"
+        if done.ended or done.not_forwarded:
+            action += ", not sent on"
+    return f"kproxy intervened in {exchange.api} #{exchange.number} ({words.line(action)})"

@@ -1,0 +1,401 @@
+"""Members of groups of the newer kinds over time: what each was to have, what it said it had, when it spoke.
+
+A static member keeps its timeline when it comes back with another member ID (KIP-345). So does a member that was
+expelled and joins anew with the ID that it made itself (KIP-848): it has another membership in the same timeline.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from captures.analysis.groups.calls import Call, Join, ModernBeat, Run
+from captures.analysis.groups.model import GroupMember, Kind, Phase, Span, TopicPartition
+
+ALWAYS = 0
+"""Begin of a life that began before the capture."""
+_MISSED = 3
+"""Heartbeats that have to be missing before a member counts as silent."""
+_NEAR = 4
+"""Calls that may overlap: a member rarely has more than one under way."""
+_UNKNOWN_INTERVAL = 5_000_000_000
+"""ns; ``group.consumer.heartbeat.interval.ms`` by default, as of share and streams groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known of a member from a moment on.
+
+    :ivar at: when the message was over that showed it
+    :ivar asked: when it was sent, or the request to it
+    :ivar number: of the exchange
+    :ivar epoch: member epoch; -1 before it is known
+    :ivar assigned: partitions that it is to have; None if not seen
+    :ivar owned: partitions that it said it has; None if it did not say
+    :ivar since: when it was told to give up what it still owns; None if it has nothing to give up
+    """
+
+    at: int
+    asked: int
+    number: int
+    epoch: int
+    assigned: frozenset[TopicPartition] | None = None
+    owned: frozenset[TopicPartition] | None = None
+    since: int | None = None
+
+    @property
+    def known(
+        self,
+    ) -> tuple[int, frozenset[TopicPartition] | None, frozenset[TopicPartition] | None, int | None]:
+        """What it says, whenever it was shown."""
+        return self.epoch, self.assigned, self.owned, self.since
+
+    @property
+    def held_back(self) -> frozenset[TopicPartition]:
+        """Partitions that it was told to give up and still owns."""
+        return (self.owned or frozenset()) - (self.assigned or frozenset())
+
+    @property
+    def held(self) -> frozenset[TopicPartition] | None:
+        """Its own partitions: what it was asked to give up is, until it says that it has; None if not known."""
+        return self.owned if self.assigned is None else self.assigned | self.held_back
+
+
+@dataclass(slots=True)
+class Membership:
+    """A time during which somebody was a member.
+
+    :ivar member: ID
+    :ivar begin: ns since the epoch; :data:`ALWAYS` if before the capture
+    :ivar end: when it left or was removed; None if it did not
+    :ivar expelled: whether it was removed without its doing
+    """
+
+    member: str
+    begin: int
+    end: int | None = None
+    expelled: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class MemberTimeline:
+    """A member.
+
+    :ivar member: ID; the latest of a static member
+    :ivar classic: whether it speaks JoinGroup and SyncGroup
+    :ivar calls: heartbeats and joins that were answered well, by their requests, in order
+    :ivar states: in the order of time
+    :ivar memberships: likewise
+    :ivar paused: when it went for a while (member epoch -2); None if it did not, or is back
+    :ivar order: of its first sign of life among all members of the group
+    """
+
+    member: str
+    client: str
+    host: str
+    first: int
+    last: int
+    instance: str | None = None
+    former: list[str] = field(default_factory=list)
+    classic: bool = False
+    rack: str = ""
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
+    topology: int | None = None
+    assignor: str = ""
+    session_timeout: int | None = None
+    rebalance_timeout: int | None = None
+    interval: int | None = None
+    connections: list[int] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    memberships: list[Membership] = field(default_factory=list)
+    paused: int | None = None
+    order: int = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is a member at the end of what was read so far."""
+        return bool(self.memberships) and self.memberships[-1].end is None
+
+    @property
+    def state(self) -> State | None:
+        """The latest."""
+        return self.states[-1] if self.states else None
+
+    @property
+    def pace(self) -> int:
+        """ns between its heartbeats, as far as known."""
+        return self.interval or _UNKNOWN_INTERVAL
+
+    @property
+    def patience(self) -> int:
+        """ns without a sign of life after which it counts as silent."""
+        return _MISSED * self.pace
+
+    @property
+    def subscription(self) -> tuple[str, ...]:
+        """Topics, and the pattern between slashes."""
+        pattern = (f"/{self.pattern}/",) if self.pattern else ()
+        return (*(self.topics or ()), *pattern)
+
+    def membership(self, member: str, begin: int) -> None:
+        """Begin a life, unless it has one with this ID."""
+        if self.alive:
+            self.memberships[-1].member = member
+        else:
+            self.memberships.append(Membership(member, begin))
+        if member != self.member:
+            if self.member not in self.former:
+                self.former.append(self.member)
+            self.member = member
+        self.paused = None
+
+    def ends(self, time: int, *, expelled: bool = False) -> None:
+        """End its life."""
+        if self.alive:
+            membership = self.memberships[-1]
+            membership.end, membership.expelled = time, expelled
+        self.paused = None
+
+    def state_at(self, time: int) -> State | None:
+        """Return the latest state that was known by a moment."""
+        place = bisect_right(self.states, time, key=lambda state: state.at)
+        return self.states[place - 1] if place else None
+
+    def changed_before(self, time: int) -> int:
+        """Return when what it has changed last before a moment; 0 if it did not."""
+        state = self.state_at(time)
+        return 0 if state is None else state.at
+
+    def states_after(self, time: int) -> list[State]:
+        """Return what was shown after a moment."""
+        return self.states[bisect_right(self.states, time, key=lambda state: state.at) :]
+
+    def heard(self, call: Call) -> None:
+        """Take in that it was heard."""
+        insort(self.calls, call, key=lambda known: known.time)
+        self.first = min(self.first, call.time)
+        self.last = max(self.last, latest(call))
+        if call.connection not in self.connections:
+            self.connections.append(call.connection)
+
+    def silent_since(self, time: int) -> int | None:
+        """Return when it was last heard before a moment; None if that is not known."""
+        place = bisect_right(self.calls, time, key=lambda call: call.time)
+        near = self.calls[max(place - _NEAR, 0) : place]
+        return max((min(latest(call), time) for call in near), default=None)
+
+    def call_before(self, time: int) -> Call | None:
+        """Return the latest of its calls that began before a moment."""
+        place = bisect_right(self.calls, time - 1, key=lambda call: call.time)
+        return self.calls[place - 1] if place else None
+
+    def last_number(self, time: int) -> int | None:
+        """Return the number of the exchange by which it was last heard before a moment; None if it was not."""
+        call = self.call_before(time)
+        return call.last_number if isinstance(call, Run) else None if call is None else call.number
+
+    def now(self, call: Call) -> State:
+        """Return the latest state, as a call that is over shows it anew."""
+        known = self.state or State(call.at, call.time, call.number, -1)
+        return replace(known, at=call.at, asked=call.time, number=call.number)
+
+    def note(self, state: State) -> None:
+        """Take in a state, if anything in it is new."""
+        if not self.states or state.known != self.states[-1].known:
+            self.states.append(state)
+
+
+def latest(call: Call) -> int:
+    """Return when a call was last made."""
+    return call.last if isinstance(call, Run) else call.time
+
+
+def as_member(lane: MemberTimeline, now: int) -> GroupMember:
+    """Return a member for the timeline of its group."""
+    ended = lane.memberships[-1].end if lane.memberships else None
+    return GroupMember(
+        member=lane.member,
+        client=lane.client,
+        host=lane.host,
+        first=lane.first,
+        last=lane.last,
+        instance=lane.instance,
+        former=list(lane.former),
+        rack=lane.rack,
+        subscription=lane.subscription,
+        session_timeout=lane.session_timeout,
+        rebalance_timeout=lane.rebalance_timeout,
+        interval=lane.interval,
+        left=ended,
+        connections=list(lane.connections),
+        spans=list(_spans(lane, now)),
+    )
+
+
+def _spans(lane: MemberTimeline, now: int) -> Iterator[Span]:
+    for membership in lane.memberships:
+        end = now if membership.end is None else membership.end
+        states = [state for state in lane.states if membership.begin <= state.at <= end]
+        if not states:
+            continue
+        heard = lane.silent_since(end) or end
+        quiet = membership.expelled or (
+            membership.end is None and lane.paused is None and end - heard > lane.patience
+        )
+        still = max(heard, states[-1].at) if quiet else end
+        yield from _phases(states, still)
+        if quiet and still < end:
+            number = lane.last_number(end) or states[-1].number
+            yield Span(still, end, Phase.SILENT, states[-1].epoch, number)
+
+
+def _phases(states: list[State], end: int) -> Iterator[Span]:
+    if states[0].asked < states[0].at:
+        yield Span(states[0].asked, states[0].at, Phase.JOINING, states[0].epoch, states[0].number)
+    begun = states[0]
+    for state in states[1:]:
+        if _look(state) != _look(begun):
+            yield _span(begun, state.at)
+            begun = state
+    if begun.at < end:
+        yield _span(begun, end)
+
+
+def _look(state: State) -> tuple[int, bool, frozenset[TopicPartition] | None]:
+    return state.epoch, state.since is not None, state.assigned
+
+
+def _span(state: State, end: int) -> Span:
+    phase = Phase.STABLE if state.since is None else Phase.REVOKING
+    return Span(state.at, end, phase, state.epoch, state.number, state.assigned)
+
+
+class Roster:
+    """Everybody who was seen.
+
+    :ivar lanes: in the order of their first signs of life
+    :ivar topics: that one of them subscribed to by name
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self.lanes: list[MemberTimeline] = []
+        self.topics: set[str] = set()
+        self._present: dict[int, MemberTimeline] = {}
+        self._kind = kind
+        self._by_id: dict[str, MemberTimeline] = {}
+        self._by_instance: dict[str, MemberTimeline] = {}
+
+    @property
+    def alone(self) -> bool:
+        """Whether nobody is a member."""
+        return not self.present
+
+    @property
+    def present(self) -> list[MemberTimeline]:
+        """Those who are members now, in order; who has gone costs nothing any more."""
+        self._present = {at: lane for at, lane in self._present.items() if lane.alive}
+        return [self._present[at] for at in sorted(self._present)]
+
+    def find(self, member: str, instance: str | None = None) -> MemberTimeline | None:
+        """Return a member by an ID that it has or had, or else by its instance ID; None if it was not seen."""
+        return self._by_id.get(member) or self._by_instance.get(instance or "")
+
+    def known(self, call: Call) -> MemberTimeline:
+        """Return the one who calls; it was there before the capture if it was not seen yet."""
+        lane = self._by_id.get(call.member)
+        if lane is None:
+            lane = self.enter(call)
+            self.enrol(lane, call.member, ALWAYS)
+        return lane
+
+    def enter(self, call: Call) -> MemberTimeline:
+        """Return a new member, of which nothing is known yet."""
+        lane = MemberTimeline(
+            member=call.member,
+            client=call.client,
+            host=call.host,
+            first=call.time,
+            last=latest(call),
+            instance=call.instance,
+        )
+        lane.order = len(self.lanes)
+        self.lanes.append(lane)
+        return lane
+
+    def take(self, lane: MemberTimeline) -> None:
+        """Take somebody in who is a member already."""
+        lane.order = len(self.lanes)
+        self.lanes.append(lane)
+        self._present[lane.order] = lane
+        self.topics.update(lane.topics or ())
+        for member in (*lane.former, lane.member):
+            self._by_id[member] = lane
+        if lane.instance:
+            self._by_instance[lane.instance] = lane
+
+    def enrol(self, lane: MemberTimeline, member: str, begin: int) -> None:
+        """Make somebody a member, under an ID."""
+        lane.membership(member, begin)
+        self._present[lane.order] = lane
+        self._by_id[member] = lane
+        if lane.instance:
+            self._by_instance[lane.instance] = lane
+
+    def subscribe(self, lane: MemberTimeline, beat: ModernBeat) -> str:
+        """Take in what a member says of itself; return what is new in its subscription, empty if nothing is."""
+        lane.rack = beat.rack or lane.rack
+        lane.assignor = beat.assignor or lane.assignor
+        lane.rebalance_timeout = beat.rebalance_timeout or lane.rebalance_timeout
+        lane.interval = beat.interval or lane.interval
+        before, topology = lane.subscription, lane.topology
+        known = lane.topics is not None or bool(lane.pattern)
+        lane.topics = beat.topics if beat.topics is not None else lane.topics
+        self.topics.update(beat.topics or ())
+        lane.pattern = beat.pattern if beat.pattern is not None else lane.pattern
+        lane.topology = beat.topology if beat.topology is not None else topology
+        if topology is not None and topology != lane.topology:
+            return f"has another topology (epoch {lane.topology} instead of {topology})"
+        return _news(lane) if known and set(before) != set(lane.subscription) else ""
+
+    def resubscribe(self, lane: MemberTimeline, join: Join) -> str:
+        """Do the same for a member of the classic protocol."""
+        lane.session_timeout = join.session_timeout or lane.session_timeout
+        lane.rebalance_timeout = join.rebalance_timeout or lane.rebalance_timeout
+        before = lane.topics
+        if join.subscription is None:
+            return ""
+        lane.topics = join.subscription.topics
+        self.topics.update(lane.topics)
+        lane.rack = join.subscription.rack or lane.rack
+        return _news(lane) if before is not None and set(before) != set(lane.topics) else ""
+
+    def owns(self, lane: MemberTimeline, beat: ModernBeat) -> None:
+        """Take in what a member says it has: it may have given up what it was asked for."""
+        state = lane.state
+        if beat.owned is None or state is None or state.owned == beat.owned:
+            return
+        held = beat.owned - (state.assigned if state.assigned is not None else beat.owned)
+        since = state.since if held else None
+        # it said so as it asked
+        lane.note(replace(lane.now(beat), at=beat.time, owned=beat.owned, since=since))
+
+    def answered(self, lane: MemberTimeline, beat: ModernBeat, epoch: int) -> frozenset[TopicPartition]:
+        """Take in what a member is answered, and return what it is to have."""
+        lane.heard(beat)
+        self.owns(lane, beat)
+        state = lane.state
+        owned = beat.owned if beat.owned is not None or state is None else state.owned
+        assigned = beat.assigned if beat.assigned is not None or state is None else state.assigned
+        since = state.since if state is not None else None
+        if self._kind is not Kind.SHARE and assigned is not None:
+            since = (since or beat.at) if (owned or frozenset()) - assigned else None
+        lane.note(replace(lane.now(beat), epoch=epoch, assigned=assigned, owned=owned, since=since))
+        return assigned or frozenset()
+
+
+def _news(lane: MemberTimeline) -> str:
+    wanted = ", ".join(lane.subscription)
+    return f"subscribes to {wanted} now" if wanted else "subscribes to nothing now"

@@ -1,0 +1,353 @@
+"""The timeline of a group of a newer kind: consumer (KIP-848), share (KIP-932) and streams groups (KIP-1071).
+
+A group may change its protocol while it lives (KIP-848, online upgrade and downgrade). The first member of the new kind
+makes a consumer group of a classic one, whose members stay what they are; when the last member of the new kind has
+gone, the group is a classic one again. So the calls of such a group fall into eras, each with its own rules. What an
+answer to a JoinGroup says of the era is its leader: a consumer group has none.
+
+An era of a newer kind takes three steps: :mod:`.epochs` reads what members say, :mod:`.counting` counts the epochs and
+finds what bumped them, and :mod:`.settling` tells how the group settled after each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from captures.analysis.groups import classic
+from captures.analysis.groups.calls import Beat, Call, GroupCalls, Join, ModernBeat
+from captures.analysis.groups.context import GroupContext
+from captures.analysis.groups.labels import Labels
+from captures.analysis.groups.model import (
+    Cause,
+    Certainty,
+    GroupMember,
+    GroupTimeline,
+    Kind,
+    Move,
+    Rebalance,
+    Span,
+    TopicPartition,
+    Trigger,
+    Wait,
+)
+from captures.analysis.groups.modern.epochs import Epochs
+from captures.analysis.groups.modern.members import ALWAYS, Membership, MemberTimeline, State, as_member
+from captures.analysis.groups.modern.reasons import MISSING
+from captures.analysis.groups.modern.settling import Settling, UncapturedMembers
+from dissectors.error_codes import ErrorCode
+
+UPGRADED = "the classic group became a consumer group (KIP-848)"
+DOWNGRADED = "the consumer group became a classic group again, as its last member of the new kind went"
+
+
+@dataclass(slots=True)
+class Era:
+    """A time in which a group had one protocol.
+
+    :ivar modern: whether it was a consumer group
+    :ivar calls: in order
+    :ivar end: when the next era began; None of the last
+    :ivar closing: first call of the next era; likewise
+    """
+
+    modern: bool
+    calls: list[Call] = field(default_factory=list)
+    end: int | None = None
+    closing: Call | None = None
+
+
+def eras(calls: Sequence[Call]) -> list[Era]:
+    """Return the eras of a group, in order; never none.
+
+    :param calls: in the order of their requests
+    """
+    kinds = [(call, kind) for call in calls if (kind := _shows(call)) is not None]
+    out: list[Era] = [Era(kinds[0][1] if kinds else True)]
+    begins = [0]
+    for place, (call, kind) in enumerate(kinds[1:], 1):
+        if kind != out[-1].modern:
+            begins.append(call.time if kind else _turned(calls, kinds[place - 1][0], call))
+            out.append(Era(kind))
+    current = 0
+    for call in calls:
+        while current + 1 < len(out) and call.time >= begins[current + 1]:
+            current += 1
+            out[current - 1].end, out[current - 1].closing = call.time, call
+        out[current].calls.append(call)
+    return out
+
+
+def _shows(call: Call) -> bool | None:
+    """Return whether a call shows that the group is a consumer group; None if it does not tell."""
+    if isinstance(call, ModernBeat):
+        answered = call.epoch is not None or (call.generation < 0 and not call.error)
+        return True if answered else None
+    if isinstance(call, Join) and not call.error and call.answered >= 0:
+        return not call.leader
+    return None
+
+
+def _turned(calls: Sequence[Call], last: Call, first: Call) -> int:
+    """Return when a consumer group became a classic one: its members are told by the first heartbeat after that.
+
+    :param last: call that shows it as a consumer group
+    :param first: call that shows it as a classic one
+    """
+    for call in calls:
+        told = (
+            isinstance(call, Beat) and call.error == ErrorCode.REBALANCE_IN_PROGRESS and call.time > last.at
+        )
+        if told and call.time < first.time:
+            return call.time
+    return first.time
+
+
+# ---------------------------------------------------------------- from one era to the next
+def members_left(timeline: GroupTimeline, end: int) -> list[MemberTimeline]:
+    """Return who was a member of a classic group when it became a consumer group."""
+    last = timeline.rebalances[-1] if timeline.rebalances else None
+    if last is not None and last.emptied:
+        return []
+    present = set(last.members) if last is not None else set()
+    found = []
+    for member in timeline.members:
+        if member.left is None and (not present or member.member in present):
+            assigned = last.assigned.get(member.member) if last is not None else None
+            found.append(_lane(member, timeline.generation, assigned, end))
+    return found
+
+
+def _lane(
+    member: GroupMember, generation: int, assigned: frozenset[TopicPartition] | None, end: int
+) -> MemberTimeline:
+    number = member.spans[-1].number if member.spans else 0
+    lane = MemberTimeline(
+        member=member.member,
+        client=member.client,
+        host=member.host,
+        first=member.first,
+        last=member.last,
+        instance=member.instance,
+        former=list(member.former),
+        classic=True,
+        rack=member.rack,
+        topics=member.subscription or None,
+        session_timeout=member.session_timeout,
+        rebalance_timeout=member.rebalance_timeout,
+        interval=member.interval,
+        connections=list(member.connections),
+    )
+    lane.memberships.append(Membership(member.member, ALWAYS))
+    lane.states.append(State(end, end, number, generation, assigned))
+    return lane
+
+
+def joined_together(parts: Iterable[GroupTimeline]) -> GroupTimeline:
+    """Return the timelines of all eras as one; what holds at the end is that of the last."""
+    every = list(parts)
+    last = every[-1]
+    members: dict[str, GroupMember] = {}
+    for part in every:
+        for member in part.members:
+            known = members.get(member.instance or member.member)
+            members[member.instance or member.member] = member if known is None else _both(known, member)
+    return replace(
+        last,
+        members=list(members.values()),
+        rebalances=sorted(
+            (rebalance for part in every for rebalance in part.rebalances),
+            key=lambda rebalance: rebalance.time,
+        ),
+        protocol=next((part.protocol for part in reversed(every) if part.protocol), ""),
+        seen=every[0].seen if last.complete else last.seen,
+        first=every[0].first,
+    )
+
+
+def _both(earlier: GroupMember, later: GroupMember) -> GroupMember:
+    former = [each for each in (*earlier.former, earlier.member, *later.former) if each != later.member]
+    return replace(
+        later,
+        former=list(dict.fromkeys(former)),
+        first=min(earlier.first, later.first),
+        last=max(earlier.last, later.last),
+        rack=later.rack or earlier.rack,
+        subscription=later.subscription or earlier.subscription,
+        session_timeout=later.session_timeout or earlier.session_timeout,
+        rebalance_timeout=later.rebalance_timeout or earlier.rebalance_timeout,
+        interval=later.interval or earlier.interval,
+        connections=list(dict.fromkeys((*earlier.connections, *later.connections))),
+        spans=_spans(earlier, later),
+    )
+
+
+def _spans(earlier: GroupMember, later: GroupMember) -> list[Span]:
+    begin = later.spans[0].begin if later.spans else None
+    kept = [span for span in earlier.spans if begin is None or span.begin < begin]
+    if kept and begin is not None and kept[-1].end > begin:
+        kept[-1] = replace(kept[-1], end=begin)
+    return [*kept, *later.spans]
+
+
+def downgrade(timeline: GroupTimeline, gone: Cause, before: Rebalance | None, generation: int) -> None:
+    """Make the first rebalance of a classic era that of the group's downgrade.
+
+    :param gone: how the last member of the new kind went
+    :param before: last rebalance of the era before; None if there was none
+    :param generation: last epoch of the era before
+    """
+    if not timeline.rebalances:
+        return
+    first = timeline.rebalances[0]
+    cause = replace(
+        gone, trigger=Trigger.PROTOCOL_DOWNGRADED, sentence=DOWNGRADED, session_end=None, silence=None
+    )
+    others = [
+        each for each in first.causes if each.certainty is Certainty.OBSERVED and each.time >= gone.time
+    ]
+    shift = first.time - gone.time
+    first.causes = [replace(cause, certainty=Certainty.OBSERVED), gone, *others]
+    first.alternatives = []
+    first.before = generation
+    first.time = gone.time
+    first.waits = [_later(wait, shift) for wait in first.waits]
+    first.gone = [gone.member, *(member for member in first.gone if member != gone.member)]
+    if before is not None:
+        known = {*before.members, *before.joined}
+        first.joined = [member for member in first.joined if member not in known]
+        first.moved = _moved(before.assigned, first.assigned)
+    first.evidence = sorted({*first.evidence, *gone.evidence})
+
+
+def _later(wait: Wait, shift: int) -> Wait:
+    return replace(
+        wait,
+        told=None if wait.told is None else wait.told + shift,
+        asked=None if wait.asked is None else wait.asked + shift,
+        total=None if wait.total is None else wait.total + shift,
+    )
+
+
+def _moved(
+    before: dict[str, frozenset[TopicPartition]], after: dict[str, frozenset[TopicPartition]]
+) -> list[Move]:
+    had = {place: member for member, places in before.items() for place in places}
+    has = {place: member for member, places in after.items() for place in places}
+    return [
+        Move(place, had.get(place, ""), has.get(place, ""))
+        for place in sorted(had.keys() | has.keys())
+        if had.get(place) != has.get(place)
+    ]
+
+
+def upgrade(timeline: GroupTimeline, labels: Labels) -> None:
+    """Make the first rebalance of a consumer era that follows a classic one that of the group's upgrade."""
+    for rebalance in timeline.rebalances[:1]:
+        cause = rebalance.cause
+        if cause.trigger is Trigger.MEMBER_JOINED:
+            who = labels.of(cause.member, cause.client)
+            joined = replace(cause, sentence=f"{who} joined with the consumer protocol")
+            upgraded = replace(cause, trigger=Trigger.PROTOCOL_UPGRADED, sentence=UPGRADED)
+            rebalance.causes[:1] = [upgraded, joined]
+
+
+def tell(calls: GroupCalls, context: GroupContext) -> GroupTimeline:
+    """Return all that is known of a group."""
+    ordered = calls.ordered()
+    kind = _kind(ordered)
+    every = eras(ordered) if Kind.CLASSIC in calls.kinds else [Era(True, ordered)]
+    told: list[GroupTimeline] = []
+    gone: Cause | None = None
+    unfinished: list[Cause] = []
+    for era in every:
+        now = context.now if era.end is None else era.end
+        then = replace(context, now=now)
+        before = told[-1] if told else None
+        if era.modern:
+            timeline, gone = _modern(calls, kind, era, then, before)
+        else:
+            timeline = classic.tell(
+                GroupCalls(calls.group, era.calls, {Kind.CLASSIC}, calls.protocol_type), then
+            )
+            if before is not None and gone is not None:
+                last = before.rebalances[-1] if before.rebalances else None
+                downgrade(timeline, gone, last, before.generation)
+        for first in timeline.rebalances[:1]:
+            first.causes += unfinished
+            first.evidence = sorted(
+                {*first.evidence, *(each for cause in unfinished for each in cause.evidence)}
+            )
+        unfinished = [] if era.end is None else _overtaken(timeline)
+        told.append(timeline)
+    timeline = joined_together(told)
+    timeline.kind = kind
+    timeline.coordinators = context.coordinators
+    timeline.first = min((call.time for call in ordered), default=0)
+    timeline.last = max((call.at for call in ordered), default=0)
+    return timeline
+
+
+def _modern(
+    calls: GroupCalls, kind: Kind, era: Era, context: GroupContext, before: GroupTimeline | None
+) -> tuple[GroupTimeline, Cause | None]:
+    """Return an era of a newer kind, and how its last member of that kind went if a classic era follows."""
+    members = members_left(before, era.calls[0].time) if before is not None and era.calls else []
+    epochs = Epochs(
+        kind, context, era.calls, members, before.generation if before is not None and members else -1
+    )
+    epochs.read()
+    last = None if era.closing is None else epochs.last_to_go(era.closing)
+    timeline = GroupTimeline(
+        group=calls.group,
+        kind=kind,
+        protocol_type=calls.protocol_type,
+        generation=epochs.counter.latest,
+        members=[as_member(lane, context.now) for lane in epochs.lanes],
+    )
+    labels = Labels(timeline)
+    seen = UncapturedMembers(epochs, context)
+    settling = Settling(calls.group, epochs, labels, seen, context.now)
+    timeline.rebalances = settling.stories()
+    if members:
+        upgrade(timeline, labels)
+    seen.tell(timeline)
+    timeline.state = _state(timeline, epochs)
+    timeline.protocol = next((lane.assignor for lane in reversed(epochs.lanes) if lane.assignor), "")
+    return timeline, None if last is None else settling.cause(last)
+
+
+def _overtaken(timeline: GroupTimeline) -> list[Cause]:
+    """Note that what an era ends in does not go on; return the causes of a transition that led to no generation."""
+    last = timeline.rebalances[-1] if timeline.rebalances else None
+    if last is None or not last.running:
+        return []
+    if last.kind is Kind.CLASSIC:
+        return timeline.rebalances.pop().causes
+    last.running = False
+    last.awaited = []
+    return []
+
+
+def _state(timeline: GroupTimeline, epochs: Epochs) -> str:
+    """Return the state as brokers call it (``ConsumerGroup.ConsumerGroupState``, and likewise of the other kinds)."""
+    last = timeline.rebalances[-1] if timeline.rebalances else None
+    if last is not None and last.emptied:
+        return "Empty"
+    if epochs.roster.alone:
+        return ""
+    if MISSING & {code for code, _ in epochs.status}:
+        return "NotReady"
+    # what is asked back from a member of a share group has gone at once
+    return (
+        "Reconciling" if last is not None and last.running and timeline.kind is not Kind.SHARE else "Stable"
+    )
+
+
+def _kind(calls: list[Call]) -> Kind:
+    """Return what the latest heartbeat that was answered well says; a name may have served two groups."""
+    kind = Kind.CONSUMER
+    for call in calls:
+        if isinstance(call, ModernBeat) and (not call.error or kind is Kind.CONSUMER):
+            kind = call.kind
+    return kind

@@ -1,0 +1,181 @@
+"""How a member's session ended, decided from all that the capture shows of its process: one small decision each.
+
+What is observed is gathered by :mod:`captures.analysis.groups.silence`; here it is only judged. The decisions are asked
+in order, and the first that has an answer gives it: what explains a silence without the member comes before what blames
+its process, and what is seen before what is merely not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from captures.analysis.groups.model import Certainty, SessionEnd, TimeoutCause
+from captures.meaning import words
+from captures.time_format import span
+
+
+class Closing(NamedTuple):
+    """The end of a connection on which the member was heard.
+
+    :ivar after: ns after its last sign of life; below 0 if shortly before
+    :ivar by_client: whether the client was first
+    :ivar reset: whether it was an RST
+    """
+
+    after: int
+    by_client: bool
+    reset: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilenceFacts:
+    """What is seen of a member's process between its last sign of life and the end of its session.
+
+    :ivar coordinator: ``host:port`` that FindCoordinator named as the coordinator, if none of its connections is in
+        the capture; empty otherwise
+    :ivar named: number of that FindCoordinator
+    :ivar closings: of the connections it was heard on, in the order of time
+    :ivar still_open: how many of these were open when its session ended
+    :ivar others_closed: other connections that the broker ended within a second of the member's first
+    :ivar broker_went_on: whether the broker answered others on older connections after it had ended the member's
+    :ivar farewell: number of the Fetch or ShareFetch with which the process closed its session; None if there is none
+    :ivar quiet: why it sends no LeaveGroup, such as ``a static member``; empty if it should send one
+    :ivar went_on: number of a request that the process sent later on a connection it had before; None likewise
+    :ivar in_vain: what was sent to it, or by it, was sent again and never acknowledged
+    :ivar acknowledged: its host acknowledged what came while the process sent nothing
+    :ivar resumed: it went on where it had stopped, after its session had ended
+    """
+
+    coordinator: str = ""
+    named: int = 0
+    closings: tuple[Closing, ...] = ()
+    still_open: int = 0
+    others_closed: int = 0
+    broker_went_on: bool = False
+    farewell: int | None = None
+    quiet: str = ""
+    went_on: int | None = None
+    in_vain: bool = False
+    acknowledged: bool = False
+    resumed: bool = False
+
+    @property
+    def client_closed(self) -> bool:
+        """Whether the client closed all that the member was heard on."""
+        return bool(self.closings) and not self.still_open and all(each.by_client for each in self.closings)
+
+
+def decide(seen: SilenceFacts) -> SessionEnd:
+    """Return how the session ended."""
+    for decision in _DECISIONS:
+        found = decision(seen)
+        if found is not None:
+            return found
+    return SessionEnd(TimeoutCause.UNKNOWN, Certainty.POSSIBLE, evidence=_closed(seen))
+
+
+def by_connections(seen: SilenceFacts) -> SessionEnd | None:
+    """Return what connections and requests decide, without a look at acknowledgments; None if they do not."""
+    return next((found for each in _BY_CONNECTIONS if (found := each(seen)) is not None), None)
+
+
+def _elsewhere(seen: SilenceFacts) -> SessionEnd | None:
+    """A capture at one broker of several does not show members that are at another one."""
+    if not seen.coordinator:
+        return None
+    told = f"FindCoordinator #{seen.named} names {seen.coordinator}, of which no connection is in the capture"
+    return SessionEnd(TimeoutCause.ELSEWHERE, Certainty.OBSERVED, evidence=(told,))
+
+
+def _broker_gone(seen: SilenceFacts) -> SessionEnd | None:
+    """Who closes first is the one that ends; a broker that only drops one connection answers on the others."""
+    first = seen.closings[0] if seen.closings else None
+    if first is None or first.by_client or seen.broker_went_on:
+        return None
+    evidence = [f"the broker {_how(first)} its connection first, {_after(first.after)}"]
+    if seen.others_closed:
+        evidence.append(
+            f"{words.counted(seen.others_closed, 'other connection')} with that broker ended within a second"
+        )
+    return SessionEnd(TimeoutCause.BROKER_GONE, evidence=tuple(evidence))
+
+
+def _lived(seen: SilenceFacts) -> SessionEnd | None:
+    if seen.went_on is None:
+        return None
+    told = f"its process sent #{seen.went_on} later, on a connection that it had before"
+    return SessionEnd(TimeoutCause.PROCESS_LIVED, evidence=(*_closed(seen), told))
+
+
+def _closed_in_order(seen: SilenceFacts) -> SessionEnd | None:
+    """A consumer that is closed closes its fetch session (KIP-227) before its connections; a crash cannot.
+
+    That it committed right before tells nothing: one that crashes after a batch has done so, too.
+    """
+    if not seen.client_closed or seen.farewell is None:
+        return None
+    told = f"it closed its fetch session (#{seen.farewell}) before its connections"
+    return SessionEnd(TimeoutCause.CLOSED_IN_ORDER, evidence=(told, *_closed(seen)))
+
+
+def _died(seen: SilenceFacts) -> SessionEnd | None:
+    if not seen.client_closed:
+        return None
+    sent = "it sent neither LeaveGroup nor the end of its fetch session"
+    if seen.quiet:
+        alternatives = (f"it was shut down in order: {seen.quiet} sends no LeaveGroup",)
+        return SessionEnd(TimeoutCause.PROCESS_DIED, Certainty.POSSIBLE, alternatives, (*_closed(seen), sent))
+    return SessionEnd(TimeoutCause.PROCESS_DIED, evidence=(*_closed(seen), sent))
+
+
+def _unreachable(seen: SilenceFacts) -> SessionEnd | None:
+    if not seen.in_vain:
+        return None
+    told = "what was sent was sent again and again, and nothing came back"
+    return SessionEnd(TimeoutCause.UNREACHABLE, evidence=(told,))
+
+
+def _paused(seen: SilenceFacts) -> SessionEnd | None:
+    if seen.acknowledged:
+        told = "its host acknowledged what came while the process sent nothing"
+        return SessionEnd(TimeoutCause.PROCESS_PAUSED, evidence=(told,))
+    if not seen.resumed:
+        return None
+    told = "it went on where it had stopped, on the same connections"
+    return SessionEnd(
+        TimeoutCause.PROCESS_PAUSED,
+        Certainty.POSSIBLE,
+        ("the network between it and the coordinator lost all that it sent",),
+        (told, "nothing was sent to it meanwhile that its host could have acknowledged"),
+    )
+
+
+_BY_CONNECTIONS: tuple[Callable[[SilenceFacts], SessionEnd | None], ...] = (
+    _elsewhere,
+    _broker_gone,
+    _lived,
+    _closed_in_order,
+    _died,
+)
+_DECISIONS = (*_BY_CONNECTIONS, _unreachable, _paused)
+
+
+def _closed(seen: SilenceFacts) -> tuple[str, ...]:
+    """Return how the member's connections ended, as evidence."""
+    if not seen.closings:
+        return ()
+    first = seen.closings[0]
+    which = "its connection" if len(seen.closings) == 1 else f"its {len(seen.closings)} connections"
+    return (
+        f"{'the client' if first.by_client else 'the broker'} {_how(first)} {which} {_after(first.after)}",
+    )
+
+
+def _how(closing: Closing) -> str:
+    return "reset" if closing.reset else "closed"
+
+
+def _after(time: int) -> str:
+    return f"{span(time)} after its last sign of life" if time > 0 else "with its last sign of life"

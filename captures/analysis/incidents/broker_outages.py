@@ -1,0 +1,131 @@
+"""Outages of brokers, told from TCP alone: connections that all end at once, attempts to connect in vain."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from captures.analysis.attempts import Attempt, Outcome, attempts, ended, ended_by_brokers
+from captures.analysis.broker_disconnects import GONE, SOON
+from captures.analysis.groups.model import Certainty
+from captures.analysis.incidents.model import Incident, IncidentKind
+from captures.exchanges import Capture
+from captures.meaning import words
+from captures.time_format import span
+
+_LEAST = 2
+"""Connections that end together, where no attempt in vain shows that the broker was away."""
+_SHOWN = 20
+
+
+@dataclass(slots=True)
+class _Broker:
+    """What TCP shows of one broker.
+
+    :ivar over: connections that it ended first, with the time, in the order of time
+    :ivar spans: begin and end of each connection, of one that is open a time that never comes
+    """
+
+    over: list[tuple[int, int]] = field(default_factory=list)
+    spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+    failed: list[Attempt] = field(default_factory=list)
+    accepted: list[int] = field(default_factory=list)
+
+
+def broker_outages(capture: Capture) -> list[Incident]:
+    """Return the outages of the brokers in a capture."""
+    return [
+        outage for name, broker in _brokers(capture).items() for outage in _outages(capture, name, broker)
+    ]
+
+
+def _brokers(capture: Capture) -> dict[str, _Broker]:
+    found: dict[str, _Broker] = {}
+    over = sorted(ended_by_brokers(capture), key=lambda each: each[1])
+    if not over and not any(attempts(capture, (Outcome.REFUSED, Outcome.SILENT))):
+        return {}
+    for connection, time in over:
+        if connection not in capture.foreign:
+            found.setdefault(capture.endpoints(connection)[1], _Broker()).over.append((time, connection))
+    for attempt in attempts(capture):
+        broker = found.setdefault(attempt.broker, _Broker())
+        if attempt.outcome is Outcome.ACCEPTED:
+            broker.accepted.append(attempt.time)
+        else:
+            broker.failed.append(attempt)
+    never = np.iinfo(np.int64).max
+    in_vain = {attempt.connection for broker in found.values() for attempt in broker.failed}
+    for connection, begin in enumerate(capture.connections.first_time.tolist()):
+        known = found.get(capture.endpoints(connection)[1])
+        if known is not None and connection not in in_vain:
+            end = ended(capture, connection)
+            known.spans[connection] = begin, never if end is None else end
+    for broker in found.values():
+        broker.over = [each for each in broker.over if each[1] not in in_vain]
+        broker.accepted.sort()
+        broker.failed.sort(key=lambda attempt: attempt.time)
+    return found
+
+
+def _outages(capture: Capture, name: str, broker: _Broker) -> Iterator[Incident]:
+    over_until = 0
+    for time, _ in broker.over:
+        if time <= over_until:
+            continue
+        open_then = [each for each, (begin, end) in broker.spans.items() if begin < time <= end]
+        if any(broker.spans[each][1] > time + SOON for each in open_then):
+            continue  # it answers on others
+        gone = [connection for when, connection in broker.over if time <= when <= time + SOON]
+        # what is accepted sooner was still in the queue of the socket that is being closed
+        place = bisect_left(broker.accepted, time + SOON)
+        back = broker.accepted[place] if place < len(broker.accepted) else None
+        vain = [each for each in broker.failed if time <= each.time and (back is None or each.time < back)]
+        if not (vain and vain[0].time - time <= GONE) and (len(gone) < _LEAST or back is None):
+            continue
+        over_until = capture.latest if back is None else back
+        yield _outage(capture, name, time, back, gone, vain)
+    # attempts in vain of which nothing before tells: the capture begins in an outage
+    early = [
+        each
+        for each in broker.failed
+        if each.time < min((t for t, _ in broker.over), default=capture.latest + 1)
+    ]
+    if early and broker.accepted and not any(begin < early[0].time for begin, _ in broker.spans.values()):
+        place = bisect_left(broker.accepted, early[-1].time)
+        back = broker.accepted[place] if place < len(broker.accepted) else None
+        yield _outage(capture, name, early[0].time, back, [], early)
+
+
+def _outage(
+    capture: Capture, name: str, begin: int, back: int | None, gone: list[int], vain: list[Attempt]
+) -> Incident:
+    shown = capture.names.shown(name)
+    told = []
+    if gone:
+        which = "its connection" if len(gone) == 1 else f"all its {len(gone):,} connections"
+        told.append(f"closed {which} at once")
+    refused = sum(attempt.outcome is Outcome.REFUSED for attempt in vain)
+    if refused:
+        told.append(f"refused {words.counted(refused, 'attempt')} to connect")
+    if len(vain) > refused:
+        told.append(f"did not answer {words.counted(len(vain) - refused, 'attempt')} to connect")
+    if back is None:
+        state = f"Broker {shown} went away and was not seen again"
+    else:
+        state = f"Broker {shown} was down for {span(back - begin)}"
+    how = f": it {' and '.join(told)}" if told else ""
+    silent_only = bool(vain) and not refused and not gone
+    return Incident(
+        kind=IncidentKind.BROKER_OUTAGE,
+        begin=begin,
+        end=back,
+        who=(shown,),
+        brokers=(name,),
+        sentence=f"{state}{how}.",
+        certainty=Certainty.POSSIBLE if silent_only else Certainty.INFERRED,
+        alternatives=("the network between it and its clients was cut",) if silent_only else (),
+        connections=tuple([*gone, *(attempt.connection for attempt in vain)][:_SHOWN]),
+    )

@@ -1,0 +1,143 @@
+"""All incidents of a capture, in the order of time, with what followed from each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from captures.analysis.findings.finding import EffectOf, Finding
+from captures.analysis.groups.calls import GroupCalls
+from captures.analysis.groups.labels import Labels, partitions, step
+from captures.analysis.groups.model import Because, GroupTimeline, Rebalance, Stop
+from captures.analysis.incidents.broker_outages import broker_outages
+from captures.analysis.incidents.model import Consequence, Incident, IncidentKind
+from captures.analysis.incidents.of_groups import of_group
+from captures.exchanges import Capture
+from captures.meaning import words
+from captures.time_format import span
+from dissectors.units import SECOND
+
+_SETTLES = 60 * SECOND
+"""ns after an incident in which what is found is its effect, if it began in it."""
+_JUST_BEFORE = 2 * SECOND
+_OF_BROKERS = (IncidentKind.BROKER_OUTAGE, IncidentKind.NETWORK_OUTAGE)
+
+
+def tell(
+    capture: Capture | None, timelines: Sequence[GroupTimeline], calls: Mapping[str, GroupCalls]
+) -> list[Incident]:
+    """Return the incidents of a capture, and mark the rebalances that follow from each (``because_of``).
+
+    :param capture: whose connections are looked at; without it, nothing is told of brokers
+    """
+    for timeline in timelines:
+        for rebalance in timeline.rebalances:
+            rebalance.because_of = None
+    outages = [] if capture is None else broker_outages(capture)
+    found = [*outages]
+    for timeline in timelines:
+        found += of_group(timeline, calls.get(timeline.group), outages)
+    found.sort(key=lambda each: (each.begin, each.kind, each.who))
+    counted: dict[IncidentKind, int] = {}
+    labels = {timeline.group: Labels(timeline) for timeline in timelines if timeline.rebalances}
+    for incident in found:
+        counted[incident.kind] = counted.get(incident.kind, 0) + 1
+        incident.id = f"{incident.kind}-{counted[incident.kind]}"
+        for rebalance in incident.rebalances:
+            rebalance.because_of = Because(incident.id, incident.sentence)
+        incident.consequences = sorted(_consequences(incident, labels), key=lambda each: each.time)
+    return found
+
+
+# ---------------------------------------------------------------- what followed
+def _consequences(incident: Incident, labels: Mapping[str, Labels]) -> Iterator[Consequence]:
+    for time, group, text, number in incident.moves:
+        yield Consequence("coordinator_move", words.line(group), time, f"{text}.", (number,))
+    for begin, end, who, places in incident.stood_still:
+        group = words.line(incident.groups[0]) if incident.groups else ""
+        yield Consequence("stop", group, begin, f"{places} of {who} had no consumer for {span(end - begin)}.")
+    by_group: dict[str, list[Rebalance]] = {}
+    for rebalance in incident.rebalances:
+        by_group.setdefault(rebalance.group, []).append(rebalance)
+    for name, rebalances in by_group.items():
+        yield from _of_group(name, rebalances, labels[name])
+
+
+def _of_group(name: str, rebalances: Sequence[Rebalance], labels: Labels) -> Iterator[Consequence]:
+    group = words.line(name)
+    for each in rebalances:
+        causes = list(
+            dict.fromkeys((cause.trigger, labels.of(cause.member, cause.client)) for cause in each.causes)
+        )
+        told = ", ".join(f"{trigger} {who}".rstrip() for trigger, who in causes[:3])
+        more = f" and {len(causes) - 3} more" if len(causes) > 3 else ""
+        took = f", took {span(each.duration)}" if each.duration else ""
+        sentence = f"Group {group}, {step(each)}: {told}{more}{took}."
+        yield Consequence("rebalance", group, each.time, sentence, tuple(each.evidence[:10]))
+    stops = [stop for each in rebalances for stop in each.stopped]
+    if stops:
+        yield _stopped(group, stops, rebalances)
+    again = [each for rebalance in rebalances for each in rebalance.again]
+    if again:
+        count, places = sum(each.count for each in again), partitions({each.place for each in again})
+        verb = "is" if count == 1 else "are"
+        yield Consequence(
+            "duplicates",
+            group,
+            min(rebalance.time for rebalance in rebalances if rebalance.again),
+            f"{words.counted(count, 'record')} of {places} {verb} fetched again by group {group}.",
+            tuple(each.number for each in again[:10]),
+        )
+    failures = [each for rebalance in rebalances for each in rebalance.commit_failures]
+    if failures:
+        names = ", ".join(dict.fromkeys(each.name for each in failures))
+        yield Consequence(
+            "commit_failures",
+            group,
+            min(each.time for each in failures),
+            f"{words.counted(len(failures), 'commit')} of group {group} failed ({names}).",
+            tuple(each.number for each in failures[:10]),
+        )
+
+
+def _stopped(group: str, stops: Sequence[Stop], rebalances: Sequence[Rebalance]) -> Consequence:
+    longest = max(stops, key=lambda stop: stop.duration)
+    begins = [stop.begin for stop in stops if stop.begin] or [rebalances[0].time]
+    still = ", and some are still not consumed" if any(not stop.ended for stop in stops) else ""
+    return Consequence(
+        "stop",
+        group,
+        min(begins),
+        f"No member of group {group} consumed {partitions({stop.place for stop in stops})} for up to "
+        f"{span(longest.duration)}{still}.",
+        tuple(longest.evidence),
+    )
+
+
+# ---------------------------------------------------------------- findings
+def explain(incidents: Sequence[Incident], found: Iterable[Finding], now: int) -> list[Finding]:
+    """Return findings, those that are effects of an incident marked (``because_of``) and among its consequences.
+
+    A finding is the effect of an incident if its rule looks for such effects, and it was seen during it or soon after
+    only; of what befalls members, if it is about their group, too.
+    """
+    for each in incidents:  # of an earlier diagnosis
+        each.consequences = [told for told in each.consequences if not told.rule]
+    out = []
+    for finding in found:
+        cause = next((each for each in incidents if _follows(finding, each, now)), None)
+        if cause is not None:
+            finding = replace(finding, because_of=cause.id)
+            told = "finding", finding.subject, finding.first, finding.sentence, finding.evidence, finding.rule
+            cause.consequences.append(Consequence(*told))
+        out.append(finding)
+    return out
+
+
+def _follows(finding: Finding, incident: Incident, now: int) -> bool:
+    end = (now if incident.end is None else incident.end) + _SETTLES
+    if not incident.begin - _JUST_BEFORE <= finding.first <= finding.last <= end:
+        return False
+    if finding.effect_of is EffectOf.MEMBERS:
+        return finding.group in incident.groups
+    return finding.effect_of is EffectOf.BROKERS and incident.kind in _OF_BROKERS

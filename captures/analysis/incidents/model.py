@@ -1,0 +1,158 @@
+"""What an incident is. The words of :class:`IncidentKind` are stable: programs may rely on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
+
+from captures.analysis.groups.model import Certainty, Rebalance
+from captures.json_objects import OrNull, Time
+
+
+class IncidentKind(StrEnum):
+    """What happened.
+
+    :ivar heading: in two or three words
+    :ivar about: what it is and what it is told from
+    :ivar advice: what to do
+    """
+
+    heading: str
+    about: str
+    advice: str
+
+    def __new__(cls, word: str, heading: str, about: str, advice: str) -> Self:
+        made = str.__new__(cls, word)
+        made._value_, made.heading, made.about, made.advice = word, heading, about, advice
+        return made
+
+    BROKER_OUTAGE = (
+        "broker_outage",
+        "Broker outage",
+        "A broker was stopped, killed or restarted: it closed all its connections at once, and took none for a while.",
+        "See in the broker's log whether it was stopped, killed or has crashed, and why it took so long to be back.",
+    )
+    NETWORK_OUTAGE = (
+        "network_outage",
+        "Network outage",
+        "What was sent between two hosts was sent again and again, and never acknowledged.",
+        "Look at the network between the two (links, firewalls, NAT), and at the client's host.",
+    )
+    ROLLING_RESTART = (
+        "rolling_restart",
+        "Rolling restart",
+        "Several members of a group ended and came back one after another, as a deployment does it.",
+        "Nothing, if it was a deployment. Static members that are back within session.timeout.ms make no rebalance.",
+    )
+    CRASH_LOOP = (
+        "crash_loop",
+        "Crash loop",
+        "A member died without leaving its group and came back at least three times.",
+        "See in the log of that process why it dies: it often dies of the record that it reads first.",
+    )
+    QUICK_RESTART = (
+        "quick_restart",
+        "Crash and quick return",
+        "A member died without leaving its group and was back before its session had ended: the group waits for it.",
+        "Let the process call close() when it ends, or give it a group.instance.id: then it takes its place again.",
+    )
+    MEMBER_ABSENCE = (
+        "member_absence",
+        "Member away",
+        "A member of a group ended, or fell silent until its session had ended.",
+        "See in the log of that process why it ended, and whether it was meant to.",
+    )
+    SHARED_GROUP_ID = (
+        "shared_group_id",
+        "One group.id, two applications",
+        "Members of one group subscribed to different topics at the same time.",
+        "Give each application a group.id of its own, or finish the rollout that changes the subscription.",
+    )
+    PROCESS_PAUSE = (
+        "process_pause",
+        "Process that stood still",
+        "A member sent nothing until its session had ended, and went on later where it had stopped.",
+        "Look for long garbage collections, CPU limits that throttle it, swapping, or a debugger on that host.",
+    )
+    TOPIC_CHANGE = (
+        "topic_change",
+        "Topic changed",
+        "A topic was created, deleted, or got other partitions, so that groups assigned anew.",
+        "Nothing, if it was meant.",
+    )
+    COORDINATOR_MOVE = (
+        "coordinator_move",
+        "Coordinator moved",
+        "A group got another broker as its coordinator, and no outage of the former one was seen.",
+        "See whether a reassignment or an election of preferred leaders was meant.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """What followed from an incident.
+
+    :ivar kind: ``rebalance``, ``stop``, ``commit_failures``, ``duplicates``, ``coordinator_move`` or ``finding``
+    :ivar subject: the group, or what the finding is about
+    :ivar time: when it began, ns since the epoch
+    :ivar sentence: in words
+    :ivar evidence: numbers of exchanges that show it
+    :ivar rule: that found it, of a finding
+    """
+
+    kind: str
+    subject: str
+    time: Time
+    sentence: str
+    evidence: tuple[int, ...] = ()
+    rule: OrNull[str] = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Incident:
+    """One thing that happened.
+
+    :ivar id: its kind and number of that kind in the capture, such as ``broker_outage-1``
+    :ivar begin: ns since the epoch
+    :ivar end: None if that was not seen
+    :ivar who: brokers as ``host:port``, members and groups by what they are called
+    :ivar alternatives: what else it could have been, in words; empty unless it is ``possible``
+    :ivar sentence: in words, without the cost
+    :ivar evidence: numbers of exchanges that show it
+    :ivar connections: ids of connections that show it
+    :ivar consequences: in the order of time
+    :ivar rebalances: that follow from it
+    :ivar groups: that it concerns
+    :ivar brokers: addresses of the brokers that were away, as the capture has them
+    :ivar stood_still: partitions of static members that were away without a rebalance: from when to when, whose, which
+    :ivar moves: of coordinators that follow from it: when, of which group, in words, number of an exchange
+    """
+
+    JSON = "id kind begin end who certainty alternatives sentence advice evidence connections consequences"
+
+    kind: IncidentKind
+    begin: Time
+    end: Time | None
+    who: tuple[str, ...]
+    sentence: str
+    certainty: Certainty = Certainty.INFERRED
+    alternatives: tuple[str, ...] = ()
+    evidence: tuple[int, ...] = ()
+    connections: tuple[int, ...] = ()
+    consequences: list[Consequence] = field(default_factory=list)
+    rebalances: list[Rebalance] = field(default_factory=list)
+    id: str = ""
+    groups: tuple[str, ...] = ()
+    brokers: tuple[str, ...] = ()
+    stood_still: list[tuple[int, int, str, str]] = field(default_factory=list)
+    moves: list[tuple[int, str, str, int]] = field(default_factory=list)
+
+    @property
+    def advice(self) -> str:
+        """What to do."""
+        return self.kind.advice
+
+    def lasts(self, now: int) -> int:
+        """Return how long it took, in ns, up to now if its end was not seen."""
+        return (now if self.end is None else self.end) - self.begin

@@ -1,0 +1,133 @@
+"""What groups are done with: offsets that they commit, also within transactions, and records that share groups settle.
+
+Offsets of a transaction (TxnOffsetCommit) count once EndTxn has committed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from captures.analysis.journey.ledger import Ledger
+from captures.analysis.journey.model import Settled
+from captures.analysis.journey.record_query import RecordQuery
+from captures.exchanges import Exchange
+from captures.meaning import Names
+from captures.meaning.exchange import Body, items, number, rows, text
+from captures.meaning.places import TopicPartition, index, topic
+from dissectors.api_keys import ApiKey
+
+_ACKNOWLEDGED = {1: Settled.ACCEPTED, 2: Settled.RELEASED, 3: Settled.REJECTED}
+"""``AcknowledgeType.java``; 0 is a gap, 4 renews the lock."""
+
+
+class _OpenTransaction(NamedTuple):
+    offset: int
+    sent: int
+    member: int
+
+
+class CommitTracker:
+    """Notes commits; exchanges in their order.
+
+    :param names: tells names of topic IDs
+    """
+
+    def __init__(self, sought: RecordQuery, names: Names, ledger: Ledger) -> None:
+        self._sought = sought
+        self._names = names
+        self._ledger = ledger
+        self._latest: dict[tuple[str, TopicPartition], int] = {}
+        self._undecided: dict[str, dict[tuple[str, TopicPartition], _OpenTransaction]] = {}
+
+    def add(self, exchange: Exchange, answered: int) -> None:
+        """Learn from one exchange, of whichever API.
+
+        :param answered: ns since the epoch, when it was; -1 if it was not
+        """
+        key = exchange.api_key
+        request = (exchange.request.value if exchange.request else None) or {}
+        response = (exchange.response.value if exchange.response else None) or {}
+        if key == ApiKey.OFFSET_COMMIT:
+            self._commit(exchange, request, response, answered)
+        elif key == ApiKey.TXN_OFFSET_COMMIT:
+            self._commit_in_transaction(exchange, request, response)
+        elif key == ApiKey.END_TXN and response.get("error_code") == 0:
+            decided = self._undecided.pop(text(request, "transactional_id"), {})
+            if request.get("committed"):
+                for (group, place), each in decided.items():
+                    self._add(group, place, each, answered, exchange.number, Settled.IN_TRANSACTION)
+        elif key == ApiKey.INIT_PRODUCER_ID and response.get("error_code") == 0:
+            # aborts what the former producer with the same ID has left open
+            self._undecided.pop(text(request, "transactional_id"), None)
+        elif key in (ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE):
+            self._settle(exchange, request, response, answered)
+
+    # ------------------------------------------------------------ commits
+    def _commit(self, exchange: Exchange, request: Body, response: Body, answered: int) -> None:
+        group, member = text(request, "group_id"), self._ledger.texts(text(request, "member_id"))
+        for place, offset in self._stored(request, response):
+            each = _OpenTransaction(offset, exchange.time, member)
+            self._add(group, place, each, answered, exchange.number, Settled.COMMITTED)
+
+    def _commit_in_transaction(self, exchange: Exchange, request: Body, response: Body) -> None:
+        group, member = text(request, "group_id"), self._ledger.texts(text(request, "member_id"))
+        undecided = self._undecided.setdefault(text(request, "transactional_id"), {})
+        for place, offset in self._stored(request, response):
+            undecided[group, place] = _OpenTransaction(offset, exchange.time, member)
+
+    def _add(
+        self, group: str, place: TopicPartition, each: _OpenTransaction, answered: int, at: int, kind: Settled
+    ) -> None:
+        if self._latest.get((group, place)) == each.offset:
+            return  # clients commit the same again and again while nothing comes
+        self._latest[group, place] = each.offset
+        commits = self._ledger.of(place).commits_of(group)
+        commits.add(-1, each.offset - 1, each.sent, answered, at, each.member, kind)
+
+    def _stored(self, request: Body, response: Body) -> Iterator[tuple[TopicPartition, int]]:
+        stored = {place for place, row in self._rows(response, "topics") if row.get("error_code") == 0}
+        for place, row in self._rows(request, "topics"):
+            offset = number(row, "committed_offset")
+            if place in stored and offset >= 0:
+                yield place, offset
+
+    # ------------------------------------------------------------ share groups
+    def _settle(self, exchange: Exchange, request: Body, response: Body, answered: int) -> None:
+        group, member = text(request, "group_id"), self._ledger.texts(text(request, "member_id"))
+        failed = {
+            place
+            for place, row in self._rows(response, "responses")
+            if row.get("acknowledge_error_code")
+            or (exchange.api_key == ApiKey.SHARE_ACKNOWLEDGE and row.get("error_code"))
+        }
+        if answered < 0 or response.get("error_code"):
+            return
+        for place, row in self._rows(request, "topics"):
+            for each in rows(row, "acknowledgement_batches") if place not in failed else ():
+                commits = self._ledger.of(place).commits_of(group)
+                for first, last, kind in _settled(each):
+                    commits.add(first, last, exchange.time, answered, exchange.number, member, kind)
+
+    def _rows(self, body: Body, topics: str) -> Iterator[tuple[TopicPartition, Body]]:
+        for holder in rows(body, topics):
+            name = topic(holder, lambda uuid: self._names(uuid) or uuid)
+            for row in rows(holder, "partitions"):
+                partition = index(row)
+                if partition is not None and self._sought.may_be(name, partition, self._names):
+                    yield TopicPartition(name, partition), row
+
+
+def _settled(batch: Body) -> Iterator[tuple[int, int, Settled]]:
+    """Yield ranges of offsets with what was said of them; types are one for each offset, or one for all."""
+    first, last = number(batch, "first_offset"), number(batch, "last_offset")
+    types = items(batch, "acknowledge_types")
+    if first < 0 or last < first or not types:
+        return
+    if len(types) == 1:
+        if types[0] in _ACKNOWLEDGED:
+            yield first, last, _ACKNOWLEDGED[types[0]]
+        return
+    for offset, each in zip(range(first, last + 1), types, strict=False):
+        if each in _ACKNOWLEDGED:
+            yield offset, offset, _ACKNOWLEDGED[each]

@@ -1,0 +1,179 @@
+"""What Fetch and ShareFetch responses bring of the partitions that are sought, and how far they say one may read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from captures.analysis.client_identity import client_name
+from captures.analysis.fetch_sessions import FetchSeen, FetchSessions
+from captures.analysis.journey.found_records import Finds, offsets_of
+from captures.analysis.journey.ledger import Ledger, PartitionLog, Reader
+from captures.analysis.journey.record_query import RecordQuery
+from captures.exchanges import Exchange
+from captures.filters.groups import GroupInference
+from captures.meaning import Names
+from captures.meaning.exchange import Body, number, rows, text
+from captures.meaning.payload import headers
+from captures.meaning.places import TopicPartition
+from dissectors.api_keys import MEMBER_APIS, ApiKey
+from dissectors.errors import DecodeError
+from dissectors.records import Batch, ControlType, control_record
+
+_READ_COMMITTED = 1
+
+
+class Deliveries:
+    """Notes what is fetched, by whom; exchanges of a connection in their order.
+
+    :param names: tells names of topic IDs
+    """
+
+    def __init__(self, sought: RecordQuery, names: Names, ledger: Ledger, finds: Finds) -> None:
+        self._sought = sought
+        self._names = names
+        self._ledger = ledger
+        self._finds = finds
+        self._sessions = FetchSessions(names)
+        self._inference = GroupInference(names)
+        self._readers: dict[tuple[int, str, int, bool, str], int] = {}
+        self._samples: dict[int, Exchange] = {}
+        """By reader, as long as its group is not known: a Fetch to ask for it again."""
+        self._asked_at: dict[int, int] = {}
+        self._heard = 0
+
+    def hear(self, exchange: Exchange) -> None:
+        """Learn who is in which group, from whichever API."""
+        if exchange.api_key in MEMBER_APIS:
+            self._inference.observe(exchange)
+            self._heard += 1
+
+    def add(self, exchange: Exchange, answered: int) -> None:
+        """Learn from a Fetch or ShareFetch.
+
+        :param answered: ns since the epoch, when it was; -1 if it was not
+        """
+        seen = self._sessions.add(exchange)
+        if seen is None or answered < 0:
+            return
+        self._finds.begin()
+        reader: int | None = None
+        for place, row in seen.told:
+            if not self._sought.may_be(*place, self._names):
+                continue
+            if reader is None:
+                reader = self._reader(exchange, seen)
+            log = self._ledger.of(place)
+            _note_ends(log, row, answered, exchange.number)
+            batches = headers(row.get("records"))
+            if not batches:
+                continue
+            self._deliver(exchange, seen, place, row, batches, reader, answered)
+            self._note_batches(log, place, batches, answered, exchange.number)
+
+    def close(self) -> None:
+        """Ask once more for the groups that were not known when their members fetched."""
+        for at, sample in self._samples.items():
+            self._ledger.readers[at].group = self._inference.group_of(sample)[0] or ""
+
+    def member_of(self, reader: Reader, place: TopicPartition) -> str:
+        """Return who fetched, for fetches from before the group was known; empty if it cannot be told."""
+        client_id = None if reader.client == reader.host else reader.client
+        return self._inference.member_of(reader.group, client_id, reader.host, place) if reader.group else ""
+
+    # ------------------------------------------------------------ who
+    def _reader(self, exchange: Exchange, seen: FetchSeen) -> int:
+        request = (exchange.request.value if exchange.request else None) or {}
+        committed = number(request, "isolation_level", 0) == _READ_COMMITTED
+        member = text(request, "member_id") if exchange.api_key == ApiKey.SHARE_FETCH else ""
+        key = exchange.connection, exchange.client, seen.replica, committed, member
+        at = self._readers.get(key)
+        if at is None:
+            at = self._readers[key] = len(self._ledger.readers)
+            shares = exchange.api_key == ApiKey.SHARE_FETCH
+            self._ledger.readers.append(
+                Reader(
+                    client_name(exchange),
+                    exchange.client,
+                    exchange.broker,
+                    exchange.connection,
+                    seen.replica,
+                    committed,
+                    shares,
+                    text(request, "group_id") if shares else "",
+                )
+            )
+        found = self._ledger.readers[at]
+        if not found.group and found.replica < 0 and self._asked_at.get(at) != self._heard:
+            self._asked_at[at] = self._heard
+            found.group = self._inference.group_of(exchange)[0] or ""
+            if found.group:
+                self._samples.pop(at, None)
+            elif at not in self._samples:
+                self._samples[at] = replace(exchange, response=None)
+        return at
+
+    # ------------------------------------------------------------ what
+    def _deliver(
+        self,
+        exchange: Exchange,
+        seen: FetchSeen,
+        place: TopicPartition,
+        row: Body,
+        batches: list[Batch],
+        at: int,
+        answered: int,
+    ) -> None:
+        reader, texts = self._ledger.readers[at], self._ledger.texts
+        deliveries = self._ledger.of(place).deliveries
+        if reader.shares:
+            request = (exchange.request.value if exchange.request else None) or {}
+            member = texts(text(request, "member_id"))
+            for each in rows(row, "acquired_records"):
+                first, last = number(each, "first_offset"), number(each, "last_offset")
+                times = number(each, "delivery_count", 0)
+                if 0 <= first <= last:
+                    deliveries.add(first, last, answered, exchange.time, exchange.number, at, member, times)
+            return
+        found = offsets_of(batches, seen.session.partitions.get(place, -1))
+        if found is not None:
+            member = texts(self.member_of(reader, place))
+            deliveries.add(*found, answered, exchange.time, exchange.number, at, member, 0)
+
+    def _note_batches(
+        self, log: PartitionLog, place: TopicPartition, batches: list[Batch], answered: int, number: int
+    ) -> None:
+        first, last = batches[0].base_offset, batches[-1].last_offset
+        if log.seen.covers(first, last) and (not self._sought.single or log.looked.covers(first, last)):
+            return  # another group had them before
+        for batch in batches:
+            first, last = batch.base_offset, batch.last_offset
+            if self._sought.single and log.looked.add(first, last):
+                self._finds.in_fetched(place, batch)
+            if not log.seen.add(first, last):
+                continue
+            if batch.control:
+                _note_marker(log, batch, self._finds, answered, number)
+            elif batch.count is not None:  # brokers write compressed message sets anew
+                log.batches.add(first, batch.crc, batch.size)
+
+
+def _note_ends(log: PartitionLog, row: Body, answered: int, at: int) -> None:
+    log.readable.told(number(row, "high_watermark"), answered, at)
+    log.stable.told(number(row, "last_stable_offset"), answered, at)
+
+
+def _note_marker(log: PartitionLog, batch: Batch, finds: Finds, answered: int, at: int) -> None:
+    for record in finds.records(batch):
+        try:
+            said = control_record(record.key, record.value)
+        except DecodeError:
+            continue
+        if said.type_id in (ControlType.ABORT, ControlType.COMMIT):
+            log.markers.add(
+                record.offset,
+                batch.producer_id,
+                batch.producer_epoch,
+                said.type_id == ControlType.COMMIT,
+                answered,
+                at,
+            )

@@ -1,0 +1,165 @@
+"""Records that fit what is sought, where they were found first, and the search for them in batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from captures.analysis.journey.record_query import RecordQuery
+from captures.meaning.places import TopicPartition
+from dissectors.budget import LimitReached, of_message
+from dissectors.records import Batch, Record
+
+MOST_FOUND = 10_000
+"""Records that are told one by one; more are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRecord:
+    """A record that fits.
+
+    :ivar send: row of :data:`~captures.analysis.journey.ledger.SENDS`; -1 if it was found in a Fetch
+    :ivar offset: -1 if it is not known from where it was found
+    """
+
+    place: TopicPartition
+    send: int
+    offset: int
+    record: Record
+    batch: BatchSeen
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSeen:
+    """Where a record is in its batch, and what the header of that says; -1 where it says nothing.
+
+    :ivar index: place among the records of what was sent, or in the batch, from 0
+    :ivar size: bytes, with the header
+    :ivar records: announced; None in a compressed message set, which does not tell
+    """
+
+    index: int
+    records: int | None
+    size: int
+    magic: int
+    codec: str
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    transactional: bool
+
+    @classmethod
+    def of(cls, batch: Batch, index: int) -> BatchSeen:
+        """Return it from a header."""
+        return cls(
+            index=index,
+            magic=batch.magic,
+            codec=batch.codec.label,
+            size=batch.size,
+            records=batch.count,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=batch.base_sequence,
+            transactional=batch.transactional,
+        )
+
+
+class Finds:
+    """Collects records that fit.
+
+    :ivar more: how many fitted beyond :data:`MOST_FOUND`
+    :ivar beyond: by the name of a limit, how many batches were not read to their end because of it
+    """
+
+    def __init__(self, sought: RecordQuery) -> None:
+        self._sought = sought
+        self.found: list[FoundRecord] = []
+        self.more = 0
+        self.beyond: Counter[str] = Counter()
+        self._budget = of_message()
+
+    def begin(self) -> None:
+        """Begin with another message: what it may cost begins anew."""
+        self._budget = of_message()
+
+    def counted(self, batch: Batch) -> int:
+        """Return how many records a batch holds; a compressed message set has to be read for that."""
+        return len(self.records(batch)) if batch.count is None else batch.count
+
+    def records(self, batch: Batch) -> list[Record]:
+        """Return the records of a batch, as far as the message it is in may be read."""
+        records, problems = batch.read(self._budget)
+        for problem in problems:
+            if isinstance(problem, LimitReached):
+                self.beyond[problem.limit] += 1
+        return records
+
+    def in_sent(self, place: TopicPartition, send: int, base: int, batches: list[Batch]) -> None:
+        """Look at the records that a Produce sends to a partition.
+
+        :param send: row of what it sends
+        :param base: offset of the first record, -1 if it is not known
+        """
+        sought, index = self._sought, 0
+        for batch in batches:
+            count = self.counted(batch)
+            wanted = self._wanted(batch, index, base, count)
+            if wanted:
+                for at, record in enumerate(self.records(batch)):
+                    offset = base + index + at if base >= 0 else -1
+                    if offset == sought.offset if sought.offset is not None else sought.fits(record):
+                        self._add(FoundRecord(place, send, offset, record, BatchSeen.of(batch, index + at)))
+            index += count
+
+    def _wanted(self, batch: Batch, index: int, base: int, count: int) -> bool:
+        offset = self._sought.offset
+        if offset is not None:
+            return base >= 0 and base + index <= offset < base + index + count
+        return self._sought.may_hold(batch)
+
+    def in_fetched(self, place: TopicPartition, batch: Batch) -> None:
+        """Look at the records of a batch that a Fetch brought."""
+        sought = self._sought
+        if sought.offset is not None:
+            if (
+                batch.control
+                or not (batch.magic < 2 or batch.base_offset <= sought.offset)
+                or (sought.offset > batch.last_offset)
+            ):
+                return
+        elif not sought.may_hold(batch):
+            return
+        for at, record in enumerate(self.records(batch)):
+            if record.offset == sought.offset if sought.offset is not None else sought.fits(record):
+                self._add(FoundRecord(place, -1, record.offset, record, BatchSeen.of(batch, at)))
+
+    def move(self, place: TopicPartition, to: TopicPartition, shift: int) -> None:
+        """Follow the rows of a partition to another name.
+
+        :param shift: how many rows were there before
+        """
+        for at, each in enumerate(self.found):
+            if each.place == place:
+                send = each.send + shift if each.send >= 0 else -1
+                self.found[at] = replace(each, place=to, send=send)
+
+    def _add(self, found: FoundRecord) -> None:
+        if len(self.found) < MOST_FOUND:
+            self.found.append(found)
+        else:
+            self.more += 1
+
+
+def offsets_of(batches: list[Batch], asked: int) -> tuple[int, int] | None:
+    """Return the first and last offset that a Fetch brings; None if it brings no records.
+
+    A compressed message set does not tell its first offset: then it is the one that was asked for.
+
+    :param asked: what lies before it comes only because batches come whole, and is dropped by the client
+    """
+    last = next((batch for batch in reversed(batches) if not batch.control), None)
+    if last is None or last.last_offset < asked:
+        return None
+    first = next(batch for batch in batches if not batch.control and batch.last_offset >= asked)
+    begin = asked if first.count is None and asked >= 0 else first.base_offset
+    return max(begin, asked), last.last_offset

@@ -1,0 +1,77 @@
+"""What records are sought: one by its place, those with a key or a text, or all of a topic."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from captures.meaning import Names
+from dissectors.records import Batch, Codec, Record
+
+_ID_LENGTH = len("AAAAAAAAAAAAAAAAAAAAAA")
+_PLACE = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)@(?P<offset>\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordQuery:
+    """Records that are sought; what is None may be anything.
+
+    With neither an offset, a key nor a text, all records are meant together, and none is told one by one.
+
+    :ivar contains: bytes that stand in the key, the value, or the value of a header
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    key: bytes | None = None
+    contains: bytes | None = None
+
+    @property
+    def single(self) -> bool:
+        """Whether records are looked for one by one."""
+        return self.offset is not None or self.by_content
+
+    @property
+    def by_content(self) -> bool:
+        """Whether records are known by what is in them: then batches have to be looked into."""
+        return self.key is not None or self.contains is not None
+
+    def place(self, topic: str, partition: int) -> bool:
+        """Return whether records of a partition may be meant."""
+        return self.topic in (None, topic) and self.partition in (None, partition)
+
+    def may_be(self, topic: str, partition: int, names: Names) -> bool:
+        """Return whether records of a partition may be meant once all names of topic IDs are known."""
+        if self.partition not in (None, partition) or topic == "?":
+            return False
+        return self.topic in (None, topic) or (len(topic) == _ID_LENGTH and names(topic) is None)
+
+    def may_hold(self, batch: Batch) -> bool:
+        """Return whether a batch may hold such a record, by its bytes if they are not compressed."""
+        if batch.control:
+            return False
+        if batch.codec != Codec.NONE or not self.by_content:
+            return True
+        data = bytes(batch.data[batch.start : batch.end])
+        return all(each in data for each in (self.key, self.contains) if each)
+
+    def fits(self, record: Record) -> bool:
+        """Return whether a record has the key and the text; its offset is not looked at."""
+        if self.key is not None and record.key != self.key:
+            return False
+        if self.contains is None:
+            return True
+        parts = (record.key, record.value, *(value for _, value in record.headers))
+        return any(part is not None and self.contains in part for part in parts)
+
+
+def place_of(text: str) -> RecordQuery | None:
+    """Return the record that ``orders-3@120`` means, None if a text is nothing like that.
+
+    Names of topics may have dashes: the last one before the ``@`` parts topic and partition.
+    """
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        return None
+    return RecordQuery(found["topic"], int(found["partition"]), int(found["offset"]))

@@ -1,0 +1,539 @@
+"""What columns take from the bodies of exchanges: one maker for the columns that are found in one place.
+
+A maker gets the exchanges of a block one by one, then closes the block. It does not get exchanges of APIs for which it
+has no :data:`paths <captures.exchanges.projected.NEEDS>`: their rows have no value unless one is added.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.arrays import Bools, Int32s, Int64s
+from captures.exchanges.columns.arrays import (
+    Dictionary,
+    GrowingArray,
+    GrowingRagged,
+    RaggedArray,
+    without_repeats,
+)
+from captures.exchanges.columns.waits import designed_waits
+from captures.exchanges.projected import PROBLEMS, Part, Parts
+from captures.meaning import designed_wait_ns, errors_in, expected_errors, groups_in, members_in, topics_in
+from captures.meaning.exchange import Names, number
+from captures.meaning.flows import CARRIERS, asked_for, carried
+from captures.meaning.payload import payload, record_fields, record_paths, tally
+from dissectors.api_keys import ApiKey
+from dissectors.session_context import TOPIC_NAMES, SessionContext
+from dissectors.sides import SIDES, Side
+
+NO_VALUE = np.iinfo(np.int64).min
+"""Stands in columns of int64 where a row has no value."""
+
+_FETCH = frozenset({ApiKey.FETCH})
+Column = NDArray[Any] | RaggedArray
+Index: TypeAlias = "int | Int64s"
+"""Of a row, or of several."""
+
+
+def bodies(parts: Parts) -> Iterator[tuple[int, dict[str, Any], Side]]:
+    """Yield version and fields of the bodies that could be read, with their side."""
+    for side, part in zip(SIDES, (parts.request, parts.response), strict=True):
+        if part is not None and part.version is not None and part.value:
+            yield part.version, part.value, side
+
+
+class Builder(ABC):
+    """Gets exchanges, block by block.
+
+    :ivar need: the fields that it needs (:data:`captures.exchanges.projected.NEEDS`)
+    :ivar filled: how many rows it has
+    """
+
+    need: str
+    filled = 0
+
+    def apis(self) -> frozenset[int] | None:
+        """Return the APIs that it needs; None for all that have its fields."""
+        return None
+
+    def begin(self, count: int) -> None:
+        """Begin a block of rows."""
+        self.filled += count
+
+    @abstractmethod
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        """Take in one exchange, or several whose parts are the same.
+
+        :param index: of the row in the block, or of the rows
+        :param latency: in ns, :data:`NO_VALUE` if there is none; of each row
+        """
+
+    def end(self) -> None:  # noqa: B027  # not all have something to do
+        """Close the block."""
+
+    def keep(self, chosen: Bools) -> None:
+        """Drop all rows but some."""
+        self.filled = int(np.count_nonzero(chosen))
+
+
+class _Flat:
+    """A column of one number a row, filled block by block."""
+
+    def __init__(self, blank: int = NO_VALUE, dtype: Any = np.int64) -> None:
+        self.grown = GrowingArray(dtype)
+        self.block = np.empty(0, dtype)
+        self._blank = blank
+
+    def begin(self, count: int) -> None:
+        self.block = np.full(count, self._blank, self.block.dtype)
+
+    def end(self) -> None:
+        self.grown.append(self.block)
+
+
+class _Lists:
+    """A column of several numbers a row, filled block by block."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.grown = GrowingRagged(dtype)
+        self._dtype = dtype
+        self.begin(0)
+
+    def begin(self, count: int) -> None:
+        self._values: list[int] = []
+        self._counts = [0]
+        self._which = np.zeros(count, np.int64)
+        """For each row which of the lists it has; the first is empty."""
+
+    def add(self, index: Index, values: list[int]) -> None:
+        self._which[index] = len(self._counts)
+        self._values += values
+        self._counts.append(len(values))
+
+    def end(self) -> None:
+        offsets = np.concatenate(([0], np.cumsum(self._counts)))
+        made = RaggedArray(np.array(self._values, self._dtype), offsets).take(self._which)
+        self.grown.append(made.values, made.counts)
+
+
+class _Rectangles:
+    """A column of several numbers a row, of as many for each value, filled block by block."""
+
+    def __init__(self, width: int) -> None:
+        self.grown = GrowingRagged(np.int64)
+        self._width = width
+        self.begin(0)
+
+    def begin(self, count: int) -> None:
+        self._counts = np.zeros(count, np.int64)
+        self._found: list[tuple[Int64s, Int64s]] = []
+
+    def add(self, index: Index, numbers: Int64s) -> None:
+        """Add numbers: by row, value, and number of the value."""
+        self._counts[index] = numbers.shape[1] * self._width
+        self._found.append((np.atleast_1d(index), numbers.reshape(len(numbers), -1)))
+
+    def end(self) -> None:
+        offsets = np.concatenate(([0], np.cumsum(self._counts)))
+        values = np.zeros(int(offsets[-1]), np.int64)
+        for index, numbers in self._found:
+            values[offsets[index][:, None] + np.arange(numbers.shape[1])] = numbers
+        self.grown.append(values, self._counts)
+
+
+class ColumnBuilder(Builder):
+    """Fills the columns that belong together."""
+
+    def __init__(self, **columns: _Flat | _Lists | _Rectangles) -> None:
+        self._columns = columns
+
+    def begin(self, count: int) -> None:
+        super().begin(count)
+        for column in self._columns.values():
+            column.begin(count)
+
+    def end(self) -> None:
+        for column in self._columns.values():
+            column.end()
+
+    def column(self, name: str) -> Column:
+        """Return a column."""
+        grown = self._columns[name].grown
+        return grown.ragged if isinstance(grown, GrowingRagged) else grown.array
+
+    def keep(self, chosen: Bools) -> None:
+        super().keep(chosen)
+        for column in self._columns.values():
+            column.grown.keep(chosen)
+
+
+class Errors(ColumnBuilder):
+    """Error codes anywhere in a response."""
+
+    need = "errors"
+
+    def __init__(self) -> None:
+        self._unexpected, self._expected = _Lists(np.int16), _Lists(np.int16)
+        super().__init__(error_codes=self._unexpected, expected_error_codes=self._expected)
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        response = parts.response
+        if response is None or not response.value:
+            return
+        asked, key = response.asked, parts.key
+        version = asked if response.version is None else response.version
+        errors = errors_in(key, version, response.value)
+        if not errors:
+            return
+        request = parts.request.value if parts.request is not None else None
+        expected = (
+            errors if parts.errors_of_kproxy else expected_errors(key, asked, request, response.value, errors)
+        )
+        if not expected:
+            self._unexpected.add(index, [error.code for error in errors])
+            return
+        routine = {error.path for error in expected}
+        self._expected.add(index, [error.code for error in expected])
+        self._unexpected.add(index, [error.code for error in errors if error.path not in routine])
+
+
+class Waits(ColumnBuilder):
+    """Designed waiting."""
+
+    need = "waits"
+
+    def __init__(self) -> None:
+        self.reasons = Dictionary()
+        self._wait, self._reason = _Flat(0), _Flat(-1, np.int32)
+        super().__init__(wait=self._wait, wait_reason=self._reason)
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        response = parts.response
+        if response is None or not response.value:
+            return
+        request = parts.request.value if parts.request is not None else None
+        version = response.asked if response.version is None else response.version
+        if isinstance(index, int):
+            assert isinstance(latency, int)
+            wait, reason = designed_wait_ns(parts.key, version, request, response.value, latency)
+            self._wait.block[index], self._reason.block[index] = wait, self._code(reason)
+            return
+        assert not isinstance(latency, int)
+        waits = designed_waits(parts.key, version, request, response.value, latency, response.tallies)
+        for chosen, waited, reason in waits:
+            self._wait.block[index[chosen]] = waited
+            self._reason.block[index[chosen]] = self._code(reason)
+
+    def _code(self, reason: str) -> int:
+        return self.reasons[reason] if reason else -1
+
+
+class Throttle(ColumnBuilder):
+    """Throttle time from the response."""
+
+    need = "throttle"
+
+    def __init__(self) -> None:
+        self._throttle = _Flat()
+        super().__init__(throttle_time_ms=self._throttle)
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        value = parts.response.value if parts.response is not None else None
+        told = (value or {}).get("throttle_time_ms")
+        if isinstance(told, int):
+            self._throttle.block[index] = told
+
+
+class Replica(ColumnBuilder):
+    """Who fetches: the ID of a broker, or a negative number for a consumer (KIP-903 moved it)."""
+
+    need = "replica"
+
+    def __init__(self) -> None:
+        self._replica = _Flat()
+        super().__init__(replica_id=self._replica)
+
+    def apis(self) -> frozenset[int] | None:
+        return _FETCH
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        value = parts.request.value if parts.request is not None else None
+        if value:
+            state = value.get("replica_state") or value
+            self._replica.block[index] = number(state, "replica_id")
+
+
+class Decoding(ColumnBuilder):
+    """Whether messages could be read."""
+
+    need = PROBLEMS
+
+    def __init__(self) -> None:
+        self._undecoded, self._guessed, self._told = _Flat(0, np.int8), _Flat(0, np.int8), _Flat(0, np.int8)
+        super().__init__(undecoded=self._undecoded, guessed=self._guessed, response_told=self._told)
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        for side, part in enumerate((parts.request, parts.response)):
+            if part is not None:
+                if part.problem:
+                    self._undecoded.block[index] |= 1 << side
+                if part.guess:
+                    self._guessed.block[index] = 1
+        if parts.response is not None and parts.response.value:
+            self._told.block[index] = 1
+
+
+class Flows(ColumnBuilder):
+    """Record data by partition: what Produce requests and Fetch responses carry, and what a Fetch asks for."""
+
+    need = "flows"
+    COLUMNS = ("topics", "partitions", "bytes", "batches", "records", "uncounted", "markers")
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self.dictionary = Dictionary()
+        self._flows = _Rectangles(len(self.COLUMNS))
+        super().__init__(flows=self._flows)
+
+    def apis(self) -> frozenset[int] | None:
+        return CARRIERS
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
+        asked = [self._place(*place) for place in asked_for(parts.key, request)]
+        found = list(carried(parts.key, request, response))
+        tallies = parts.tallies("request" if parts.key == ApiKey.PRODUCE else "response")
+        count = 1 if isinstance(index, int) else len(index)
+        made = np.zeros((count, len(asked) + len(found), len(self.COLUMNS)), np.int64)
+        made[:, : len(asked), :2] = np.array(asked, np.int64).reshape(-1, 2)
+        field = 0
+        for at, (name, partition, data) in enumerate(found, len(asked)):
+            made[:, at, :2] = self._place(name, partition)
+            if tallies is None:
+                made[:, at, 2:] = _flow(data)
+            elif data is not None:
+                made[:, at, 2:] = np.stack([getattr(tallies, name)[:, field] for name in _TALLIED], axis=1)
+                field += 1
+        known = (made[0, :, :2] >= 0).all(1) if len(made) else np.zeros(0, np.bool_)
+        self._flows.add(index, made[:, known])
+
+    def _place(self, name: str | None, partition: int | None) -> tuple[int, int]:
+        return -1 if name is None else self.dictionary[name], -1 if partition is None else partition
+
+    @property
+    def texts(self) -> list[str]:
+        """The names by code; those of several codes may be the same."""
+        return [self._names(topic) or topic for topic in self.dictionary.texts]
+
+    def column(self, name: str) -> Column:
+        flows = self._flows.grown.ragged
+        place, width = self.COLUMNS.index(name.removeprefix("flow_")), len(self.COLUMNS)
+        return RaggedArray(flows.values[place::width], flows.offsets // width)
+
+
+_TALLIED = ("size", "batches", "records", "uncounted", "markers")
+
+
+def _flow(data: Any) -> tuple[int, ...]:
+    """Return what a records field holds."""
+    found = payload([data])
+    return found.size, found.batches, found.records, found.uncounted, found.markers
+
+
+class Records(ColumnBuilder):
+    """What batch headers tell of the records; nothing is decompressed."""
+
+    need = "records"
+
+    def __init__(self) -> None:
+        self._records, self._batches, self._bytes = _Flat(), _Flat(), _Flat()
+        super().__init__(records=self._records, batches=self._batches, record_bytes=self._bytes)
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        for version, value, side in bodies(parts):
+            tallies = parts.tallies(side)
+            if tallies is not None:
+                self._records.block[index] = tallies.records.sum(1)
+                self._batches.block[index] = tallies.batches.sum(1)
+                self._bytes.block[index] = tallies.batch_bytes.sum(1)
+            elif record_paths(parts.key, version, side):
+                found = tally(record_fields(parts.key, version, value, side))
+                self._records.block[index] = found.records
+                self._batches.block[index] = found.batches
+                self._bytes.block[index] = found.size
+
+
+class TextBuilder(ColumnBuilder):
+    """Texts that the messages of an exchange name, each once a row, as codes of a dictionary."""
+
+    def __init__(self, need: str, find: Callable[[int, int, Any, Side], list[str]]) -> None:
+        self.need = need
+        self.dictionary = Dictionary()
+        self._find = find
+        self._codes = _Lists(np.int32)
+        super().__init__(**{need: self._codes})
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        found: dict[str, None] = {}
+        for version, value, side in bodies(parts):
+            found.update(dict.fromkeys(self._find(parts.key, version, value, side)))
+        if found:
+            self._codes.add(index, [self.dictionary[text] for text in found])
+
+
+def groups() -> TextBuilder:
+    """Return the maker of the groups that messages name."""
+    return TextBuilder("groups", groups_in)
+
+
+def members() -> TextBuilder:
+    """Return the maker of the member IDs that messages name."""
+    return TextBuilder("members", members_in)
+
+
+def _unnamed(_: str) -> None:
+    return None
+
+
+class Topics(ColumnBuilder):
+    """Topics and partitions, by name where the name is known by now, else by ID (KIP-516).
+
+    :param names: gives the names of topic IDs that the exchanges themselves do not tell
+    """
+
+    need = "topics"
+
+    def __init__(self, names: Names) -> None:
+        self._dictionary = Dictionary()
+        self._topics = _Lists(np.int32)
+        self._partitions, self._partition_topics = _Lists(np.int32), _Lists(np.int32)
+        super().__init__(
+            topics=self._topics, partitions=self._partitions, partition_topics=self._partition_topics
+        )
+        self._names = names
+        self._resolved: tuple[list[str], dict[str, Column]] | None = None
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        found: dict[str, list[int]] = {}
+        for version, value, side in bodies(parts):
+            named = topics_in(parts.key, version, value, _unnamed, side)
+            if not found:
+                found = named
+            elif named != found:  # a response mostly names what the request did
+                _merge(found, named)
+        codes: list[int] = []
+        partitions: list[int] = []
+        of_partitions: list[int] = []
+        for name, numbers in found.items():
+            code = self._dictionary[name]
+            codes.append(code)
+            partitions += numbers
+            of_partitions += [code] * len(numbers)
+        self._topics.add(index, codes)
+        self._partitions.add(index, partitions)
+        self._partition_topics.add(index, of_partitions)
+
+    def end(self) -> None:
+        super().end()
+        self._resolved = None
+
+    def keep(self, chosen: Bools) -> None:
+        super().keep(chosen)
+        self._resolved = None
+
+    @property
+    def texts(self) -> list[str]:
+        """The names by code; those of several codes may be the same, of which only the first is in use then."""
+        return [self._names(topic) or topic for topic in self._dictionary.texts]
+
+    def column(self, name: str) -> Column:
+        texts = self.texts
+        if self._resolved is None or self._resolved[0] != texts:
+            self._resolved = texts, self._resolve(texts)
+        return self._resolved[1][name]
+
+    def _resolve(self, texts: list[str]) -> dict[str, Column]:
+        """Give a topic that was met by name and by ID one code."""
+        columns = {name: super(Topics, self).column(name) for name in self._columns}
+        first: dict[str, int] = {}
+        codes = np.array([first.setdefault(text, code) for code, text in enumerate(texts)], np.int32)
+        if len(first) == len(texts):
+            return columns
+        topics, partitions, of_partitions = columns.values()
+        assert isinstance(topics, RaggedArray)
+        assert isinstance(partitions, RaggedArray)
+        assert isinstance(of_partitions, RaggedArray)
+        named = RaggedArray(codes[topics.values], topics.offsets)
+        once = without_repeats(named, named.values)
+        pairs = RaggedArray(codes[of_partitions.values], of_partitions.offsets)
+        pairs_once = without_repeats(pairs, pairs.values, partitions.values)
+        return {
+            "topics": _only(named, once),
+            "partitions": _only(partitions, pairs_once),
+            "partition_topics": _only(pairs, pairs_once),
+        }
+
+
+def _merge(found: dict[str, list[int]], more: dict[str, list[int]]) -> None:
+    for name, numbers in more.items():
+        known = found.setdefault(name, [])
+        known += [number for number in numbers if number not in known]
+
+
+def _only(ragged: RaggedArray, chosen: Bools) -> RaggedArray:
+    """Leave out values that are not chosen."""
+    counts = np.bincount(ragged.rows[chosen], minlength=len(ragged))
+    return RaggedArray(ragged.values[chosen], np.concatenate(([0], np.cumsum(counts))))
+
+
+class TopicNames(Builder):
+    """Learns names of topic IDs from the exchanges that tell them. It has no columns."""
+
+    need = "topic names"
+
+    def __init__(self, knowledge: SessionContext) -> None:
+        self._knowledge = knowledge
+
+    def apis(self) -> frozenset[int] | None:
+        return frozenset(TOPIC_NAMES)
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        response = parts.response.value if parts.response is not None else None
+        self._knowledge.observe(None, parts.key, None, response)
+
+
+class Software(Builder):
+    """Name and version of the client's software, by connection (KIP-511).
+
+    ApiVersions tells it at the beginning of a connection; the last that did counts for all exchanges of it.
+    """
+
+    need = "software"
+
+    def __init__(self, connection_of: Callable[[Index], Index]) -> None:
+        self._connection_of = connection_of
+        self.names, self.versions = Dictionary(), Dictionary()
+        self._told: dict[int, tuple[int, int]] = {}
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        part: Part | None = parts.request
+        value = part.value if part is not None else None
+        name, version = (
+            (value or {}).get("client_software_name"),
+            (value or {}).get("client_software_version"),
+        )
+        if name or version:
+            codes = self.names[name] if name else -1, self.versions[version] if version else -1
+            for connection in np.atleast_1d(self._connection_of(parts.row)).tolist():
+                self._told[connection] = codes
+
+    def of(self, connections: NDArray[Any]) -> tuple[Int32s, Int32s]:
+        """Return the codes of name and version for connections; -1 where none was given."""
+        met, inverse = np.unique(connections, return_inverse=True)
+        codes = np.array([self._told.get(each, (-1, -1)) for each in met.tolist()], np.int32).reshape(-1, 2)
+        return codes[inverse, 0], codes[inverse, 1]

@@ -1,0 +1,474 @@
+"""How columns decide on a field: those of the exchange table, or those of the messages where there are any.
+
+A decision is two masks: rows where a test *must* hold, and rows where it *may*. Where columns tell all, the two are the
+same; where a body is needed, they tell what is certain without it: a Heartbeat has no topic, what was not answered has
+no error, an excess is never more than the latency.
+
+Numbers are compared by the column. Of texts and error codes each distinct one is asked once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.arrays import Int32s, Int64s
+from captures.exchanges import Flag
+from captures.exchanges.columns import NO_VALUE, ExchangeColumns, RaggedArray
+from captures.filters import predicates, table_columns
+from captures.filters.context import Context
+from captures.filters.groups import INFERRED
+from captures.filters.predicates import ANY, Mask, Predicate
+from captures.filters.table_columns import Ints, NumberRecipe, TableColumns, TextRecipe
+from captures.meaning.waits import LEAST_WAIT_NS
+from dissectors.apis import NAMES
+
+if TYPE_CHECKING:
+    from captures.filters.fields import Field
+
+
+_MOST_PAIRS = 1 << 24
+"""Of topics and partitions, for a table with a place for each."""
+_HOLDS_ANYWAY = Predicate("True")
+
+
+class Bounds(NamedTuple):
+    """Where a part of a filter must hold, and where it may."""
+
+    must: Mask
+    may: Mask
+
+
+Part: TypeAlias = Callable[[TableColumns, Context], Bounds]
+"""A compiled part of a filter."""
+
+
+def decided(mask: Mask) -> Bounds:
+    """Return the bounds of what columns tell wholly."""
+    return Bounds(mask, mask)
+
+
+def possible(columns: TableColumns, keys: frozenset[int] | None, there: Mask | None) -> Bounds:
+    """Return bounds of which nothing must hold.
+
+    :param keys: of the APIs whose exchanges may have a value, None for all
+    :param there: where there is the message that it would be in, None for everywhere
+    """
+    may = np.ones(len(columns), np.bool_) if there is None else there
+    if keys is not None:
+        may = may & _among(columns.view("api_key"), keys)
+    return Bounds(np.zeros(len(columns), np.bool_), may)
+
+
+def _among(column: Ints, keys: frozenset[int]) -> Mask:
+    """Where a column of API keys holds one of these; a key beyond the known ones has no body that could be read."""
+    table = np.zeros(len(NAMES) + 2, np.bool_)
+    table[[key for key in keys if key < len(NAMES)]] = True
+    if len(column) and (column.min() < -1 or column.max() >= len(NAMES)):
+        column = np.where((column >= 0) & (column < len(NAMES)), column, -1)
+    return table[column]
+
+
+def selected(columns: TableColumns, context: Context, selection: str) -> Mask:
+    """Return the rows of a selection."""
+    return _numbered(columns, list(context.selections.get(selection, ())))
+
+
+def _numbered(columns: TableColumns, numbers: Sequence[int]) -> Mask:
+    if not numbers:
+        return np.zeros(len(columns), np.bool_)
+    return np.isin(columns.exchange_numbers(), np.array(numbers, np.int64))
+
+
+# ---------------------------------------------------------------- kinds of columns
+class Source(StrEnum):
+    """What decides on a field, the fastest first."""
+
+    TABLE = "table"
+    """Columns of the exchange table: nothing is decoded."""
+    MESSAGES = "messages"
+    """Columns of the messages where there are any; else some of the fields of each message are decoded."""
+    BODIES = "bodies"
+    """Some fields of each message, or all of them, are decoded."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """How a field is decided.
+
+    :ivar part: makes what evaluates a test on columns
+    :ivar needs: what is decoded where columns do not decide (:data:`captures.exchanges.projected.NEEDS`); None is
+        everything: what annotation finds out, and the content of records, of which it masks secrets
+    :ivar messages: columns of the messages that decide (:data:`captures.exchanges.columns.COLUMNS`)
+    """
+
+    source: Source
+    part: Callable[[Field, Predicate], Part]
+    needs: frozenset[str] | None = frozenset()
+    messages: tuple[str, ...] = ()
+
+
+def _undecided(field: Field, predicate: Predicate) -> Part:
+    apis, answered = field.possible_apis(), table_columns.answered
+    return lambda columns, _: possible(columns, apis, answered(columns) if field.response else None)
+
+
+DECODED = Column(Source.BODIES, _undecided, None)
+"""Messages are decoded as a whole to decide."""
+
+
+def decoded(*needs: str) -> Column:
+    """Return the column of a field for which some fields of the messages are decoded."""
+    return Column(Source.BODIES, _undecided, frozenset(needs))
+
+
+def _of_table(mask: Callable[[TableColumns, Context, Predicate], Mask]) -> Column:
+    def part(field: Field, predicate: Predicate) -> Part:
+        return lambda columns, context: decided(mask(columns, context, predicate))
+
+    return Column(Source.TABLE, part)
+
+
+def numbers(recipe: NumberRecipe) -> Column:
+    """Return the column of a field that is a number of the table."""
+
+    def mask(columns: TableColumns, context: Context, predicate: Predicate) -> Mask:
+        if not len(columns):
+            # an empty table has no beginning, which times may need
+            return np.zeros(0, np.bool_)
+        intervals = predicate.intervals_at(columns.start if context.start is None else context.start)
+        assert intervals is not None, "numbers are asked for intervals"
+        values, present = columns.numbers(recipe)
+        if predicate is ANY:
+            return np.ones(len(columns), np.bool_) if present is None else present
+        found = predicates.mask(values, intervals)
+        if present is not None:
+            found &= present
+        return found
+
+    return _of_table(mask)
+
+
+def texts(recipe: TextRecipe, value: Callable[[str], Any] | None = None) -> Column:
+    """Return the column of a field that is a text of the table.
+
+    :param value: what is asked of each text; the text itself and its other names if None
+    """
+
+    def mask(columns: TableColumns, context: Context, predicate: Predicate) -> Mask:
+        codes, whole, others = columns.texts(recipe)
+        if value is not None:
+            return _answers((None if text is None else value(text) for text in whole), predicate)[codes]
+        answers = _answers(whole, predicate)
+        for code, names in others.items():
+            answers[code] |= any(map(predicate.holds, names))
+        return answers[codes]
+
+    return _of_table(mask)
+
+
+def truth(recipe: Callable[[TableColumns], Mask]) -> Column:
+    """Return the column of a field that is yes or no, of which yes is asked."""
+    return _of_table(lambda columns, context, predicate: recipe(columns))
+
+
+MARKED = _of_table(lambda columns, context, predicate: selected(columns, context, "marked"))
+"""The column of being marked."""
+
+
+def by_number(known: Callable[[Context], Mapping[int, Any]], value: Callable[[Any], Any]) -> Column:
+    """Return the column of what is known of few exchanges: comments, and what kproxy's proxy did.
+
+    :param known: context -> number of the exchange -> what is known
+    :param value: the value of it, or a tuple of values of which one has to fit; None and False are none
+    """
+
+    def mask(columns: TableColumns, context: Context, predicate: Predicate) -> Mask:
+        def fits(value: Any) -> bool:
+            if isinstance(value, tuple):
+                return any(map(predicate.holds, value))
+            return value is not None and value is not False and predicate.holds(value)
+
+        return _numbered(columns, [number for number, each in known(context).items() if fits(value_of(each))])
+
+    value_of = value
+    return _of_table(mask)
+
+
+def flags(of_table: Mapping[str, Flag], of_bodies: Sequence[str]) -> Column:
+    """Return the column of the names of flags: those of the table, of what the proxy did, and those that bodies add.
+
+    :param of_table: flags of the table by name
+    :param of_bodies: names of those that only bodies tell
+    """
+    interventions = by_number(lambda context: context.interventions, lambda done: tuple(done.flags))
+
+    def part(field: Field, predicate: Predicate) -> Part:
+        wanted = (flag for name, flag in of_table.items() if predicate.holds(name))
+        fitting = reduce(lambda one, other: one | other, wanted, Flag(0))
+        others = any(map(predicate.holds, of_bodies))
+        intervened = interventions.part(field, predicate)
+
+        def evaluate(columns: TableColumns, context: Context) -> Bounds:
+            must = columns.flags(fitting)
+            if context.interventions:
+                must = must | intervened(columns, context).must
+            return Bounds(must, np.ones(len(columns), np.bool_)) if others else decided(must)
+
+        return evaluate
+
+    return Column(Source.BODIES, part, None)
+
+
+# ---------------------------------------------------------------- columns of messages
+Decision: TypeAlias = tuple[Mask, Mask | None]
+"""Rows where a test holds; those where it may, None if they are the same."""
+
+Decide: TypeAlias = Callable[[ExchangeColumns, TableColumns, Context, Predicate], Decision]
+
+
+def messages(
+    names: Iterable[str],
+    decide: Decide,
+    needs: Iterable[str],
+    without: Callable[[Predicate], Part] | None = None,
+) -> Column:
+    """Return the column of a field that columns of the messages decide where there are any.
+
+    :param without: what the table alone tells; None is where there may be a value
+    """
+
+    def part(field: Field, predicate: Predicate) -> Part:
+        of_table = _undecided(field, predicate) if without is None else without(predicate)
+
+        def evaluate(columns: TableColumns, context: Context) -> Bounds:
+            found = columns.messages
+            if found is None:
+                return of_table(columns, context)
+            must, may = decide(found, columns, context, predicate)
+            return Bounds(must, must if may is None else may)
+
+        return evaluate
+
+    return Column(Source.MESSAGES, part, frozenset(needs), tuple(names))
+
+
+# ---------------------------------------------------------------- one value a row
+def message_number(
+    name: str,
+    *needs: str,
+    of: tuple[str, ...] = (),
+    factor: int = 1,
+    without: Callable[[Predicate], Part] | None = None,
+) -> Column:
+    """Return the column of a field that is a number of the messages.
+
+    :param of: the columns that it is made of, if it is made of others
+    """
+
+    def decide(
+        found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
+    ) -> Decision:
+        return _compared(found.flat(name), predicate, factor), None
+
+    return messages(of or (name,), decide, needs, without)
+
+
+def _compared(values: Int64s, predicate: Predicate, factor: int = 1) -> Mask:
+    """Compare numbers; those that are not there fit nothing."""
+    there: Mask = values != NO_VALUE
+    if predicate is ANY:
+        return there
+    assert predicate.intervals is not None, "numbers are asked for intervals"
+    # what is asked of the number times the factor is asked of the number itself
+    intervals = [
+        (None if low is None else -(-low // factor), None if high is None else high // factor)
+        for low, high in predicate.intervals
+    ]
+    found: Mask = predicates.mask(values, intervals) & there
+    return found
+
+
+def _waited(
+    found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
+) -> Decision:
+    return found.flat("wait") > 0, None
+
+
+def _without_wait(predicate: Predicate) -> Part:
+    """Waiting, which is 0 where the latency is too short for it, or where there is none."""
+    without = predicate.holds(0)
+
+    def evaluate(columns: TableColumns, _: Context) -> Bounds:
+        latency, answered = columns.numbers(table_columns.latency)
+        may = latency >= LEAST_WAIT_NS
+        if answered is not None:
+            may &= answered
+        return Bounds(~may, np.ones(len(columns), np.bool_)) if without else Bounds(np.zeros_like(may), may)
+
+    return evaluate
+
+
+def _without_excess(predicate: Predicate) -> Part:
+    """An excess is the latency less a wait of unknown length, so it lies between 0 and the latency."""
+    intervals = predicate.intervals
+    assert intervals is not None, "a duration is asked for intervals"
+
+    def evaluate(columns: TableColumns, _: Context) -> Bounds:
+        latency, answered = columns.numbers(table_columns.latency)
+        there = np.ones(len(columns), np.bool_) if answered is None else answered
+        # a wait that short is not called one
+        sure = latency < LEAST_WAIT_NS
+        may = predicates.mask(latency, [(low, None) for low, _ in intervals]) & there
+        may &= ~sure | predicates.mask(latency, intervals)
+        below = [(low, high) for low, high in intervals if low is None or low <= 0]
+        must = predicates.mask(latency, [(None, high) for _, high in below]) & ~sure
+        must |= sure & predicates.mask(latency, intervals)
+        return Bounds(must & there, may)
+
+    return evaluate
+
+
+EXCESS = message_number("excess", "waits", of=("wait",), without=_without_excess)
+WAIT = message_number("wait", "waits", without=_without_wait)
+WAITED = messages(("wait",), _waited, ("waits",), _without_wait)
+
+
+# ---------------------------------------------------------------- errors
+def errors(*names: str) -> Column:
+    """Return the column of error codes."""
+
+    def decide(
+        found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
+    ) -> Decision:
+        fits = np.zeros(len(found), np.bool_)
+        for name in names:
+            ragged = found.ragged(name)
+            fits |= ragged.any(_of_each(ragged.values, predicate))
+        return fits, None
+
+    return messages(names, decide, ("errors",))
+
+
+def _of_each(values: NDArray[Any], predicate: Predicate) -> Mask:
+    """Ask each distinct number once."""
+    if predicate.intervals is not None:
+        return predicates.mask(values, predicate.intervals)
+    distinct, inverse = np.unique(values, return_inverse=True)
+    answers = np.fromiter(map(predicate.holds, distinct.tolist()), np.bool_, len(distinct))
+    return np.asarray(answers[inverse])
+
+
+def _expected(
+    found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
+) -> Decision:
+    return found.ragged("expected_error_codes").filled, None
+
+
+# ---------------------------------------------------------------- texts
+def message_texts(name: str, need: str) -> Column:
+    """Return the column of a field that is texts of the messages."""
+
+    def decide(
+        found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
+    ) -> Decision:
+        ragged = found.ragged(name)
+        return ragged.any(_answers(found.texts(name), predicate)[ragged.values]), None
+
+    return messages((name,), decide, (need,))
+
+
+def _answers(values: Iterable[Any], predicate: Predicate) -> Mask:
+    return np.array([value is not None and predicate.holds(value) for value in values], np.bool_)
+
+
+def _partitions(
+    found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
+) -> Decision:
+    ragged = found.ragged("partitions")
+    return ragged.any(_of_each(ragged.values, predicate)), None
+
+
+def _topic_partitions(
+    found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
+) -> Decision:
+    partitions, topics = found.ragged("partitions"), found.ragged("partition_topics")
+    names = found.texts("topics")
+    width = int(partitions.values.max(initial=-1)) + 1
+    if not width:
+        return np.zeros(len(found), np.bool_), None
+    if len(names) * width > _MOST_PAIRS or partitions.values.min() < 0:
+        return partitions.any(_of_pairs(topics.values, partitions.values, names, predicate)), None
+    pairs = topics.values * np.int32(width) + partitions.values
+    met = np.zeros(len(names) * width, np.bool_)
+    met[pairs] = True
+    which = np.flatnonzero(met)
+    met[which] = _answers((f"{names[pair // width]}-{pair % width}" for pair in which.tolist()), predicate)
+    return partitions.any(met[pairs]), None
+
+
+def _of_pairs(
+    topics: Int32s,
+    partitions: Int32s,
+    names: Sequence[str | None],
+    predicate: Predicate,
+) -> Mask:
+    """Ask each distinct topic with its partition once, whatever their numbers are."""
+    pairs = (topics.astype(np.int64) << 32) + partitions
+    _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+    which = zip(topics[first].tolist(), partitions[first].tolist(), strict=True)
+    answers = _answers((f"{names[topic]}-{number}" for topic, number in which), predicate)
+    return np.asarray(answers[inverse])
+
+
+# ---------------------------------------------------------------- groups
+def _groups(
+    found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
+) -> Decision:
+    """The groups that are named, or the one that is inferred; where only the message can tell, it stays open."""
+    ragged = found.ragged("groups")
+    fits = ragged.any(_answers(found.texts("groups"), predicate)[ragged.values])
+    if context.groups is None:
+        return fits, None
+    inferred, undecided = _inferred(found, ragged, columns, context, predicate)
+    fits |= inferred
+    return fits, (fits | undecided if undecided.any() else None)
+
+
+def _group_inferred(
+    found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
+) -> Decision:
+    if context.groups is None:
+        return np.zeros(len(found), np.bool_), None
+    inferred, undecided = _inferred(found, found.ragged("groups"), columns, context, _HOLDS_ANYWAY)
+    return inferred, (inferred | undecided if undecided.any() else None)
+
+
+def _inferred(
+    found: ExchangeColumns, named: RaggedArray, columns: TableColumns, context: Context, predicate: Predicate
+) -> tuple[Mask, Mask]:
+    """Return where an inferred group fits, and where the partitions of the Fetch have to tell which it is."""
+    assert context.groups is not None
+    keys = columns.view("api_key")
+    asked = np.logical_or.reduce([keys == key for key in INFERRED])
+    rows = np.flatnonzero(asked & ~named.filled & (found.flat("replica_id") < 0))
+    candidates = context.groups.candidates_of(columns, rows)
+    fits = [len(groups) == 1 and predicate.holds(next(iter(groups))) for groups in candidates.values]
+    contested = [len(groups) > 1 for groups in candidates.values]
+    inferred, undecided = np.zeros((2, len(found)), np.bool_)
+    inferred[rows] = np.array(fits, np.bool_)[candidates.codes]
+    undecided[rows] = np.array(contested, np.bool_)[candidates.codes]
+    return inferred, undecided
+
+
+EXPECTED = messages(("expected_error_codes",), _expected, ("errors",))
+PARTITIONS = messages(("partitions",), _partitions, ("topics",))
+TOPIC_PARTITIONS = messages(("partitions", "partition_topics"), _topic_partitions, ("topics",))
+GROUPS = messages(("groups", "replica_id"), _groups, ("groups", "topics", "replica"))
+GROUP_INFERRED = messages(("groups", "replica_id"), _group_inferred, ("groups", "topics", "replica"))

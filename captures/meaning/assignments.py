@@ -1,0 +1,78 @@
+"""Partitions that members of groups say they have, and those that their coordinator gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from captures.meaning.exchange import Body, Names, inner, items, rows, text
+from captures.meaning.places import TopicPartition
+from dissectors import embedded
+
+_CONNECT = "connect"
+
+
+Partitions = frozenset[TopicPartition]
+
+
+def partitions_of(topics: Any, names: Names) -> Partitions | None:
+    """Return partitions listed by topic, by its ID where ``names`` does not tell its name; None if that is no list."""
+    if not isinstance(topics, list | tuple):
+        return None
+    found: set[TopicPartition] = set()
+    for topic in topics:
+        if not isinstance(topic, Mapping):
+            continue
+        named = topic.get("topic") or topic.get("topic_id")
+        if isinstance(named, str):
+            named = names(named) or named if topic.get("topic") is None else named
+            found.update(TopicPartition(named, index) for index in items(topic, "partitions"))
+    return frozenset(found)
+
+
+def embedded_value(content: str, data: Any, protocol_type: str, protocol: str) -> Mapping[str, Any] | None:
+    """Return a subscription or an assignment as it is inside a message; None if it cannot be read.
+
+    :param content: ``group_metadata`` or ``group_assignment``
+    """
+    if not isinstance(data, bytes) or not data:
+        return None
+    hints = embedded.Hints(protocol_type=protocol_type or None, protocol_name=protocol or None)
+    value = embedded.decode(content, data, hints).value
+    return value if isinstance(value, Mapping) else None
+
+
+def synced(data: Any, protocol_type: str = "consumer", protocol: str = "") -> Partitions | None:
+    """Return the partitions of an assignment of SyncGroup; None if it tells none, as those of Kafka Connect."""
+    if data == b"":
+        return None if protocol_type == _CONNECT else frozenset()
+    value = embedded_value("group_assignment", data, protocol_type, protocol)
+    return None if value is None else partitions_of(value.get("assigned_partitions"), lambda _: None)
+
+
+def given(response: Body, names: Names) -> Partitions | None:
+    """Return the partitions that a heartbeat of a consumer or share group is answered with; None if unchanged."""
+    told = inner(response, "assignment")
+    return partitions_of(told.get("topic_partitions", told.get("assigned_topic_partitions")), names)
+
+
+def tasks_of(body: Body, field_name: str) -> Partitions | None:
+    """Return tasks of a streams group, with the subtopology instead of the topic; None if unchanged (KIP-1071)."""
+    if not isinstance(body.get(field_name), list):
+        return None
+    return frozenset(
+        TopicPartition(text(row, "subtopology_id"), task)
+        for row in rows(body, field_name)
+        for task in items(row, "partitions")
+    )
+
+
+def subtopologies(request: Body) -> dict[str, list[str]]:
+    """Return the topics that each subtopology of a streams group reads, of a heartbeat that sends its topology."""
+    return {
+        text(row, "subtopology_id"): [
+            *(topic for topic in items(row, "source_topics") if isinstance(topic, str)),
+            *(text(topic, "name") for topic in rows(row, "repartition_source_topics")),
+        ]
+        for row in rows(inner(request, "topology"), "subtopologies")
+    }

@@ -1,0 +1,125 @@
+"""The summary of a request and of a response: one short line each, for every API.
+
+Subject modules hold the words, each with a table ``SUMMARIES``: API key ->
+:class:`~captures.meaning.exchange.SummaryWriter`. This module joins the tables,
+puts errors before everything else, and quota delays after it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from captures.meaning import (
+    cluster,
+    configs,
+    data,
+    groups,
+    quorum,
+    replication,
+    security,
+    share,
+    streams,
+    topics,
+    transactions,
+    words,
+)
+from captures.meaning.errors import errors_in, errors_text
+from captures.meaning.exchange import Body, Exchange, Names, SummaryWriter, number
+from dissectors.api_keys import ApiKey
+from dissectors.apis import api_name
+from dissectors.frames import decode_request, decode_response
+
+_NOTHING: Body = {}
+
+
+def request_summary(key: int, version: int, body: Body | None, names: Names) -> str:
+    """Say what a request asks for: ``orders-3  35 records 3.2k lz4``.
+
+    :param version: as announced in the header
+    :param body: as decoded, with record sets as bytes; partial or None if not all of it was captured
+    :param names: topic ID -> name, None where it is not known
+    :return: one line without the API's name; empty for an API that is not known, or if there is nothing to say
+    """
+    summary = SUMMARIES.get(key)
+    if summary is None or not body:
+        return ""
+    return words.line(summary.request(Exchange(key, version, body, _NOTHING, names)))
+
+
+def response_summary(
+    key: int,
+    version: int,
+    request_body: Body | None,
+    response_body: Body | None,
+    names: Names,
+    latency_ns: int = -1,
+) -> str:
+    """Say what a response answers: ``at offset 120``, ``orders-3 NOT_LEADER_OR_FOLLOWER``.
+
+    Errors come first, by name. ``version`` is that of the request.
+
+    :param request_body: the request; None if it was not captured, then the response is summarised by itself
+    :param latency_ns: request to response, -1 if unknown
+    """
+    summary = SUMMARIES.get(key)
+    if summary is None or not response_body:
+        return ""
+    x = Exchange(key, version, request_body or _NOTHING, response_body, names, latency_ns)
+    errors = errors_in(key, version, response_body)
+    if errors:
+        said = errors_text(errors, names)
+        more = summary.on_error(x) if summary.on_error is not None else ""
+        if more:
+            said = f"{said}, {more}"
+    else:
+        said = summary.response(x)
+    throttled = number(response_body, "throttle_time_ms", 0)
+    if throttled > 0:
+        said = words.listed((said, f"throttled {words.duration(throttled)}"))
+    return words.line(said)
+
+
+# ---------------------------------------------------------------- Envelope: an exchange inside an exchange
+def envelope_request(x: Exchange) -> str:
+    """A request that a broker forwards to the controller for a client (KIP-590)."""
+    forwarded = x.request.get("request_data")
+    if not isinstance(forwarded, bytes):
+        return ""
+    inside = decode_request(forwarded)
+    said = (
+        ""
+        if inside.key == ApiKey.ENVELOPE
+        else request_summary(inside.key, inside.asked, inside.value, x.names)
+    )
+    name = f"{api_name(inside.key)} v{inside.asked}" if inside.key >= 0 else "damaged request"
+    return words.join(name, said, quorum.host(x.request.get("client_host_address")))
+
+
+def envelope_response(x: Exchange) -> str:
+    """The controller's answer to the forwarded request."""
+    asked, answer = x.request.get("request_data"), x.response.get("response_data")
+    if not isinstance(asked, bytes) or not isinstance(answer, bytes):
+        return "ok"
+    inside = decode_request(asked)
+    if inside.key in (ApiKey.ENVELOPE, -1):
+        return "ok"
+    # Envelope carries a whole response, header and body
+    told: dict[str, Any] | None = decode_response(answer, inside.key, inside.asked).value
+    return response_summary(inside.key, inside.asked, inside.value, told, x.names, x.latency_ns) or "ok"
+
+
+SUMMARIES: dict[int, SummaryWriter] = {
+    **data.SUMMARIES,
+    **groups.SUMMARIES,
+    **transactions.SUMMARIES,
+    **topics.SUMMARIES,
+    **configs.SUMMARIES,
+    **security.SUMMARIES,
+    **cluster.SUMMARIES,
+    **replication.SUMMARIES,
+    **quorum.SUMMARIES,
+    **share.SUMMARIES,
+    **streams.SUMMARIES,
+    ApiKey.ENVELOPE: SummaryWriter(envelope_request, envelope_response),
+}
+"""API key -> its summary."""

@@ -1,0 +1,287 @@
+"""Connections that continue from one batch of files to the next, where files keep coming.
+
+What is carried is self-contained: where each connection stands, with the bytes that may still be needed, and of those
+that do not stand in the ordinary way all packets since they last did. So the files of a batch may be gone when the next
+one is read, and a program that was ended continues where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from captures.arrays import Int64s
+from captures.exchanges.checkpoints import (
+    ConnectionState,
+    StreamState,
+    forget,
+    stand_still,
+    state_of,
+    take_out,
+)
+from captures.ranges.edges import Packets, Pair, pair_of
+from captures.ranges.stitcher import StitchedConnections, Stitcher, WholeConnection
+
+_LATE = 1_000_000_000
+"""Nanoseconds for which a closed connection may still get packets."""
+
+Key = tuple[int, int, int]
+"""What an exchange is known by: number of the packet, and the positions of request and response."""
+
+
+@dataclass(slots=True)
+class ConnectionCheckpoint:
+    """Where a connection stands.
+
+    :ivar data: the bytes that may still be needed, of both directions; places are offsets in them
+    """
+
+    state: ConnectionState
+    data: tuple[bytes, bytes]
+
+
+@dataclass(slots=True)
+class OpenConnection:
+    """A connection that does not stand in the ordinary way.
+
+    :ivar since: where it stood when it last did, None if it never has
+    :ivar packets: all since then; they are counted over all batches
+    :ivar payload: their bytes, by offset
+    :ivar comments: packet comments by number
+    :ivar told: exchanges that were already reported
+    """
+
+    since: ConnectionCheckpoint | None
+    packets: Packets
+    payload: dict[int, bytes]
+    comments: dict[int, str]
+    told: set[Key]
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """What a batch leaves to the next.
+
+    :ivar kept: connections that stand in the ordinary way
+    :ivar open: connections that do not
+    :ivar wholes: all of these, over all ranges so far
+    """
+
+    kept: dict[Pair, ConnectionCheckpoint] = field(default_factory=dict)
+    open: dict[Pair, OpenConnection] = field(default_factory=dict)
+    wholes: dict[Pair, WholeConnection] = field(default_factory=dict)
+
+
+class CheckpointStitcher(Stitcher):
+    """Puts the connections of a batch together, beginning with those of the batch before.
+
+    :param carried: from there
+    """
+
+    def __init__(self, *args: Any, carried: Checkpoint, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._began: dict[Pair, ConnectionState | None] = {}
+        """Connections that are being read -> where they stood when that began."""
+        self._fed: dict[Pair, list[Packets]] = {}
+        self._bytes: dict[int, bytes] = {}
+        self._comments: dict[int, str] = {}
+        self._told: dict[Pair, set[Key]] = {}
+        self._again: dict[Pair, WholeConnection] = {}
+        self._places = 0
+        for pair, kept in carried.kept.items():
+            self._put_back(pair, kept, carried.wholes[pair])
+        self._read_on(carried)
+
+    # ------------------------------------------------------------ in
+    def _put_back(self, pair: Pair, kept: ConnectionCheckpoint, whole: WholeConnection) -> None:
+        whole.parts = []
+        self._made.connections.append(whole)
+        chain = self._chain_of(pair)
+        chain.whole, chain.state = len(self._made.connections) - 1, self._put_beside(kept)
+
+    def _put_beside(self, kept: ConnectionCheckpoint) -> ConnectionState:
+        """Return a state with its bytes beside the files."""
+        streams = [
+            self._with_places(stream, self._source.keep(data) if data else 0)
+            for stream, data in zip(kept.state.streams, kept.data, strict=True)
+        ]
+        return replace(kept.state, streams=(streams[0], streams[1]))
+
+    @staticmethod
+    def _with_places(stream: StreamState, base: int) -> StreamState:
+        position, offset, length = stream.places
+        return replace(stream, places=(position, offset + base, length))
+
+    def _read_on(self, carried: Checkpoint) -> None:
+        """Read what is known of connections that did not stand in the ordinary way once more."""
+        parts: list[Packets] = []
+        pairs = list(carried.open)
+        payload: dict[int, bytes] = {}
+        comments: dict[int, str] = {}
+        for index, (pair, each) in enumerate(carried.open.items()):
+            if each.since is not None:
+                self._put_back(pair, each.since, carried.wholes[pair])
+            else:
+                self._again[pair] = carried.wholes[pair]
+            self._told[pair] = each.told
+            self._wake(pair)
+            parts.append(replace(each.packets, pair=np.full(len(each.packets), index, np.int32)))
+            payload |= each.payload
+            comments |= each.comments
+        packets = Packets.joined(parts)
+        if len(packets):
+            order = np.argsort(packets.number, kind="stable")
+            self._read_from(0, pairs, packets.take(order), payload, comments)
+
+    def _wake(self, pair: Pair) -> None:
+        chain = self._chain_of(pair)
+        if chain.live < 0:
+            self._began[pair], self._fed[pair] = chain.state, []
+        super()._wake(pair)
+
+    def _read_from(
+        self,
+        base: int,
+        pairs: Sequence[Pair],
+        packets: Packets,
+        payload: dict[int, bytes],
+        comments: dict[int, str],
+    ) -> None:
+        for index in np.unique(packets.pair).tolist():
+            mine = packets.take(packets.pair == index)
+            self._fed[pairs[index]].append(replace(mine, number=mine.number + base))
+        self._bytes |= payload
+        self._comments |= {number + base: text for number, text in comments.items()}
+        super()._read_from(base, pairs, packets, payload, comments)
+
+    def _find_new(self) -> None:
+        known = len(self._made.connections)
+        super()._find_new()
+        for whole in self._made.connections[known:]:
+            pair = pair_of(whole.a, whole.b)
+            # the one before it between these ends is over, and is not read once more with it
+            self._began[pair] = None
+            self._fed[pair] = [each.take(each.number >= whole.first_number) for each in self._fed[pair]]
+            before = self._again.pop(pair, None)
+            if before is not None and before.first_number == whole.first_number:
+                whole.generation = before.generation
+
+    # ------------------------------------------------------------ out
+    def carry(self, latest: int) -> tuple[StitchedConnections, Checkpoint]:
+        """Take notice that the batch is over; return what came of it, and what is left to the next.
+
+        :param latest: time of the latest packet
+        """
+        capture, carried = self._capture, Checkpoint()
+        for pair, chain in self._chains.items():
+            state = chain.state
+            if state is not None and not state.settled and _is_closed(state, latest):
+                self._wake(pair)
+        live = {chain.live: pair for pair, chain in self._chains.items() if chain.live >= 0}
+        ids = np.array(sorted(live), np.int64)
+        gone = ids[capture.connections.closed_before(ids, latest - _LATE)] if len(ids) else ids
+        followed = [each for each in self._whole_of if each not in live]
+        over = [*followed, *gone.tolist()]
+        capture.close([each for each in over if each in capture.singles or capture.ordinary[each]])
+        for each in gone.tolist():
+            del self._chains[live.pop(each)]
+        still = stand_still(capture)
+        for connection, pair in live.items():
+            if still[connection]:
+                self._leave(pair, connection)
+            else:
+                carried.open[pair] = self._opened(pair)
+        self._keep(carried, latest)
+        open_ids = {connection for connection, pair in live.items() if pair in carried.open}
+        self._collect(open_ids, {connection: carried.open[live[connection]] for connection in open_ids})
+        return self._made, carried
+
+    def _leave(self, pair: Pair, connection: int) -> None:
+        chain, capture = self._chains[pair], self._capture
+        chain.state, chain.live = state_of(capture, connection), -1
+        if chain.state.framed:
+            self._void.update(take_out(capture, connection).waiting)
+        forget(capture, connection)
+
+    def _opened(self, pair: Pair) -> OpenConnection:
+        packets = Packets.joined(self._fed[pair])
+        offset, payload = packets.offset.copy(), {}
+        for row, size in enumerate(packets.captured.tolist()):
+            if size:
+                place = int(offset[row])
+                data = self._bytes.get(place)
+                # below zero, where no file has any: those of the next batch count from zero again
+                self._places -= 1
+                payload[self._places] = self._source.read_or_zeros(place, size) if data is None else data
+                offset[row] = self._places
+        packets = replace(packets, offset=offset)
+        numbers = set(packets.number.tolist())
+        comments = {number: text for number, text in self._comments.items() if number in numbers}
+        began = self._began[pair]
+        since = None if began is None else self._kept(began)
+        return OpenConnection(since, packets, payload, comments, set(self._told.get(pair, ())))
+
+    def _kept(self, state: ConnectionState) -> ConnectionCheckpoint:
+        data, streams = [], []
+        for stream in state.streams:
+            # what may be sent again stays behind with its file
+            position, offset, length = stream.needed_only().places
+            places = zip(offset.tolist(), length.tolist(), strict=True)
+            data.append(b"".join(self._source.read_or_zeros(*place) for place in places))
+            streams.append(replace(stream, places=(position, np.cumsum(length) - length, length)))
+        return ConnectionCheckpoint(replace(state, streams=(streams[0], streams[1])), (data[0], data[1]))
+
+    def _keep(self, carried: Checkpoint, latest: int) -> None:
+        """Keep the connections that continue."""
+        for pair, chain in self._chains.items():
+            if chain.whole < 0:
+                continue
+            if pair in carried.open:
+                carried.wholes[pair] = self._made.connections[chain.whole]
+            elif chain.state is not None and not (chain.state.settled and _is_closed(chain.state, latest)):
+                carried.kept[pair] = self._kept(chain.state)
+                carried.wholes[pair] = self._made.connections[chain.whole]
+
+    def _collect(self, open_ids: set[int], opened: dict[int, OpenConnection]) -> None:
+        """Gather the exchanges that this batch reports: of connections that are not sure yet, only complete ones."""
+        capture = self._capture
+        for connection, whole in self._whole_of.items():
+            if connection not in open_ids:
+                self._take_reading(connection, whole)
+        rows = np.setdiff1d(np.arange(len(capture.table)), np.fromiter(self._void, np.int64))
+        self._report(rows[capture.table.is_complete(rows)])
+        connections = capture.table.column("connection")
+        for row in rows.tolist():
+            each = opened.get(int(connections[row]))
+            if each is not None and capture.table.is_complete(np.array([row]))[0]:
+                each.told.add(self._key(row))
+
+    def _report(self, rows: Int64s) -> None:
+        connections = self._capture.table.column("connection")
+        new = [
+            row
+            for row in rows.tolist()
+            if self._key(row) not in self._told.get(self._pair_of(int(connections[row])), ())
+        ]
+        super()._report(np.array(new, np.int64))
+
+    def _key(self, row: int) -> Key:
+        column = self._capture.table.column
+        names = ("packet", "request_position", "response_position")
+        packet, request, response = (int(column(name)[row]) for name in names)
+        return packet, request, response
+
+    def _pair_of(self, connection: int) -> Pair:
+        whole = self._made.connections[self._whole_of[connection]]
+        return pair_of(whole.a, whole.b)
+
+
+def _is_closed(state: ConnectionState, latest: int) -> bool:
+    """Return whether a connection was reset, or closed from both sides, long enough ago."""
+    streams, before = state.streams, latest - _LATE
+    if any(0 <= stream.reset_time < before for stream in streams):
+        return True
+    return all(0 <= stream.fin_time < before for stream in streams)

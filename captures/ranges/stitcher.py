@@ -1,0 +1,730 @@
+"""Connections put together that the ranges of a capture have cut.
+
+What a range tells of a connection is taken over where it agrees with what was known of that connection before: the same
+bytes come next, frames begin at the same places, the same requests wait. What lies before such a point is read again,
+from packets alone, by the same way that reads whole captures; a connection of which no range is sure is read so from
+its first packet to its last. So what comes out is what one reading of all would give, wherever the edges are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from captures.arrays import Int64s
+from captures.exchanges import Capture
+from captures.exchanges.checkpoints import (
+    COUNTERS,
+    ConnectionState,
+    Endpoint,
+    Row,
+    forget,
+    resume,
+    row_of,
+    stand_still,
+    state_of,
+    take_out,
+)
+from captures.exchanges.notes import Note
+from captures.exchanges.samples import Sample
+from captures.interventions import Interventions
+from captures.packets import AddressBook, Conflict, JoinedSource, PacketBlock, Statistics
+from captures.packets.reorder import BEHIND
+from captures.packets.source import KEPT
+from captures.packets.tls import KeyLog
+from captures.packets.tls.info import TlsInfo
+from captures.ranges.clocks import ClockStart, GivenClock
+from captures.ranges.edges import Edges, Packets, Pair, SplitConnection, pair_of
+from captures.ranges.plan import Range
+from captures.ranges.range_reader import facts_of, packets_between
+from dissectors.conversation.client import MAX_CLIENT_IDS
+from dissectors.conversation.pairing import MAX_SILENT
+from dissectors.session_context import SessionFacts
+from dissectors.sides import SIDES
+
+_ROWS_AT_ONCE = 1 << 16
+
+Piece = tuple[int, int, int, bytes | None]
+"""Position in the stream, offset in the source, length, and the bytes themselves where they are nowhere else."""
+
+
+@dataclass(slots=True)
+class StitchedExchange:
+    """An exchange that no range is sure of.
+
+    :ivar connection: index into :attr:`StitchedConnections.connections`
+    :ivar row: of the exchange table; packets count from the first of the capture
+    :ivar pieces: where the bytes of both frames are
+    """
+
+    connection: int
+    row: Row
+    pieces: tuple[list[Piece], list[Piece]]
+    note: Note | None = None
+    interventions: Interventions | None = None
+
+    @property
+    def time(self) -> int:
+        """When it began, ns since the epoch."""
+        return int(self.row["request_first"] if self.row["request_size"] else self.row["response_first"])
+
+
+@dataclass(slots=True)
+class WholeConnection:
+    """A connection, over all ranges.
+
+    :ivar a: the endpoint that a reading of the whole capture calls so; see
+        :class:`~captures.packets.connections.Connections` for this and the next columns
+    :ivar client_direction: the direction of the requests
+    :ivar streams: columns of :class:`~captures.packets.connections.Streams`, of both directions
+    :ivar parts: ranges that have exchanges of it: number, its id there, and what to add to positions there of requests
+        and responses
+    :ivar foreign: what it speaks instead of Kafka, or empty
+    :ivar ended_by_kproxy: whether kproxy closed it, reset it or let it fall silent
+    :ivar tls: what is known of its TLS, None if it is none
+    :ivar skipped: bytes that belong to no frame: direction, position, size, reason, and whether the stream ended so
+    :ivar samples: the kernel's TCP statistics of it; their connections have any ids
+    """
+
+    a: Endpoint
+    b: Endpoint
+    generation: int
+    client_known: bool
+    first_number: int
+    first_time: int
+    last_time: int
+    syn_time: int
+    handshake: int
+    client_direction: int
+    streams: tuple[dict[str, int], dict[str, int]]
+    parts: list[tuple[int, int, tuple[int, int]]] = field(default_factory=list)
+    foreign: str = ""
+    ended_by_kproxy: bool = False
+    tls: TlsInfo | None = None
+    skipped: list[tuple[int, int, int, str, bool]] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[Pair, int]:
+        """What it is known by: its endpoints, and the number of its first packet."""
+        return pair_of(self.a, self.b), self.first_number
+
+    @property
+    def ends(self) -> tuple[Endpoint, Endpoint]:
+        """Client and broker."""
+        return (self.b, self.a) if self.client_direction else (self.a, self.b)
+
+
+@dataclass(slots=True)
+class StitchedConnections:
+    """What came of putting together.
+
+    :ivar connections: those that this one was asked about
+    :ivar exchanges: those of which no range is sure
+    :ivar refused: connections of ranges, as number and id there, whose exchanges are not to be taken from there
+    :ivar counts: number of a range -> exchanges that are taken from there
+    :ivar facts: what the exchanges here tell of others; connections are indexes into ``connections``
+    """
+
+    connections: list[WholeConnection] = field(default_factory=list)
+    exchanges: list[StitchedExchange] = field(default_factory=list)
+    refused: list[tuple[int, int]] = field(default_factory=list)
+    counts: dict[int, int] = field(default_factory=dict)
+    facts: SessionFacts | None = None
+
+
+@dataclass(slots=True)
+class _Chain:
+    """What continues between two endpoints.
+
+    :ivar whole: index of the connection there is now, -1 if the reading has to tell
+    :ivar state: where it stands, if no range reads it
+    :ivar live: its id in the reading, if that continues with it
+    :ivar begins: positions in both streams from which on the reading knows where bytes are, if it has taken it up
+    :ivar taken: what was taken over from ranges of that connection: number, id there, positions by then
+    """
+
+    whole: int = -1
+    state: ConnectionState | None = None
+    live: int = -1
+    begins: tuple[int, int] | None = None
+    taken: list[tuple[int, int, tuple[int, int]]] = field(default_factory=list)
+
+
+class _NoPackets:
+    """The packets of a capture that is fed by hand."""
+
+    def __init__(self) -> None:
+        self.addresses = AddressBook()
+        self.statistics = Statistics()
+        self.secrets: list[bytes] = []
+        self.done = 0
+
+    def __iter__(self) -> Iterator[PacketBlock]:
+        return iter(())
+
+
+class _ConflictCapture(Capture):
+    """Remembers bytes that came again with other content."""
+
+    def __init__(self, source: JoinedSource, *, keylog: KeyLog | None, packets: _NoPackets) -> None:
+        super().__init__(source, keylog=keylog, packets=packets)
+        self.conflicts: list[Conflict] = []
+
+    def _mark_conflicts(self, went_on: Int64s) -> None:
+        self.conflicts += self.assembler.conflicts
+        super()._mark_conflicts(went_on)
+
+
+class Stitcher:
+    """Puts the connections between some endpoints together, range by range, in order.
+
+    :param source: all files
+    :param ranges: all ranges
+    :param bases: how many packets come before each range
+    :param clocks: what makes readings of the clocks of ranges those of the whole capture
+    :param in_place: of each range, whether bytes can be read from the files again without reading all before
+    :param refused: connections of ranges that are not to be taken over, as number of the range and id there
+    :ivar too_early: those that should not have been taken over, as something that comes later changes what they tell
+    """
+
+    def __init__(
+        self,
+        source: JoinedSource,
+        ranges: Sequence[Range],
+        bases: Sequence[int],
+        *,
+        clocks: Sequence[ClockStart] | None = None,
+        keylog: KeyLog | None = None,
+        in_place: Sequence[bool] | None = None,
+        refused: Collection[tuple[int, int]] = (),
+    ) -> None:
+        self._source = source
+        self._ranges = ranges
+        self._bases = bases
+        self._in_place = in_place
+        self._clocks = [ClockStart()] * len(ranges) if clocks is None else clocks
+        self._refused = refused
+        self.too_early: set[tuple[int, int]] = set()
+        self._capture = _ConflictCapture(source, keylog=keylog, packets=_NoPackets())
+        self._clock = self._capture.assembler.clock = GivenClock()
+        self._capture.assembler.by_themselves()
+        self._chains: dict[Pair, _Chain] = {}
+        self._known = 0
+        self._whole_of: dict[int, int] = {}
+        """Id in the reading -> index of the connection."""
+        self._latest: dict[int, int] = {}
+        """Connection -> its id in the reading that knows it best; it is not here if a range does."""
+        self._void: set[int] = set()
+        """Rows of the reading that another range reports."""
+        self._as_known: dict[int, Row] = {}
+        """Those of them that are over, as they were."""
+        self._made = StitchedConnections()
+
+    # ------------------------------------------------------------ range by range
+    def feed(self, number: int, edges: Edges) -> None:
+        """Take what a range tells; ranges come in order.
+
+        :raises CaptureError: if the files cannot be read
+        """
+        again: dict[Pair, int] = {}
+        for crossing in edges.crossings:
+            if crossing.begins and not self._begin(number, edges.pairs[crossing.pair], crossing):
+                self._refuse(number, crossing)
+                again[edges.pairs[crossing.pair]] = -1
+        for pair in {edges.pairs[each] for each in np.unique(edges.packets.pair).tolist()} | again.keys():
+            self._wake(pair)
+        self._read(number, edges.pairs, edges.packets, edges.payload, edges.comments)
+        last = np.full(len(edges.pairs), -1, np.int64)
+        np.maximum.at(last, edges.packets.pair, edges.packets.number)
+        for crossing in edges.crossings:
+            if not crossing.begins and not self._accept(number, edges.pairs[crossing.pair], crossing):
+                self._refuse(number, crossing)
+                again[edges.pairs[crossing.pair]] = int(last[crossing.pair])
+        if again:
+            self._read_again(number, again)
+
+    def _refuse(self, number: int, crossing: SplitConnection) -> None:
+        self._made.refused.append((number, crossing.local))
+
+    def _begin(self, number: int, pair: Pair, crossing: SplitConnection) -> bool:
+        """Take over a connection that begins in a range; False if what was there before may have to do with it."""
+        chain, state = self._chains.get(pair), self._located(crossing)
+        if self._is_refused(number, crossing):
+            return False
+        if chain is not None:
+            before = chain.state
+            if before is None or not before.settled:
+                return False
+            isn = {before.a: before.streams[0].isn, before.b: before.streams[1].isn}
+            if min(isn.values()) < 0 or isn[state.a] == state.streams[0].isn:
+                return False
+            state = replace(state, generation=before.generation + 1)
+        state = state.moved((0, 0), self._bases[number])
+        whole = self._add_whole(state, crossing.last_time)
+        self._count(whole, crossing.counters)
+        self._take_part(whole, number, crossing, (0, 0), turned=False)
+        self._chains[pair] = _Chain(whole, state, taken=[(number, crossing.local, (0, 0))])
+        return True
+
+    def _located(self, crossing: SplitConnection) -> ConnectionState:
+        """Return the state of a connection with all its bytes within reach."""
+        if not crossing.payload:
+            return crossing.state
+        kept = {place: self._source.keep(data) for place, data in crossing.payload.items()}
+        streams = []
+        for stream in crossing.state.streams:
+            position, offset, length = stream.places
+            offset = np.array([kept.get(place, place) for place in offset.tolist()], np.int64)
+            streams.append(replace(stream, places=(position, offset, length)))
+        return replace(crossing.state, streams=(streams[0], streams[1]))
+
+    def _is_refused(self, number: int, crossing: SplitConnection) -> bool:
+        """Return whether a connection of a range is not to be taken over whatever came before."""
+        early = crossing.early is not None and not self._clocks[number].is_true(crossing.early)
+        return early or (number, crossing.local) in self._refused
+
+    def _chain_of(self, pair: Pair) -> _Chain:
+        return self._chains.setdefault(pair, _Chain())
+
+    def _wake(self, pair: Pair) -> None:
+        """Let the reading continue with a connection."""
+        chain = self._chain_of(pair)
+        if chain.state is not None:
+            chain.live, known = resume(self._capture, chain.state)
+            one, other = (
+                int(stream.places[0][0]) if len(stream.places[0]) else stream.end
+                for stream in chain.state.streams
+            )
+            chain.begins = one, other
+            self._capture.connections.last_time[chain.live] = self._made.connections[chain.whole].last_time
+            self._void.update(known)
+            self._as_known |= {row: self._capture.table.row(row) for row in known}
+            self._whole_of[chain.live] = chain.whole
+            self._latest[chain.whole] = chain.live
+            chain.state = None
+            self._known = len(self._capture.connections)
+
+    def _read(
+        self,
+        number: int,
+        pairs: Sequence[Pair],
+        packets: Packets,
+        payload: dict[int, bytes],
+        comments: dict[int, str],
+    ) -> None:
+        if len(packets):
+            packets = replace(packets, clock=self._clocks[number].readings(packets.clock))
+            self._read_from(self._bases[number], pairs, packets, payload, comments)
+
+    def _read_from(
+        self,
+        base: int,
+        pairs: Sequence[Pair],
+        packets: Packets,
+        payload: dict[int, bytes],
+        comments: dict[int, str],
+    ) -> None:
+        """Read packets.
+
+        :param packets: with readings of the clock of the whole capture
+        :param base: what to add to their numbers
+        """
+        capture = self._capture
+        offset = packets.offset.copy()
+        kept = {place: self._source.keep(data) for place, data in payload.items()}
+        if kept:
+            offset = np.array([kept.get(place, place) for place in offset.tolist()], np.int64)
+        book = capture.addresses
+        ends = np.full((len(pairs), 2), -1, np.int32)
+        for pair in np.unique(packets.pair).tolist():
+            ends[pair] = [book.intern(*end) for end in pairs[pair]]
+        down = packets.down.astype(np.int64)
+        self._look_back(pairs, packets)
+        for begin in range(0, len(packets), _ROWS_AT_ONCE):
+            rows = slice(begin, begin + _ROWS_AT_ONCE)
+            some = packets.take(rows)
+            first, last = int(some.number[0]), int(some.number[-1])
+            self._clock.readings = some.clock
+            capture.take(
+                PacketBlock(
+                    source=self._source,
+                    windows=(),
+                    addresses=book,
+                    number=some.number + base,
+                    time=some.time,
+                    src=ends[some.pair, down[rows]],
+                    dst=ends[some.pair, 1 - down[rows]],
+                    seq=some.seq,
+                    ack=some.ack,
+                    flags=some.flags,
+                    window=some.window,
+                    offset=offset[rows],
+                    length=some.length,
+                    captured=some.captured,
+                    interface=np.zeros(len(some), np.int32),
+                    comments={
+                        packet + base: text for packet, text in comments.items() if first <= packet <= last
+                    },
+                )
+            )
+        self._check_conflicts()
+        self._find_new()
+
+    def _find_new(self) -> None:
+        """Take notice of the connections that the reading has begun by itself."""
+        capture = self._capture
+        for connection in range(self._known, len(capture.connections)):
+            state = _identity(capture, connection)
+            pair = (state.a, state.b) if state.a <= state.b else (state.b, state.a)
+            chain = self._chains[pair]
+            generation = state.generation
+            if chain.whole >= 0:
+                generation = self._made.connections[chain.whole].generation + 1
+            chain.whole = self._add_whole(replace(state, generation=generation), state.first_time)
+            chain.live, chain.begins, chain.taken = connection, None, []
+            self._whole_of[connection] = chain.whole
+            self._latest[chain.whole] = connection
+        self._known = len(capture.connections)
+
+    def _read_again(self, number: int, again: dict[Pair, int]) -> None:
+        """Read all packets of a range between some endpoints, behind those that were read already."""
+        pairs = {pair: index for index, pair in enumerate(again)}
+        in_place = self._in_place is None or self._in_place[number]
+        packets, payload = packets_between(
+            self._source, self._ranges[number], again.keys(), pairs, in_place=in_place
+        )
+        behind = packets.number > np.array(list(again.values()), np.int64)[packets.pair]
+        self._read(number, list(again), packets.take(behind), payload, {})
+
+    # ------------------------------------------------------------ what changes what ranges have told
+    def _look_back(self, pairs: Sequence[Pair], packets: Packets) -> None:
+        """Find bytes that came again and of which only ranges before know where they are."""
+        streams = self._capture.connections.streams
+        connections, first = self._capture.connections, self._capture.addresses
+        for index in np.unique(packets.pair).tolist():
+            chain = self._chains[pairs[index]]
+            if chain.begins is None or chain.live < 0:
+                continue
+            mine = np.flatnonzero((packets.pair == index) & (packets.length > 1) & (packets.captured > 0))
+            for side in (0, 1):
+                end = (int(connections.a[chain.live]), int(connections.b[chain.live]))[side]
+                turned = (first.address(end), first.port(end)) != pairs[index][0]
+                rows = mine[packets.down[mine] == turned]
+                stream = 2 * chain.live + side
+                distance = (packets.seq[rows] - np.uint32(streams.next_seq[stream] & 0xFFFF_FFFF)).view(
+                    np.int32
+                )
+                position = int(streams.end[stream]) + distance.astype(np.int64)
+                behind = position[(position < chain.begins[side]) & (distance >= -BEHIND)]
+                if len(behind):
+                    self._take_back(chain, side, int(behind.min()))
+
+    def _take_back(self, chain: _Chain, side: int, position: int) -> None:
+        """Take notice that what ranges tell of a stream from a position on is not all."""
+        for number, local, begins in reversed(chain.taken):
+            self.too_early.add((number, local))
+            if begins[side] <= position:
+                break
+
+    def _check_conflicts(self) -> None:
+        """Find bytes that differ from what ranges before have taken for granted."""
+        for conflict in self._capture.conflicts:
+            chain = self._chain_with(conflict.stream >> 1)
+            if chain is not None and chain.begins is not None:
+                self._take_back(chain, conflict.stream & 1, conflict.start)
+        self._capture.conflicts.clear()
+
+    def _check_known(self) -> None:
+        """Find requests of ranges before that were answered though they need no response."""
+        table, capture = self._capture.table, self._capture
+        for row, was in self._as_known.items():
+            if table.row(row) != was:
+                chain = self._chain_with(was["connection"])
+                if chain is not None:
+                    side = capture.client_stream(was["connection"]) & 1
+                    self._take_back(chain, side, was["request_position"])
+
+    def _chain_with(self, live: int) -> _Chain | None:
+        """Return the chain of a connection that the reading has taken up."""
+        whole = self._whole_of.get(live)
+        return next((chain for chain in self._chains.values() if chain.whole == whole), None)
+
+    # ------------------------------------------------------------ where both agree
+    def _accept(self, number: int, pair: Pair, crossing: SplitConnection) -> bool:
+        """Leave a connection to the reading of a range, if that agrees with this one."""
+        capture, chain = self._capture, self._chains[pair]
+        live, snapshot, state = chain.live, crossing.agreed, self._located(crossing)
+        assert snapshot is not None
+        if self._is_refused(number, crossing):
+            return False
+        if live < 0 or live >= len(capture.ordinary) or not capture.ordinary[live]:
+            return False
+        if not stand_still(capture)[live]:
+            return False
+        mine = state_of(capture, live)
+        turned = mine.a != state.a
+        sides = (1, 0) if turned else (0, 1)
+        if not self._agree(number, mine, snapshot, state, sides) or not _knows_enough(mine, crossing):
+            return False
+        distances = (
+            mine.streams[0].end - snapshot.ends[sides[0]],
+            mine.streams[1].end - snapshot.ends[sides[1]],
+        )
+        self._void.update(take_out(capture, live).waiting)
+        forget(capture, live)
+        later = (state.turned() if turned else state).moved(distances, self._bases[number])
+        chain.state = _continued(mine, later)
+        chain.live, chain.begins = -1, None
+        chain.taken.append((number, crossing.local, (mine.streams[0].end, mine.streams[1].end)))
+        whole = chain.whole
+        del self._latest[whole]
+        counted = tuple(
+            tuple(
+                now - then for now, then in zip(crossing.counters[side], snapshot.counters[side], strict=True)
+            )
+            for side in sides
+        )
+        self._count(whole, (counted[0], counted[1]))
+        self._take_part(whole, number, crossing, distances, turned=turned)
+        self._update(whole, chain.state, crossing.last_time)
+        return True
+
+    def _agree(
+        self,
+        number: int,
+        mine: ConnectionState,
+        snapshot: Any,
+        state: ConnectionState,
+        sides: tuple[int, int],
+    ) -> bool:
+        if sides[mine.client_direction] != state.client_direction:
+            return False
+        for one, side in zip(mine.streams, sides, strict=True):
+            if one.reset_time >= 0 or one.fin_time >= 0 or one.next_seq != snapshot.next_seq[side]:
+                return False
+            if one.end - one.frame != snapshot.ends[side] - snapshot.frames[side]:
+                return False
+            if one.conflicts:  # of a frame that only the range sees whole, and of which it does not know that
+                return False
+        base = self._bases[number]
+        waiting = [(packet + base, *rest) for packet, *rest in snapshot.waiting]
+        names = ("packet", "correlation_id", "api_key", "version", "request_size")
+        return waiting == [tuple(row[name] for name in names) for row in mine.waiting]
+
+    # ------------------------------------------------------------ whole connections
+    def _add_whole(self, state: ConnectionState, last_time: int) -> int:
+        names = ("syn_seen", "end", "fin_time", "fin_position", "reset_time", "isn", "ack", "next_seq")
+        one, other = (
+            {name: getattr(stream, name) for name in names} | dict.fromkeys(COUNTERS, 0)
+            for stream in state.streams
+        )
+        self._made.connections.append(
+            WholeConnection(
+                a=state.a,
+                b=state.b,
+                generation=state.generation,
+                client_known=state.client_known,
+                first_number=state.first_number,
+                first_time=state.first_time,
+                last_time=last_time,
+                syn_time=state.syn_time,
+                handshake=state.handshake,
+                client_direction=state.client_direction,
+                streams=(one, other),
+            )
+        )
+        return len(self._made.connections) - 1
+
+    def _count(self, whole: int, counters: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+        for stream, values in zip(self._made.connections[whole].streams, counters, strict=True):
+            for name, value in zip(COUNTERS, values, strict=True):
+                stream[name] += value
+
+    def _take_part(
+        self, whole: int, number: int, crossing: SplitConnection, distances: tuple[int, int], *, turned: bool
+    ) -> None:
+        """Take over what a range has of a connection, beside its exchanges."""
+        made = self._made.connections[whole]
+        of_requests = made.client_direction
+        made.parts.append((number, crossing.local, (distances[of_requests], distances[1 - of_requests])))
+        made.foreign = made.foreign or crossing.foreign
+        made.ended_by_kproxy |= crossing.ended_by_kproxy
+        base = self._bases[number]
+        made.samples += [each._replace(packet=each.packet + base) for each in crossing.samples]
+        self._made.counts[number] = self._made.counts.get(number, 0) + crossing.exchanges
+        frames = (0, 0) if crossing.agreed is None else crossing.agreed.frames
+        for skip in crossing.skipped:
+            theirs = skip.stream & 1
+            if skip.position >= frames[theirs]:
+                side = theirs ^ turned
+                made.skipped.append(
+                    (side, skip.position + distances[side], skip.size, skip.reason, skip.at_end)
+                )
+
+    def _update(self, whole: int, state: ConnectionState, last_time: int) -> None:
+        """Bring the columns of a connection up to date, but what was counted."""
+        made = self._made.connections[whole]
+        made.last_time = last_time
+        made.client_direction, made.handshake = state.client_direction, state.handshake
+        for stream, now in zip(made.streams, state.streams, strict=True):
+            stream["end"], stream["ack"], stream["next_seq"] = now.end, now.ack, now.next_seq
+            stream["isn"], stream["syn_seen"] = now.isn, now.syn_seen
+            for name in ("fin_time", "fin_position", "reset_time"):
+                if stream[name] < 0:
+                    stream[name] = getattr(now, name)
+
+    # ------------------------------------------------------------ the end
+    def finish(self) -> StitchedConnections:
+        """Take notice that there are no more ranges; return what came of it."""
+        capture = self._capture
+        for pair, chain in self._chains.items():
+            if chain.state is not None and not chain.state.settled:
+                self._wake(pair)
+        capture.end()
+        self._check_conflicts()
+        self._check_known()
+        for connection, whole in self._whole_of.items():
+            self._take_reading(connection, whole)
+        self._report(np.setdiff1d(np.arange(len(capture.table)), np.fromiter(self._void, np.int64)))
+        return self._made
+
+    def _report(self, rows: Int64s) -> None:
+        """Gather what came of the reading.
+
+        :param rows: of its table, those to report
+        """
+        capture, made = self._capture, self._made.connections
+        for skip in capture.skipped:
+            told = (skip.stream & 1, skip.position, skip.size, skip.reason, skip.at_end)
+            made[self._whole_of[skip.stream >> 1]].skipped.append(told)
+        for sample in capture.samples:
+            made[self._whole_of[sample.connection]].samples.append(sample)
+        column = capture.table.column("connection")
+        self._made.exchanges = [self._stitched(row, int(column[row])) for row in rows.tolist()]
+        topics, groups, mechanisms = facts_of(capture, rows)
+        by_whole: dict[Hashable, str] = {
+            whole: mechanisms[connection]
+            for connection, whole in self._whole_of.items()
+            if connection in mechanisms
+        }
+        self._made.facts = SessionFacts(topics, groups, by_whole)
+
+    def _take_reading(self, connection: int, whole: int) -> None:
+        """Take over what the reading has counted of a connection."""
+        capture, made = self._capture, self._made.connections[whole]
+        streams = capture.connections.streams
+        one, other = (
+            tuple(int(getattr(streams, name)[2 * connection + side]) for name in COUNTERS) for side in (0, 1)
+        )
+        self._count(whole, (one, other))
+        if self._latest.get(whole) == connection:
+            last_time = int(capture.connections.last_time[connection])
+            self._update(whole, _identity(capture, connection), last_time)
+        if connection in capture.decryption.tls:
+            made.tls = capture.decryption.tls[connection].info
+        made.foreign = capture.foreign.get(connection, "") or made.foreign
+        made.ended_by_kproxy |= connection in capture.notes.ended_connections
+
+    def _stitched(self, row: int, connection: int) -> StitchedExchange:
+        capture = self._capture
+        values = row_of(capture, row)
+        stream, index = capture.client_stream(connection), capture.decryption.index_of(connection)
+        pieces: list[list[Piece]] = []
+        for side, number in zip(SIDES, (stream, stream ^ 1), strict=True):
+            start, size = values[f"{side}_position"], values[f"{side}_size"]
+            found = index.pieces(number, start, start + size) if size else ((), (), ())
+            columns = (column.tolist() if size else () for column in found)  # type: ignore[union-attr]
+            pieces.append([self._piece(*each) for each in zip(*columns, strict=True)])
+        note = capture.notes.of(row)
+        interventions = capture.notes.interventions(row, values)
+        return StitchedExchange(
+            self._whole_of[connection],
+            values,
+            (pieces[0], pieces[1]),
+            note or None,
+            interventions if interventions.flags else None,
+        )
+
+    def _piece(self, position: int, offset: int, length: int) -> Piece:
+        data = self._source.read_or_zeros(offset, length) if offset >= KEPT else None
+        return position, offset, length, data
+
+
+def _identity(capture: Capture, connection: int) -> ConnectionState:
+    """Return the columns of a connection of the reading, whatever state it is in."""
+    state = state_of(capture, connection)
+    state.client_direction = capture.client_stream(connection) & 1
+    return state
+
+
+def _continued(before: ConnectionState, later: ConnectionState) -> ConnectionState:
+    """Return where a range left a connection, with what only those know who have seen its beginning."""
+    streams = tuple(
+        replace(now, syn_seen=then.syn_seen, isn=then.isn if then.isn >= 0 else now.isn)
+        for then, now in zip(before.streams, later.streams, strict=True)
+    )
+    return replace(
+        later,
+        generation=before.generation,
+        client_known=before.client_known,
+        first_number=before.first_number,
+        first_time=before.first_time,
+        syn_time=before.syn_time,
+        handshake=before.handshake,
+        whole=before.whole,
+        streams=(streams[0], streams[1]),
+        silent=(before.silent + later.silent)[-MAX_SILENT:],
+        client_ids=list(dict.fromkeys(before.client_ids + later.client_ids))[:MAX_CLIENT_IDS],
+    )
+
+
+def _knows_enough(mine: ConnectionState, crossing: SplitConnection) -> bool:
+    """Return whether a range has read a connection as if it knew all client IDs that it had before.
+
+    They matter only where frames were searched for, or were too large to be believed of strangers.
+    """
+    snapshot = crossing.agreed
+    assert snapshot is not None
+    known = set(snapshot.client_ids)
+    if known == set(mine.client_ids):
+        return True
+    if not known.issubset(mine.client_ids):
+        return False
+    missing = [COUNTERS.index(name) for name in ("lost", "cut")]
+    lost = any(
+        now[each] != then[each]
+        for now, then in zip(crossing.counters, snapshot.counters, strict=True)
+        for each in missing
+    )
+    skips = (each.position >= snapshot.frames[each.stream & 1] for each in crossing.skipped)
+    return not (lost or any(skips))
+
+
+def stitch(
+    source: JoinedSource,
+    ranges: Sequence[Range],
+    bases: Sequence[int],
+    told: Iterable[tuple[int, Edges]],
+    **options: Any,
+) -> StitchedConnections:
+    """Put connections together.
+
+    What a range tells may turn out to be not all that there is: bytes that come again much later may differ. Then all
+    is done again without it.
+
+    :param told: numbers of ranges and what they tell, in order; it may be gone through several times
+    """
+    refused: set[tuple[int, int]] = set()
+    while True:
+        stitcher = Stitcher(source, ranges, bases, refused=refused, **options)
+        for number, edges in told:
+            stitcher.feed(number, edges)
+        made = stitcher.finish()
+        if not stitcher.too_early:
+            return made
+        assert not stitcher.too_early & refused
+        refused |= stitcher.too_early

@@ -1,0 +1,183 @@
+"""A capture read on Spark: every range by a task of its own, and what crosses edges by a few more.
+
+What Spark moves between tasks is edges, packed (see :mod:`captures.ranges.jobs`), one row for each range and bucket.
+Exchanges that are finished in their range stay in the partition that read it, until they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from captures.ranges.batches import BatchState, number_on, put_together_on
+from captures.ranges.edges import pack, unpack
+from captures.ranges.jobs import (
+    EDGES,
+    FINISHED,
+    MARK,
+    Input,
+    MergeResult,
+    RangeOutput,
+    RangeSummary,
+    misread,
+    number_all,
+    put_together,
+    read_part,
+    replan,
+)
+from captures.ranges.plan import Range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+PARTS = "part int not null, kind string not null, bucket int not null, data binary not null"
+"""What :func:`parts` gives: rows of :class:`~captures.ranges.jobs.RangeOutput`."""
+_TOGETHER = "bucket int, data binary"
+
+
+class _ReadParts:
+    """Reads the ranges whose numbers it is given."""
+
+    def __init__(self, given: Input) -> None:
+        self._given = given
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                yield from batches_of(read_part(self._given, self._given.plan.ranges[index]))
+
+
+def batches_of(told: Iterable[RangeOutput]) -> Iterator[pa.RecordBatch]:
+    """Return the results of a range as rows of :data:`PARTS`."""
+    import pyarrow as pa
+
+    schema = pa.schema(
+        [
+            pa.field("part", pa.int32(), nullable=False),
+            pa.field("kind", pa.string(), nullable=False),
+            pa.field("bucket", pa.int32(), nullable=False),
+            pa.field("data", pa.binary(), nullable=False),
+        ]
+    )
+    for each in told:
+        columns = [[each.part], [each.kind], [each.bucket], [each.data]]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        yield pa.record_batch(arrays, schema=schema)
+
+
+class _PutTogether:
+    """Puts the connections of buckets together, whose rows follow each other.
+
+    :param before: what earlier batches leave, None if there are none and will be none
+    """
+
+    def __init__(self, given: Input, marked: Sequence[RangeSummary], before: BatchState | None) -> None:
+        self._given = given
+        self._before = None if before is None else pack(before)
+        self._marks = pack(marked)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        marks = unpack(self._marks)
+        before = None if self._before is None else unpack(self._before)
+        for bucket, rows in groupby(_rows(batches), key=itemgetter(0)):
+            told = [(part, data) for _, part, data in rows if part >= 0]
+            made: Any
+            if before is None:
+                made = put_together(self._given, [each.mark for each in marks], told)
+            else:
+                made = put_together_on(self._given, marks, before, bucket, told)
+            columns = [pa.array([bucket], pa.int32()), pa.array([pack(made)], pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, ["bucket", "data"])
+
+
+def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
+    for batch in batches:
+        yield from zip(*(batch.column(name).to_pylist() for name in ("bucket", "part", "data")), strict=True)
+
+
+def parts(spark: SparkSession, given: Input, only: Sequence[Range] | None = None) -> DataFrame:
+    """Return what the ranges of a capture tell, each read by one task.
+
+    :param only: which ranges; default: all
+    """
+    numbers = [part.number for part in (given.plan.ranges if only is None else only)]
+    if numbers == list(range(len(numbers))):
+        ids = spark.range(0, len(numbers), 1, max(len(numbers), 1))
+    else:
+        ids = spark.createDataFrame([(number,) for number in numbers], "id bigint").repartition(len(numbers))
+    return ids.mapInArrow(_ReadParts(given), PARTS)
+
+
+class SparkReading:
+    """Reads a capture on Spark.
+
+    :param before: what earlier batches leave, None if there are none and will be none
+    :ivar read: what came of it; its ``finished`` stay with Spark
+    :ivar after: what this batch leaves to the next, None likewise
+    :ivar finished: packed exchanges by number of the range: columns ``part`` and ``data``
+    """
+
+    def __init__(self, spark: SparkSession, given: Input, before: BatchState | None = None) -> None:
+        self._spark = spark
+        self.after: BatchState | None = None
+        self._kept: list[DataFrame] = []
+        given, marked, told = self._read(given)
+        while (merged := replan(given.plan, [each.mark for each in marked])) is not None:
+            self.close()
+            given, marked, told = self._read(replace(given, plan=merged))
+        if before is None:
+            numbered = number_all(
+                given, marked, [made for _, made in self._together(given, marked, told, None)]
+            )
+        else:
+            made = dict(self._together(given, marked, told, before))
+            numbered, self.after = number_on(given, marked, before, made)
+        self.read = MergeResult(given, marked, [], numbered)
+        self.finished = told.filter(f"kind = '{FINISHED}'").select("part", "data")
+
+    def close(self) -> None:
+        """Let Spark forget what it keeps."""
+        while self._kept:
+            self._kept.pop().unpersist()
+
+    # ------------------------------------------------------------ steps
+    def _read(self, given: Input) -> tuple[Input, list[RangeSummary], DataFrame]:
+        told = self._keep(parts(self._spark, given))
+        found = dict(_marks(told))
+        while again := misread(given.plan, [found[number].mark for number in sorted(found)]):
+            for part in again:
+                given.plan.ranges[part.number] = part
+            numbers = [part.number for part in again]
+            better = self._keep(parts(self._spark, given, again))
+            told = told.filter(~told["part"].isin(numbers)).unionAll(better)
+            found |= dict(_marks(better))
+        return given, [found[number] for number in sorted(found)], told
+
+    def _keep(self, told: DataFrame) -> DataFrame:
+        from pyspark import StorageLevel
+
+        told = told.persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept.append(told)
+        return told
+
+    def _together(
+        self, given: Input, marked: list[RangeSummary], told: DataFrame, before: BatchState | None
+    ) -> list[tuple[int, Any]]:
+        edges = told.filter(f"kind = '{EDGES}'").select("part", "bucket", "data")
+        if before is not None and before.carried:  # where something continues, even if no range tells of it
+            more = [(-1, bucket, bytearray()) for bucket in before.carried]
+            edges = edges.unionAll(self._spark.createDataFrame(more, "part int, bucket int, data binary"))
+        dealt = edges.repartition(given.buckets, "bucket").sortWithinPartitions("bucket")
+        rows: list[Any] = dealt.mapInArrow(_PutTogether(given, marked, before), _TOGETHER).collect()
+        return [(row["bucket"], unpack(bytes(row["data"]))) for row in sorted(rows, key=itemgetter("bucket"))]
+
+
+def _marks(told: DataFrame) -> Iterator[tuple[int, RangeSummary]]:
+    for row in told.filter(f"kind = '{MARK}'").select("part", "data").collect():
+        yield row["part"], unpack(bytes(row["data"]))

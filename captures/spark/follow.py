@@ -1,0 +1,326 @@
+"""Tables of files that keep coming: a folder into which a proxy or tcpdump rotates is read batch by batch.
+
+All batches are one run, whose exchanges and connections are counted on; connections go on from file to file. A batch is
+in the tables whole or not at all. Tables that need all exchanges, such as findings, cover all batches so far: each
+commit puts its new state into the place of the old one.
+
+A program that was ended goes on with ``--append``: files that are in the tables are not read into them again. They are
+gone through once more for where their connections stand, as far as they are still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from captures.faults import Faults
+from captures.json_objects import to_json
+from captures.packets import CaptureError, Statistics
+from captures.ranges.batches import BatchState
+from captures.ranges.edges import pack
+from captures.ranges.jobs import Input, MergeResult, give_out
+from captures.ranges.plan import Plan, make_plan
+from captures.ranges.stitcher import WholeConnection
+from captures.ranges.whole import Whole, WholeCapture
+from captures.spark.capture_reader import SparkReading
+from captures.spark.job_progress import Progress, silent
+from captures.spark.source import Listing, finished, news
+from captures.spark.table_writer import WRITTEN, Task, TaskResult, WriteRanges, collected, faults_of
+from captures.tables.folder import Folder, Part, PartWriter
+from captures.tables.folder import Input as FileInput
+from captures.tables.options import (
+    ALREADY_READ,
+    FaultsTold,
+    FileLeftOut,
+    FileRead,
+    TablesOptions,
+    TablesSummary,
+    damage_told,
+)
+from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE
+from captures.tables.single import READING, WRITING, TableRequest
+from captures.tables.whole_rows import WholeTables, needs
+from dissectors.session_context import SessionContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTLED = 10.0
+"""Seconds after which the newest file, if nothing was written to it, counts as finished."""
+_EVERY = 1.0
+"""Seconds between two looks at the folder."""
+_BUCKETS = 8
+_GROWN = "it was written to after it was read: what came later is not in the tables"
+_WHOLE = "whole"
+"""Name of the task that writes what is known of all batches."""
+
+
+class _Judge:
+    """What is known of all batches, in this process.
+
+    :param tables: that need all exchanges
+    """
+
+    def __init__(self, tables: Sequence[str], wanted: TableRequest, run: int) -> None:
+        self._names = tuple(tables)
+        self._wanted = wanted
+        self._run = run
+        self._wholes: dict[int, WholeConnection] = {}
+        self._statistics = Statistics()
+        self._latest = 0
+        self._knowledge = SessionContext()
+        self._capture: Any = None
+        self._tables: WholeTables | None = None
+        self._keys = needs(tables, wanted.rules)
+
+    @property
+    def faults(self) -> Faults:
+        """What went wrong so far."""
+        return Faults() if self._tables is None else self._tables.faults
+
+    def meet(self, read: MergeResult) -> None:
+        """Take notice of the connections of a batch."""
+        for each in read.marked:
+            self._statistics.add(each.mark.statistics)
+            self._latest = max(self._latest, each.mark.latest)
+        self._wholes |= read.numbered.connections
+        self._knowledge.add(read.numbered.facts)
+
+    def take(self, task: Task, read: MergeResult, contexts: Sequence[Any]) -> None:
+        """Look at the exchanges of a batch."""
+        self.meet(read)
+        source = read.given.plan.source()
+        whole = Whole(
+            [self._wholes[number] for number in range(len(self._wholes))],
+            task.facts,
+            self._statistics,
+            self._latest,
+        )
+        if self._tables is None:
+            self._capture = WholeCapture(source, whole)
+            self._tables = WholeTables(
+                self._capture,
+                self._knowledge.topic_name,
+                self._names,
+                run=self._run,
+                rules=self._wanted.rules,
+                limits=self._wanted.limits,
+            )
+        else:
+            self._capture.show(source, whole)
+        for context in contexts if self._keys is None or self._keys else ():
+            part = give_out(task.given, context, task.facts)
+            self._capture.take(part)
+            for exchange in task.fitting(part, self._keys, summary=False):
+                self._tables.add(exchange)
+            self._capture.faults.merge(part.capture.faults)
+
+    def write(self, folder: Folder) -> list[Part]:
+        """Write what is known by now."""
+        if self._tables is None or not self._names:
+            return []
+        with PartWriter(folder.staged, _WHOLE) as writer:
+            writer.write_all(self._tables.batches())
+            return writer.close()
+
+
+class Follower:
+    """Writes tables of what is there, and of what comes.
+
+    :param paths: folders and patterns, and files
+    :param settled: seconds after which the newest file counts as finished
+    :ivar summary: of all batches so far
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        paths: Sequence[str],
+        folder: Folder,
+        wanted: TableRequest,
+        options: TablesOptions,
+        *,
+        progress: Progress = silent,
+        settled: float = SETTLED,
+    ) -> None:
+        self._spark = spark
+        self._paths = list(paths)
+        self._folder = folder
+        self._wanted = wanted
+        self._options = options
+        self._progress = progress
+        self._settled = settled
+        self._keylog = Path(options.keylog).read_bytes() if options.keylog else b""
+        self._seen: Listing = {}
+        self._grown: set[str] = set()
+        self._standing = BatchState(_BUCKETS)
+        self._batch = 0
+        self._inputs: list[FileInput] = []
+        self._begin = monotonic()
+        of_the_whole = [name for name in wanted.tables if name in OF_THE_WHOLE]
+        self._judge = _Judge(of_the_whole, wanted, folder.run)
+        self._faults = Faults()
+        self.summary = TablesSummary(out=folder.out, engine="spark", rows=dict.fromkeys(wanted.tables, 0))
+
+    def run(self, stop: Event) -> TablesSummary:
+        """Read batch by batch until stopped; data that is there by then is still read. Ctrl-C ends it at once.
+
+        :raises CaptureError: with ``strict``, at the first file that cannot be read whole
+        """
+        try:
+            while not stop.is_set():
+                if not self.step():
+                    stop.wait(_EVERY)
+            self.step(last=True)
+        except KeyboardInterrupt:
+            pass  # a batch that was not committed comes with the next run
+        return self.summary
+
+    def step(self, *, last: bool = False) -> bool:
+        """Read the files that have come; return whether there were any.
+
+        :param last: whether no more is to be waited for: the newest file is read as it is
+        """
+        new = self._new(0.0 if last else self._settled)
+        if not new:
+            return False
+        before, inputs = self._known(new)
+        if before:
+            self._go_through(before)
+        plan = self._planned([each.path for each in inputs]) if inputs else None
+        if plan is not None and plan.files:
+            self._take(plan, inputs)
+        return True
+
+    # ------------------------------------------------------------ files
+    def _new(self, settled: float) -> list[str]:
+        now = finished(self._paths, settled, self._seen)
+        new = news(self._seen, now)
+        grown = [name for name, seen in now.items() if name not in new and self._seen[name].size < seen.size]
+        self._leave_out([FileLeftOut(name, _GROWN) for name in grown if name not in self._grown])
+        self._grown = self._grown.union(grown).difference(new)
+        self._seen = {name: now[name] if name in new else self._seen[name] for name in now}
+        return new
+
+    def _known(self, paths: Sequence[str]) -> tuple[list[str], list[FileInput]]:
+        """Tell files that are in the tables from those that are not."""
+        compared = self._folder.compare(FileInput.of(path) for path in paths)
+        skipped = tuple(FileLeftOut(each.path, ALREADY_READ) for each in compared.known)
+        self.summary = replace(self.summary, skipped=(*self.summary.skipped, *skipped))
+        self._leave_out([FileLeftOut(each.path, _GROWN) for each in compared.changed])
+        return [each.path for each in compared.known], compared.new
+
+    def _planned(self, paths: Sequence[str]) -> Plan | None:
+        try:
+            plan = make_plan(paths, self._options.range_bytes)
+        except CaptureError as error:
+            self._leave_out([FileLeftOut(error.path, error.reason)])
+            return None
+        self._leave_out([FileLeftOut(error.path, error.reason) for error in plan.unreadable])
+        return plan
+
+    def _leave_out(self, files: Sequence[FileLeftOut]) -> None:
+        if files and self._options.strict:
+            raise CaptureError(files[0].path, 0, files[0].reason)
+        self.summary = replace(self.summary, unreadable=(*self.summary.unreadable, *files))
+
+    # ------------------------------------------------------------ a batch
+    def _reading(self, plan: Plan) -> SparkReading:
+        return SparkReading(self._spark, Input(plan, self._keylog, _BUCKETS), self._standing)
+
+    def _go_through(self, paths: Sequence[str]) -> None:
+        """Find out where connections stand at the end of files that are in the tables already."""
+        plan = self._planned(paths)
+        if plan is not None and plan.files:
+            reading = self._reading(plan)
+            reading.close()
+            assert reading.after is not None
+            self._standing = reading.after
+            self._judge.meet(reading.read)
+
+    def _take(self, plan: Plan, inputs: Sequence[FileInput]) -> None:
+        """Read a batch, and put it into the tables."""
+        self._progress(READING, 0, 0)
+        reading = self._reading(plan)
+        try:
+            read, after = reading.read, reading.after
+            assert after is not None
+            task = Task(
+                given=read.given,
+                staged=self._folder.staged,
+                facts=read.numbered.facts,
+                columns=self._wanted.columns,
+                filter=self._wanted.filter,
+                start=read.numbered.start,
+            )
+            self._progress(WRITING, 0, 0)
+            with ThreadPoolExecutor(1) as threads:
+                written = threads.submit(self._write, task, read)
+                self._judge.take(task, read, read.numbered.contexts)
+                done = written.result()
+        finally:
+            reading.close()
+        of_the_whole = self._judge.write(self._folder)
+        self._tell(read, done, inputs, of_the_whole)
+        parts = [part for each in done for part in each.parts]
+        self._folder.commit(
+            [*parts, *of_the_whole],
+            tables=self._wanted.tables,
+            inputs=self._inputs,
+            summary=to_json(self.summary),
+            replacing=_WHOLE,
+        )
+        self._standing = after
+        self._batch += 1
+
+    def _write(self, task: Task, read: MergeResult) -> list[TaskResult]:
+        tables = [name for name in self._wanted.tables if name in PER_EXCHANGE]
+        if not tables:
+            return []
+        rows = [(number, bytearray(pack(context))) for number, context in enumerate(read.numbered.contexts)]
+        contexts = self._spark.createDataFrame(rows, "part int, context binary")
+        writer = WriteRanges(task, tables, prefix=f"{self._batch:05d}x")
+        found = collected(contexts.repartitionByRange(len(rows), "part").mapInArrow(writer, WRITTEN))
+        return [each for _, each in sorted(found.items())]
+
+    def _tell(
+        self,
+        read: MergeResult,
+        done: Sequence[TaskResult],
+        inputs: Sequence[FileInput],
+        of_the_whole: Sequence[Part],
+    ) -> None:
+        """Bring the summary up to date.
+
+        :param of_the_whole: files of the tables that cover all batches
+        """
+        self._inputs += inputs
+        marks, made = [each.mark for each in read.marked], self.summary
+        rows = dict(made.rows)
+        for part in (part for each in done for part in each.parts):
+            rows[part.table] += part.rows
+        rows |= {name: 0 for name in rows if name in OF_THE_WHOLE}
+        for part in of_the_whole:
+            rows[part.table] += part.rows
+        files = tuple(FileRead(file.path, file.size) for file in read.given.plan.files)
+        damage = damage_told(each for mark in marks for each in mark.statistics.damage)
+        self._faults.merge(faults_of(done))
+        faults = Faults()
+        for each in (self._faults, self._judge.faults):
+            faults.merge(each)
+        self.summary = replace(
+            made,
+            files=(*made.files, *files),
+            packets=made.packets + sum(mark.statistics.packets for mark in marks),
+            exchanges=made.exchanges + read.numbered.exchanges,
+            undecoded=made.undecoded + sum(each.undecoded for each in done),
+            faults=FaultsTold.of(faults),
+            rows=rows,
+            damage=(*made.damage, *damage),
+            seconds=monotonic() - self._begin,
+        )

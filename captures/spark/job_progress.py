@@ -1,0 +1,77 @@
+"""How far Spark is, told while it works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is to do."""
+
+_EVERY = 0.2
+"""Seconds between two looks."""
+
+
+def silent(_: str, __: int, ___: int) -> None:
+    """Report nothing."""
+
+
+@contextmanager
+def watched(spark: SparkSession, what: str, progress: Progress) -> Iterator[None]:
+    """Report the tasks of all jobs that run meanwhile, as they end.
+
+    With Spark Connect the server tells of itself, where it does.
+    """
+    if progress is silent:
+        yield
+        return
+    progress(what, 0, 0)
+    if ".connect." in type(spark).__module__:
+        handler: Any = _Handler(what, progress)
+        spark.registerProgressHandler(handler)
+        try:
+            yield
+        finally:
+            spark.removeProgressHandler(handler)
+        return
+    over = Event()
+    thread = Thread(
+        target=_watch, args=(spark.sparkContext.statusTracker(), what, progress, over), daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _watch(tracker: Any, what: str, progress: Progress, over: Event) -> None:
+    seen: dict[int, tuple[int, int]] = {}
+    while not over.wait(_EVERY):
+        for stage in tracker.getActiveStageIds():
+            info = tracker.getStageInfo(stage)
+            if info is not None:
+                seen[stage] = info.numCompletedTasks, info.numTasks
+        active = set(tracker.getActiveStageIds())
+        for stage, (_, tasks) in seen.items():
+            if stage not in active:
+                seen[stage] = tasks, tasks
+        progress(what, sum(done for done, _ in seen.values()), sum(tasks for _, tasks in seen.values()))
+
+
+class _Handler:
+    """Told by a Spark Connect server."""
+
+    def __init__(self, what: str, progress: Progress) -> None:
+        self._what = what
+        self._progress = progress
+
+    def __call__(self, stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        completed = sum(stage.num_completed_tasks for stage in stages)
+        self._progress(self._what, completed, sum(stage.num_tasks for stage in stages))

@@ -1,0 +1,365 @@
+"""Where chosen fields are in encoded messages, whole ones or as their bytes come.
+
+A decoder gives values, a trace gives every field. A :class:`FieldLocator` gives, for a few fields, where their bytes
+are, so that :mod:`dissectors.splice` can put others in their place; and it tells where a late part of a message begins,
+while the message streams through and nothing of it is kept.
+
+It is worked out once for a layout. What is not wanted is skipped, by its length or by a sum of widths, and not
+looked at: not whether a string is UTF-8, nor into tagged fields. Nothing is read behind the last wanted field.
+Positions and offsets count from the first byte handed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from dissectors import wire
+from dissectors.budget import Budget
+from dissectors.errors import DecodeError
+from dissectors.headers import ResponseHeader, response_header_version
+from dissectors.projection import Tree, known, tree
+from dissectors.schema import Message
+
+
+class TaggedField(NamedTuple):
+    """A tagged field (KIP-482) around a value: its size stands before it, and changes with it.
+
+    :ivar start: offset of the first byte of the size
+    :ivar end: offset after the size, where the content begins
+    :ivar size: bytes of content
+    :ivar outer: the tagged field around this one
+    """
+
+    start: int
+    end: int
+    size: int
+    outer: TaggedField | None
+
+
+class FieldLocation(NamedTuple):
+    """One occurrence of a wanted field.
+
+    :ivar pattern: its path with ``%d`` for indexes
+    :ivar indexes: those
+    :ivar start: offset of its first byte, length prefix included
+    :ivar end: offset after its last byte
+    :ivar value: as decoded
+    :ivar con: its wire type
+    :ivar inside: the innermost tagged field around it
+    """
+
+    pattern: str
+    indexes: tuple[int, ...]
+    start: int
+    end: int
+    value: Any
+    con: wire.Leaf
+    inside: TaggedField | None
+
+    @property
+    def path(self) -> str:
+        """The path with indexes, ``brokers[0].host``."""
+        return self.pattern % self.indexes
+
+
+def response_structs(message: Message, version: int) -> tuple[wire.Struct, wire.Struct]:
+    """Return header and body of a response, as they follow the size of its frame."""
+    header = ResponseHeader[response_header_version(message, version)]
+    return header.struct, message[version].struct
+
+
+class _Part(NamedTuple):
+    """One read.
+
+    :ivar before: bytes of fixed-width fields before it
+    :ivar con: what is read: a wanted value, or what begins with a length, count or marker; None for a tag section
+    :ivar read: reads the value, length, count or marker; None where only fixed-width fields are left
+    :ivar unit: bytes for each unit of the length, if it is skipped by its length
+    :ivar least: a first byte from here on, and below ``most``, is a whole length or count of what is skipped
+    :ivar inner: the parts of an element or of a struct; of wanted tagged fields by tag
+    :ivar pattern: of a wanted value, with ``%d`` for indexes
+    :ivar limit: counts the elements
+    """
+
+    before: int
+    con: Any = None
+    read: Callable[[bytes, int], tuple[Any, int]] | None = None
+    unit: int = 0
+    least: int = 0
+    most: int = 0
+    inner: Any = ()
+    pattern: str = ""
+    limit: str = "elements"
+
+
+class _Parts:
+    """The reads of what follows one another; fixed-width fields between them are no reads of their own."""
+
+    def __init__(self) -> None:
+        self._parts: list[_Part] = []
+        self._before = 0
+
+    def done(self) -> tuple[_Part, ...]:
+        """Return the reads; the last one, of nothing, has the fixed-width fields at the end."""
+        return (*self._parts, _Part(self._before)) if self._before else tuple(self._parts)
+
+    def struct(self, con: wire.Struct, wanted: Tree, path: str) -> _Parts:
+        """Add the reads of a struct.
+
+        :param wanted: fields of it
+        :param path: of the struct, with its dot
+        """
+        for member in con.members:
+            self._field(member, wanted, path)
+        if con.tagged is not None:
+            chosen = {tag: member for tag, member in con.tagged.items() if member.name in wanted}
+            inner = {tag: _Parts()._field(member, wanted, path).done() for tag, member in chosen.items()}
+            self._add(None, wire.read_uvarint, most=1, inner=inner)
+        return self
+
+    def _field(self, member: wire.Member, wanted: Tree, path: str) -> _Parts:
+        path += member.name
+        inner = wanted.get(member.name, {})
+        if inner is None:
+            assert isinstance(member.con, wire.Leaf), f"{path} is no single value"
+            return self._add(member.con, member.con.read, pattern=path)
+        return self._value(member.con, inner, path)
+
+    def _value(self, con: wire.WireType, wanted: Tree, path: str) -> _Parts:
+        width = None if wanted else wire.width_of(con)
+        if width is not None:
+            self._before += width
+            return self
+        match con:
+            case wire.SizedLeaf():
+                return self._units(con, 1)
+            case wire.Array():
+                unit = None if wanted else wire.width_of(con.element)
+                if unit is not None:
+                    return self._units(con, unit)
+                inner = _Parts()._value(con.element, wanted, f"{path}[%d]").done()
+                return self._add(
+                    con, con.read_length, inner=inner, limit="addresses" if wanted else "elements"
+                )
+            case wire.NullableStruct():
+                inner = _Parts().struct(con.struct, wanted, f"{path}.").done()
+                return self._add(con, con.read_marker, inner=inner)
+            case wire.Struct():
+                return self.struct(con, wanted, f"{path}.")
+            case _:
+                raise AssertionError(f"no way over {con!r}")
+
+    def _units(self, con: wire.SizePrefixed, unit: int) -> _Parts:
+        # compact lengths of one byte need no second look: 0 is null, 128 and more continue in the next byte
+        most = 128 if con.compact else 0
+        return self._add(con, con.read_length, unit=unit, least=int(not con.nullable), most=most)
+
+    def _add(self, con: wire.WireType | None, read: Any, **more: Any) -> _Parts:
+        self._parts.append(_Part(self._before, con, read, **more))
+        self._before = 0
+        return self
+
+
+class FieldLocator:
+    """Finds fields in messages of one layout; made by :meth:`to_fields`, :meth:`through` or :meth:`up_to`."""
+
+    def __init__(self, structs: Sequence[wire.Struct], wanted: Tree | None = None) -> None:
+        parts = _Parts()
+        *before, last = structs
+        for con in before:
+            parts.struct(con, {}, "")
+        self.parts = parts.struct(last, wanted or {}, "").done()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has to be read, as where none of the wanted fields is in that version."""
+        return all(part.read is None for part in self.parts)
+
+    @classmethod
+    def to_fields(cls, structs: Sequence[wire.Struct], paths: Iterable[str]) -> FieldLocator:
+        """Return what finds all occurrences of some fields.
+
+        :param structs: what follows one another: the struct of a message, or those of its header and its body
+        :param paths: of wanted fields of the last struct: numbers, strings or bytes, without indexes. Those that it
+            does not have are left out
+        """
+        *before, last = structs
+        wanted = known(last, tree(paths))
+        if not wanted:
+            return cls([wire.Struct((), None)])
+        if not any(member.name in wanted for member in (last.tagged or {}).values()):
+            count = max(index for index, member in enumerate(last.members) if member.name in wanted) + 1
+            last = wire.Struct(last.members[:count], None)
+        return cls([*before, last], wanted)
+
+    @classmethod
+    def through(cls, structs: Sequence[wire.Struct]) -> FieldLocator:
+        """Return what goes to the end of what follows one another, past every array that cannot be skipped."""
+        return cls(structs)
+
+    @classmethod
+    def up_to(cls, structs: Sequence[wire.Struct], part: str) -> FieldLocator:
+        """Return what finds the first byte of a top-level field of the last struct, or, for ``_tags``, of the tag
+        section that closes it.
+
+        :raises ValueError: if the struct has no such field
+        """
+        *before, last = structs
+        names = [member.name for member in last.members]
+        if last.tagged is not None:
+            names.append(wire.UNKNOWN_TAGS)
+        return cls([*before, wire.Struct(last.members[: names.index(part)], None)])
+
+    def find(self, data: bytes, pos: int = 0, budget: Budget | None = None) -> list[FieldLocation]:
+        """Return the wanted fields of a whole message, in the order of their bytes.
+
+        :param budget: for ``addresses``, elements of arrays with wanted fields, and ``elements``, those of others
+        :raises DecodeError: if the bytes are malformed or end early
+        :raises LimitReached: if there are more elements than the budget has
+        """
+        search = FieldSearch(self, pos, budget)
+        if not search.reads_all(data):
+            raise DecodeError("the bytes end early", len(data), truncated=True)
+        return search.found
+
+
+class FieldSearch:
+    """The search through one message whose bytes come in pieces.
+
+    What is kept between pieces is the beginning of a length or of a wanted value.
+
+    :param skip: bytes to skip before the message begins
+    :param budget: what elements of arrays are counted against, if all bytes are in one piece
+    :ivar found: wanted fields met so far, in the order of their bytes
+    """
+
+    __slots__ = ("_base", "_budget", "_buf", "_indexes", "_pos", "_reading", "found")
+
+    def __init__(self, locator: FieldLocator, skip: int = 0, budget: Budget | None = None) -> None:
+        self.found: list[FieldLocation] = []
+        self._budget = budget
+        self._buf = b""
+        self._base = 0  # offset of the first byte of the buffer
+        self._pos = skip
+        self._indexes: list[int] = []
+        self._reading = self._read(locator.parts, None)
+
+    def reads_all(self, data: bytes) -> bool:
+        """Search a whole message; return whether its bytes suffice.
+
+        :raises DecodeError: if they are malformed
+        """
+        self._buf = data
+        return next(self._reading, True) is True and self._pos <= len(data)
+
+    def feed(self, data: bytes) -> int | None:
+        """Take the next bytes; return the offset at which the search ends, None as long as that is not known.
+
+        The offset may lie behind the bytes that came so far. Nothing is to be fed after it is known.
+
+        :raises DecodeError: if the bytes are malformed
+        """
+        ahead = self._pos - len(self._buf)
+        self._base += self._pos if ahead < 0 else len(self._buf)
+        self._buf = self._buf[self._pos :] + data if ahead < 0 else data
+        self._pos = max(ahead, 0)
+        if self._pos >= len(self._buf):
+            return None
+        try:
+            return self._base + self._pos if next(self._reading, True) else None
+        except DecodeError as error:
+            raise DecodeError(error.reason, self._base + error.offset) from None
+
+    def _read(  # noqa: C901  # one loop on purpose: a coroutine for each read costs more than the read
+        self, parts: tuple[_Part, ...], inside: TaggedField | None, count: int = 1
+    ) -> Iterator[bool]:
+        """Read parts; yield where more bytes are needed.
+
+        :param inside: the innermost wanted tagged field around them
+        :param count: how often, for the elements of an array
+        """
+        buf, pos = self._buf, self._pos
+        for index in range(count):
+            if index:
+                self._indexes[-1] = index
+            for before, con, read, unit, least, most, inner, pattern, limit in parts:
+                pos += before
+                if most and pos < len(buf) and least <= (length := buf[pos]) < most:
+                    pos += 1 + (length - 1) * unit if length else 1
+                    continue
+                if read is None:
+                    continue
+                while True:
+                    try:
+                        value, end = read(buf, pos)
+                        break
+                    except DecodeError as error:
+                        if not error.truncated:
+                            raise
+                    self._pos = pos
+                    yield False
+                    buf, pos = self._buf, self._pos
+                if pattern:
+                    place = self._base + pos, self._base + end
+                    self.found.append(
+                        FieldLocation(pattern, tuple(self._indexes), *place, value, con, inside)
+                    )
+                    pos = end
+                    continue
+                self._pos = end
+                if unit:
+                    self._pass(con, value, unit)
+                elif con is None:
+                    yield from self._read_tags(value, inner, inside)
+                elif isinstance(con, wire.NullableStruct):
+                    if value:
+                        yield from self._read(inner, inside)
+                elif value > 0:
+                    self._spend_elements(value, limit)
+                    self._indexes.append(0)
+                    yield from self._read(inner, inside, value)
+                    self._indexes.pop()
+                buf, pos = self._buf, self._pos
+        self._pos = pos
+
+    def _spend_elements(self, count: int, limit: str) -> None:
+        if self._budget is not None:  # and all bytes are there
+            left = len(self._buf) - self._pos
+            if count > left:
+                raise DecodeError(f"array of {count:,} elements in {left:,} bytes", self._pos)
+            self._budget.spend(limit, count, f"an array of {count:,}")
+
+    def _pass(self, con: wire.SizePrefixed, length: int, unit: int) -> None:
+        """Pass over what has a length of bytes, or of elements that are all as wide."""
+        if isinstance(con, wire.Array):
+            fits = 0 < length * unit <= len(self._buf) - self._pos
+            if self._budget is not None and fits:
+                self._budget.spend("elements", length, f"an array of {length:,}")
+        elif isinstance(con, wire.SizedLeaf) and length > con.longest:
+            raise DecodeError(f"{con.kind} of {length} bytes, Kafka allows {con.longest}", self._pos)
+        self._pos += max(length, 0) * unit
+
+    def _read_tags(
+        self, count: int, wanted: dict[int, tuple[_Part, ...]], outer: TaggedField | None
+    ) -> Iterator[bool]:
+        while count:
+            try:
+                tag, start = wire.read_uvarint(self._buf, self._pos)
+                size, end = wire.read_uvarint(self._buf, start)
+            except DecodeError as error:
+                if not error.truncated:
+                    raise
+                yield False
+                continue
+            count -= 1
+            self._pos = end
+            if tag not in wanted:
+                self._pos += size
+                continue
+            field = TaggedField(self._base + start, self._base + end, size, outer)
+            yield from self._read(wanted[tag], field)
+            used = self._base + self._pos - field.end
+            if used != size:
+                reason = f"{size} bytes are announced for the tagged field, it has {used}"
+                raise DecodeError(reason, field.end - self._base)

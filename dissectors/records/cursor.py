@@ -1,0 +1,169 @@
+"""Where each field of a record lies: the slow, exact reading.
+
+The fast reader (:mod:`.batch`) only notices *that* a record is wrong. It comes here to learn why and where, and the
+trace shows these nodes as they are. A walk that fails keeps what it had read: the nodes of a :class:`Cursor` are
+complete up to the fault.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dissectors.errors import DecodeError
+from dissectors.records.varint import read_varint
+from dissectors.trace import Node
+
+DECOMPRESSED = "decompressed"
+"""Kind of a node whose place, and that of all below it, counts in decompressed bytes."""
+
+
+class Cursor:
+    """Reads fields one after the other and makes a node of each.
+
+    :param kind: of the nodes
+    :ivar nodes: what was read so far, in order
+    :raises DecodeError: from every reading method, with the field's path
+    """
+
+    def __init__(self, data: bytes, pos: int, end: int, kind: str = "") -> None:
+        self.data = data
+        self.pos = pos
+        self.end = end
+        self.kind = kind
+        self.path = ""
+        self.nodes: list[Node] = []
+
+    def _add(self, name: str, start: int, value: Any) -> None:
+        self.nodes.append(Node(name, start, self.kind, None, self.pos, value))
+
+    def fail(self, name: str, reason: str, *, at: int | None = None, truncated: bool = False) -> DecodeError:
+        """The error for field ``name``, to be raised by the caller."""
+        path = f"{self.path}.{name}" if self.path else name
+        return DecodeError(reason, self.pos if at is None else at, path, truncated=truncated)
+
+    def fixed(self, name: str, layout: struct.Struct) -> int:
+        """One big-endian number."""
+        end = self.pos + layout.size
+        if end > self.end:
+            raise self.fail(name, f"needs {layout.size} bytes, {self.end - self.pos} left", truncated=True)
+        start, self.pos = self.pos, end
+        (value,) = layout.unpack_from(self.data, start)
+        self._add(name, start, value)
+        return int(value)
+
+    def varint(self, name: str, bits: int = 32) -> int:
+        """One zig-zag varint."""
+        start = self.pos
+        try:
+            value, self.pos = read_varint(self.data, start, bits)
+        except DecodeError as error:
+            raise self.fail(name, error.reason, truncated=error.truncated) from None
+        if self.pos > self.end:
+            self.pos = start
+            raise self.fail(name, "varint runs past the end", truncated=True)
+        self._add(name, start, value)
+        return value
+
+    def run(self, name: str, length: int, *, nullable: bool = True) -> bytes | None:
+        """The ``length`` bytes here, or None for a length of -1.
+
+        An empty or null run takes no bytes: its length field stands before it.
+        """
+        if length < (-1 if nullable else 0):
+            raise self.fail(name, f"length {length} is not allowed")
+        if length > self.end - self.pos:
+            raise self.fail(name, f"announces {length} bytes, {self.end - self.pos} left", truncated=True)
+        start = self.pos
+        self.pos += max(length, 0)
+        value = None if length < 0 else self.data[start : self.pos]
+        self._add(name, start, value)
+        return value
+
+    @contextmanager
+    def group(self, name: str, index: int | None = None) -> Iterator[None]:
+        """Nodes of what is read inside become children of one node, also when reading fails.
+
+        :param index: of the element, where the node is one of an array: that is its name then
+        """
+        outer, path = self.nodes, self.path
+        node = Node(name if index is None else index, self.pos, self.kind)
+        outer.append(node)
+        self.nodes = []
+        self.path = ".".join(filter(None, (path, name if index is None else f"{name}[{index}]")))
+        try:
+            yield
+        finally:
+            node.end, node.children = self.pos, self.nodes or None
+            self.nodes, self.path = outer, path
+
+
+_INT8 = struct.Struct(">b")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_UINT32 = struct.Struct(">I")
+
+
+def walk_record(cursor: Cursor, name: str, index: int | None = None) -> None:
+    """One record of a batch of magic 2 (``DefaultRecord.java``).
+
+    :raises DecodeError: also where the fields do not take up exactly the announced length
+    """
+    outer_end = cursor.end
+    with cursor.group(name, index):
+        length = cursor.varint("length")
+        if length < 0:
+            raise cursor.fail("length", f"record of {length} bytes")
+        if length > outer_end - cursor.pos:
+            left = outer_end - cursor.pos
+            raise cursor.fail("length", f"record announces {length} bytes, {left} left", truncated=True)
+        cursor.end = cursor.pos + length
+        try:
+            cursor.fixed("attributes", _INT8)
+            cursor.varint("timestamp_delta", 64)
+            cursor.varint("offset_delta")
+            cursor.run("key", cursor.varint("key_length"))
+            cursor.run("value", cursor.varint("value_length"))
+            _walk_headers(cursor)
+            if cursor.pos != cursor.end:
+                raise cursor.fail("length", f"{cursor.end - cursor.pos} bytes left inside the record")
+        except DecodeError as error:
+            # The record's own length is what cuts its fields short; more bytes would not help.
+            error.truncated = False
+            raise
+        finally:
+            cursor.end = outer_end
+
+
+def _walk_headers(cursor: Cursor) -> None:
+    count = cursor.varint("headers_count")
+    if count < 0:
+        raise cursor.fail("headers_count", f"{count} headers")
+    for index in range(count):
+        with cursor.group(f"headers[{index}]"):
+            cursor.run("key", cursor.varint("key_length"), nullable=False)
+            cursor.run("value", cursor.varint("value_length"))
+
+
+def walk_message(cursor: Cursor, name: str, index: int | None = None) -> None:
+    """One entry of a message set, magic 0 or 1 (``LegacyRecord.java``), from its offset to its value.
+
+    The caller has checked that the entry is whole and its magic is 0 or 1; ``cursor.end`` is its end.
+
+    :raises DecodeError: also where the fields do not take up exactly the announced size
+    """
+    with cursor.group(name, index):
+        cursor.fixed("offset", _INT64)
+        cursor.fixed("size", _INT32)
+        cursor.fixed("crc", _UINT32)
+        if cursor.fixed("magic", _INT8):
+            cursor.fixed("attributes", _INT8)
+            cursor.fixed("timestamp", _INT64)
+        else:
+            cursor.fixed("attributes", _INT8)
+        cursor.run("key", cursor.fixed("key_length", _INT32))
+        cursor.run("value", cursor.fixed("value_length", _INT32))
+        if cursor.pos != cursor.end:
+            raise cursor.fail("size", f"{cursor.end - cursor.pos} bytes left inside the message")

@@ -1,0 +1,143 @@
+"""What earlier exchanges told about later ones.
+
+Some messages cannot be understood alone: a Fetch names topics by ID since v13 (KIP-516), a SyncGroup before v5 does
+not say which embedded protocol its assignments are in, a SaslAuthenticate does not name its mechanism. A
+:class:`SessionContext` is shown every exchange in order and remembers these few facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple
+
+from dissectors.api_keys import ApiKey
+from dissectors.wire import ZERO_UUID
+
+#: APIs whose exchanges are worth showing to :meth:`SessionContext.observe`
+OBSERVED_APIS = frozenset({
+    ApiKey.METADATA, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.DESCRIBE_GROUPS, ApiKey.SASL_HANDSHAKE,
+    ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+})  # fmt: skip
+
+_NAMED = ("topic_id", "topic_name")
+
+#: API key -> fields of the response that tell names of topic IDs, for :class:`dissectors.projection.Projection`
+TOPIC_NAMES: dict[int, frozenset[str]] = {
+    ApiKey.METADATA: frozenset({"topics.name", "topics.topic_id"}),
+    ApiKey.CREATE_TOPICS: frozenset({"topics.name", "topics.topic_id"}),
+    ApiKey.DELETE_TOPICS: frozenset({"responses.name", "responses.topic_id"}),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: frozenset(
+        f"groups.members.{assignment}.topic_partitions.{name}"
+        for assignment in ("assignment", "target_assignment")
+        for name in _NAMED
+    ),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: frozenset({"topics.name", "topics.topic_id"}),
+}
+
+# org.apache.kafka.common.Uuid.METADATA_TOPIC_ID: all zero but for the last bit
+CLUSTER_METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+class SessionFacts(NamedTuple):
+    """What was learned, to be handed to another context.
+
+    :ivar topics: topic ID -> name
+    :ivar groups: group -> protocol type and chosen protocol name
+    :ivar mechanisms: connection -> SASL mechanism
+    """
+
+    topics: dict[str, str]
+    groups: dict[str, tuple[str, str | None]]
+    mechanisms: dict[Hashable, str]
+
+
+class SessionContext:
+    """SessionFacts learned from exchanges, for the decoding of later ones.
+
+    Topic IDs are random 128-bit numbers, so one table serves any number of clusters.
+    """
+
+    def __init__(self) -> None:
+        self._topics: dict[str, str] = {CLUSTER_METADATA_ID: "__cluster_metadata"}
+        self._groups: dict[str, tuple[str, str | None]] = {}
+        self._mechanisms: dict[Hashable, str] = {}
+
+    @property
+    def facts(self) -> SessionFacts:
+        """All that was learned so far; a copy."""
+        return SessionFacts(dict(self._topics), dict(self._groups), dict(self._mechanisms))
+
+    def add(self, facts: SessionFacts) -> None:
+        """Take over what another context has learned; known values are replaced."""
+        self._topics |= facts.topics
+        self._groups |= facts.groups
+        self._mechanisms |= facts.mechanisms
+
+    def topic_name(self, topic_id: str) -> str | None:
+        """Return the name that a response has given to this topic ID."""
+        return self._topics.get(topic_id)
+
+    def learn_topic(self, topic_id: str, name: str) -> None:
+        """Remember a topic's name, whichever message contained it."""
+        if topic_id != ZERO_UUID:
+            self._topics[topic_id] = name
+
+    def group_protocol(self, group: str) -> tuple[str | None, str | None]:
+        """Return protocol type and chosen protocol name of a group, None where not seen."""
+        return self._groups.get(group, (None, None))
+
+    def mechanism(self, connection: Hashable) -> str | None:
+        """Return the SASL mechanism that a connection's handshake asked for."""
+        return self._mechanisms.get(connection)
+
+    def observe(
+        self,
+        connection: Hashable,
+        key: int,
+        request: dict[str, Any] | None,
+        response: dict[str, Any] | None,
+    ) -> None:
+        """Learn from one exchange; ``request`` and ``response`` are decoded bodies, partial ones included."""
+        if key in (ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS):
+            self._learn_topics((response or {}).get("topics"))
+        elif key == ApiKey.DELETE_TOPICS:
+            self._learn_topics((response or {}).get("responses"))
+        elif key == ApiKey.CONSUMER_GROUP_DESCRIBE:
+            self._learn_assignments(response or {})
+        elif key == ApiKey.SASL_HANDSHAKE and request and request.get("mechanism"):
+            self._mechanisms[connection] = request["mechanism"]
+        elif key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP):
+            self._learn_group(request or {}, response or {})
+        elif key == ApiKey.DESCRIBE_GROUPS:
+            for group in (response or {}).get("groups") or ():
+                self._learn_protocol(
+                    group.get("group_id"), group.get("protocol_type"), group.get("protocol_data")
+                )
+
+    def _learn_topics(self, topics: Iterable[dict[str, Any]] | None) -> None:
+        for topic in topics or ():
+            topic_id, name = topic.get("topic_id"), topic.get("name")
+            if topic_id and name:
+                self.learn_topic(topic_id, name)
+
+    def _learn_assignments(self, response: dict[str, Any]) -> None:
+        for group in response.get("groups") or ():
+            for member in group.get("members") or ():
+                for name in ("assignment", "target_assignment"):
+                    for topic in (member.get(name) or {}).get("topic_partitions") or ():
+                        if topic.get("topic_id") and topic.get("topic_name"):
+                            self.learn_topic(topic["topic_id"], topic["topic_name"])
+
+    def _learn_group(self, request: dict[str, Any], response: dict[str, Any]) -> None:
+        # a request's type is what the member speaks, a response's what the group agreed on
+        for said in (request, response):
+            self._learn_protocol(
+                request.get("group_id"), said.get("protocol_type"), said.get("protocol_name")
+            )
+
+    def _learn_protocol(self, group: str | None, protocol_type: str | None, name: str | None) -> None:
+        if not group:
+            return
+        known_type, known_name = self._groups.get(group, ("", None))
+        if protocol_type or name:
+            self._groups[group] = protocol_type or known_type, name or known_name

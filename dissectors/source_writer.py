@@ -1,0 +1,45 @@
+"""Python source written line by line, with the objects that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class SourceWriter:
+    """Writes the source of one function.
+
+    :ivar globals: what the source names, for :func:`exec`
+    """
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.globals = names
+        self._lines: list[str] = []
+        self._depth = 0
+        self._names = 0
+
+    def source(self) -> str:
+        """Return what was written."""
+        return "\n".join(self._lines)
+
+    def _line(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+
+    @contextmanager
+    def _block(self, head: str) -> Iterator[None]:
+        self._line(head)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def _name(self, prefix: str) -> str:
+        """Return a name that the source does not have yet."""
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def _bind(self, prefix: str, value: Any) -> str:
+        """Make an object reachable from the source; return its name there."""
+        name = self._name(prefix)
+        self.globals[name] = value
+        return name

@@ -1,0 +1,285 @@
+"""Commands made of typed options: a class of fields is what a command takes, and what it is called with.
+
+::
+
+    @options
+    class LagOptions(ReadingOptions, GroupOption):
+        files: tuple[str, ...] = argument("CAPTURE...")
+        show_all: bool = option("--all", help="Show every partition.")
+
+    @command(LagOptions, short_help="Show how far groups are behind, over time.")
+    def lag(options: LagOptions) -> None: ...
+
+The annotation says what click makes of the text: a ``bool`` is a flag, a ``Literal`` a choice, a ``tuple`` may be given
+several times. Completion, ``--help``, docs/commands.md and the manual pages are made from the same fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import types
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
+
+import click
+
+T = TypeVar("T")
+C = TypeVar("C", bound=click.Command)
+Parser = Any  # click does not export the type of its parsers
+
+
+class Option(click.Option):
+    """An option.
+
+    :ivar heading: what it stands under in ``--help``; empty for ``Options``
+    :ivar former: spellings that are still taken, with a note on standard error
+    :ivar initial: the default as it is written, None if there is none
+    :ivar private: its value may hold a password, and is not shown
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        heading: str = "",
+        former: tuple[str, ...] = (),
+        private: bool = False,
+        **attributes: Any,
+    ) -> None:
+        super().__init__(*args, **attributes)
+        self.heading = heading
+        self.former = former
+        self.private = private
+        self.initial = attributes.get("default") or (False if self.is_bool_flag else None)
+
+    @property
+    def configurable(self) -> bool:
+        """Whether environment and configuration file may set it."""
+        return not (self.is_eager or self.hidden)
+
+    @property
+    def key(self) -> str:
+        """The long spelling without its dashes."""
+        return max(self.opts, key=len).lstrip("-")
+
+    def add_to_parser(self, parser: Parser, ctx: click.Context) -> None:
+        """Take more spellings, which help and completion leave out: former ones, and ``--no-NAME`` of flags."""
+        spellings, self.opts = self.opts, [*self.opts, *self.former]
+        if self.is_bool_flag and self.configurable:
+            self.secondary_opts = [f"--no-{self.key}"]
+        super().add_to_parser(parser, ctx)
+        self.opts, self.secondary_opts = spellings, []
+
+    def variable(self, ctx: click.Context) -> str:
+        """Return the environment variable that may set it: ``KPROXY_READ_UTC``."""
+        return "_".join(("KPROXY", *path_of(ctx), self.key)).upper().replace("-", "_")
+
+    def value_from_envvar(self, ctx: click.Context) -> Any:
+        text = os.environ.get(self.variable(ctx)) if self.configurable else None
+        if not text:
+            return None
+        return [line for line in text.split("\n") if line] if self.multiple else text
+
+
+class Command(click.Command):
+    """A command whose options may have headings and former spellings, and be set in a configuration file."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            self._note_former(args)
+            given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+            # also where the file makes no sense
+            if "version" not in given and not {"-h", "--help"} & set(args):
+                from kproxy.cli.config import defaults
+
+                ctx.default_map = defaults(ctx, given.get("config"), given.get("profile"))
+        return super().parse_args(ctx, args)
+
+    def _note_former(self, args: list[str]) -> None:
+        from kproxy.notices import notice
+
+        given = args[: args.index("--")] if "--" in args else args
+        for option in options_of(self):
+            for spelling in option.former:
+                if any(arg.split("=")[0] == spelling or arg[:2] == spelling for arg in given):
+                    notice(f"{spelling} is called --{option.key} now")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, below their headings."""
+        for heading, parameters in by_heading(self.get_params(ctx)).items():
+            with formatter.section(heading):
+                formatter.write_dl([record for each in parameters if (record := each.get_help_record(ctx))])
+
+
+class Group(Command, click.Group):
+    """A group of commands, with options of its own."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, then the commands."""
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+
+def path_of(ctx: click.Context) -> tuple[str, ...]:
+    """Return the names of a command and those around it, without kproxy itself."""
+    return (*path_of(ctx.parent), ctx.info_name or "") if ctx.parent else ()
+
+
+def options_of(command: click.Command) -> Iterator[Option]:
+    """Yield the options of a command that are declared here: all but ``--help``."""
+    return (each for each in command.params if isinstance(each, Option))
+
+
+def by_heading(parameters: Iterable[click.Parameter]) -> dict[str, list[click.Option]]:
+    """Return the options among some parameters that are not hidden, by what they stand under in ``--help``."""
+    found: dict[str, list[click.Option]] = {}
+    for each in parameters:
+        if isinstance(each, click.Option) and not each.hidden:
+            found.setdefault(getattr(each, "heading", "") or "Options", []).append(each)
+    return found
+
+
+# ---------------------------------------------------------------- declarations
+@dataclasses.dataclass(slots=True)
+class _Declaration:
+    """A parameter of a command, until its class is complete."""
+
+    kind: type[click.Parameter]
+    spellings: tuple[str, ...]
+    attributes: dict[str, Any]
+
+    def complete(self, name: str, hint: Any, heading: str) -> Any:
+        """Return the field of a dataclass that it is; the hint says what was left open."""
+        given = self.attributes
+        inner = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+        plain = inner[0]
+        if get_origin(plain) is tuple and self.kind is Option:
+            given.setdefault("multiple", True)
+            plain = get_args(plain)[0]
+        if plain is bool:
+            given.setdefault("is_flag", True)
+        elif get_origin(plain) is Literal:
+            given.setdefault("type", click.Choice(get_args(plain)))
+        elif isinstance(plain, type) and get_origin(plain) is None and self.kind is Option:
+            given.setdefault("type", plain)
+        if self.kind is Option:
+            given.setdefault("heading", heading)
+        self.spellings = (*self.spellings, name)
+        if given.get("required"):
+            return dataclasses.field(metadata={"declared": self})
+        empty: Any = () if get_origin(inner[0]) is tuple else False if plain is bool else None
+        default = given.get("default", empty)
+        kind = given.get("type")
+        if isinstance(default, str) and isinstance(kind, click.ParamType):
+            make = partial(kind.convert, default, None, None)
+            return dataclasses.field(default_factory=make, metadata={"declared": self})
+        return dataclasses.field(default=default, metadata={"declared": self})
+
+    def parameter(self) -> click.Parameter:
+        return self.kind(list(self.spellings), **self.attributes)
+
+
+def option(*spellings: str, **attributes: Any) -> Any:
+    """Declare an option of a command.
+
+    :param attributes: of :class:`Option` and :class:`click.Option`; what the annotation says need not be among them
+    """
+    return _Declaration(Option, spellings, attributes)
+
+
+def argument(metavar: str | None, *, required: bool = True, **attributes: Any) -> Any:
+    """Declare the arguments of a command; several unless ``nargs`` says otherwise."""
+    return _Declaration(
+        click.Argument, (), {"nargs": -1, "required": required, "metavar": metavar, **attributes}
+    )
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def options(cls: type[T]) -> type[T]:
+    """Make a frozen dataclass of a class of declarations. ``title`` in it is the heading of its options."""
+    hints = get_type_hints(cls)
+    for name, declared in list(vars(cls).items()):
+        if isinstance(declared, _Declaration):
+            setattr(cls, name, declared.complete(name, hints[name], vars(cls).get("title", "")))
+    return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+
+
+def parameters(declared: type[Any]) -> list[click.Parameter]:
+    """Return new parameters of click for a class: those without a heading first, own before inherited ones."""
+    own = vars(declared).get("__annotations__", {})
+    found = [(each.name in own, each.metadata["declared"]) for each in dataclasses.fields(declared)]
+    found.sort(key=lambda each: (bool(each[1].attributes.get("heading")), not each[0]))
+    return [declaration.parameter() for _, declaration in found]
+
+
+@options
+class NoOptions:
+    """What is taken where nothing is."""
+
+
+@options
+class ConfigurationOptions:
+    """Which configuration file holds; every command takes it, and kproxy itself shows it."""
+
+    config: str | None = option(
+        "--config",
+        type=click.Path(dir_okay=False),
+        is_eager=True,
+        expose_value=False,
+        metavar="FILE",
+        help="The configuration file. Default: kproxy.toml here, or in ~/.config/kproxy (docs/configuration.md).",
+    )
+    profile: str | None = option(
+        "--profile",
+        is_eager=True,
+        expose_value=False,
+        metavar="NAME",
+        help="Lay [profile.NAME] of the configuration file over the rest.",
+    )
+
+
+def command(
+    declared: type[T], name: str | None = None, *, parent: click.Group | None = None, **attributes: Any
+) -> Callable[[Callable[[T], None]], Command]:
+    """Make a command of a function that takes its options.
+
+    :param parent: the group that it belongs to, if not to kproxy itself
+    :param attributes: of :class:`click.Command`
+    """
+    return partial(made, Command, declared, name, parent, attributes)
+
+
+def group(
+    declared: type[T], name: str | None = None, *, parent: click.Group | None = None, **attributes: Any
+) -> Callable[[Callable[[T], None]], Group]:
+    """Make a group of commands, as :func:`command` makes one."""
+    return partial(made, Group, declared, name, parent, attributes)
+
+
+def made(
+    kind: type[C],
+    declared: type[T],
+    name: str | None,
+    parent: click.Group | None,
+    attributes: dict[str, Any],
+    function: Callable[[T], None],
+) -> C:
+    """Return the command of some kind that a function is, as :func:`command` says."""
+    params = parameters(declared)
+    taken = {
+        spelling for each in params if isinstance(each, Option) for spelling in (*each.opts, *each.former)
+    }
+    for each in parameters(ConfigurationOptions):
+        if isinstance(each, Option) and not taken.intersection(each.opts):
+            each.hidden = True
+            params.append(each)
+    result = kind(
+        name or function.__name__.rstrip("_").replace("_", "-"),
+        callback=lambda **values: function(declared(**values)),
+        params=params,
+        **{"help": function.__doc__, **attributes},
+    )
+    if parent is not None:
+        parent.add_command(result)
+    return result

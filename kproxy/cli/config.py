@@ -1,0 +1,312 @@
+"""``kproxy config``: what holds for each option, and where it comes from; how the configuration file sets options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+from click.core import ParameterSource
+
+from kproxy.cli.command import Option, argument, command, option, options, options_of, path_of
+from kproxy.configuration import Configuration, ConfigurationError, load
+from kproxy.printing import echo, echo_json, terminal_width
+
+_OTHERS = ("common", "filters", "ui")
+"""Tables of the file that are of no command."""
+_META = "kproxy.configuration"
+_EXAMPLE_TABLES = """
+[filters]
+# slow = "latency > 1s"  # kproxy read -Y '@slow and api == Fetch'
+
+[ui]
+# theme = "nord"  # docs/ui.md has all settings
+
+[profile.staging.proxy]  # kproxy --profile staging proxy
+# bootstrap-server = "staging:9092\""""
+_PRIVATE = "(not shown)"
+
+
+def current() -> Configuration:
+    """Return the configuration of the command that runs.
+
+    :raises click.UsageError: if there is something wrong with the file
+    """
+    context = click.get_current_context(silent=True)
+    found = None if context is None else context.meta.get(_META)
+    return found if isinstance(found, Configuration) else _loaded(None, None)
+
+
+def defaults(ctx: click.Context, file: str | None, profile: str | None) -> dict[str, Any]:
+    """Return what the configuration file says of the options of a command, by the names of their parameters.
+
+    :param file: of ``--config``; None for the one that was given before, or the usual one
+    :param profile: of ``--profile``
+    :raises click.UsageError: if it says something that makes no sense
+    """
+    if file or profile or _META not in ctx.meta:
+        before = ctx.meta.get(_META) or Configuration()
+        ctx.meta[_META] = _loaded(file or before.path, profile or before.profile)
+    configuration: Configuration = ctx.meta[_META]
+    if configuration.path is None:
+        return {}
+    try:
+        return dict(_values(configuration, ctx))
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _loaded(file: str | Path | None, profile: str | None) -> Configuration:
+    try:
+        configuration = load(None if file is None else Path(file), profile or "")
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from None
+    for note in configuration.notes:
+        echo(f"kproxy: {note}", err=True)
+    return configuration
+
+
+# ---------------------------------------------------------------- what the file says
+def _values(configuration: Configuration, ctx: click.Context) -> Iterator[tuple[str, Any]]:
+    """Yield the options of a command that are set, by the names of their parameters: the table of all first.
+
+    :raises ConfigurationError: for what makes no sense
+    """
+    for keys, each in _set_options(configuration, ctx):
+        yield each.name or "", _value(configuration, each, ctx, *keys)
+
+
+def _set_options(
+    configuration: Configuration, ctx: click.Context
+) -> Iterator[tuple[tuple[str, ...], Option]]:
+    """Yield the keys that set options of a command, with the options.
+
+    :raises ConfigurationError: for a key that is none
+    """
+    path = path_of(ctx)
+    known = {each.key: each for each in options_of(ctx.command) if each.configurable}
+    group = ctx.command if isinstance(ctx.command, click.Group) else None
+    inner = [] if group is None else [*group.list_commands(ctx), *(() if path else _OTHERS)]
+    said = configuration.table(*path)
+    common = configuration.table("common") if path else {}
+    for key in common.keys() & known.keys() - said.keys():
+        yield ("common", key), known[key]
+    for key in said:
+        if key in known:
+            yield (*path, key), known[key]
+        elif key not in inner:
+            what = f"option {'or command ' if inner else ''}of {' '.join(('kproxy', *path))}"
+            raise configuration.unknown(what, [*known, *inner], *path, key)
+
+
+def _value(configuration: Configuration, option: Option, ctx: click.Context, *keys: str) -> Any:
+    """Return the value of an option as it would be on the command line.
+
+    :raises ConfigurationError: if it is none
+    """
+    table = configuration.table(*keys[:-1])
+    said = table[keys[-1]]
+    if option.is_bool_flag:
+        if not isinstance(said, bool):
+            raise configuration.error(f"expected true or false, got {said!r}", *keys)
+        return said
+    items = said if option.multiple and isinstance(said, list) else [said]
+    number = isinstance(option.type, click.types.IntParamType)
+    for item in items:
+        if isinstance(item, bool) or not isinstance(item, int if number else str | int | float):
+            what = "a whole number" if number else "a text in quotes"
+            several = f", or a list: [{what}, ...]" if option.multiple else ""
+            raise configuration.error(f"expected {what}{several}, got {item!r}", *keys)
+    texts = [_expanded(option, str(item)) for item in items]
+    value = texts if option.multiple else texts[0]
+    try:
+        option.type_cast_value(ctx, value)
+    except click.BadParameter as error:
+        raise configuration.error(error.message, *keys) from None
+    return value
+
+
+def _expanded(option: Option, text: str) -> str:
+    """Return a path with the home folder instead of ``~``, which no shell has seen; other texts as they are."""
+    return os.path.expanduser(text) if isinstance(option.type, click.Path) else text  # noqa: PTH111
+
+
+def problems(configuration: Configuration) -> Iterator[str]:
+    """Yield what is wrong with options in a configuration file, a sentence each; the first of each command."""
+    known = set()
+    for ctx in _contexts():
+        known |= {each.key for each in options_of(ctx.command) if each.configurable}
+        try:
+            dict(_values(configuration, ctx))
+        except ConfigurationError as error:
+            yield str(error)
+    try:
+        for key in configuration.table("common").keys() - known:
+            yield str(configuration.unknown("option", known, "common", key))
+    except ConfigurationError:
+        pass  # each command has told so
+
+
+def _contexts() -> Iterator[click.Context]:
+    """Yield a context for each command, kproxy itself first."""
+    from kproxy.cli import main
+
+    waiting = [click.Context(main, info_name="kproxy")]
+    while waiting:
+        ctx = waiting.pop(0)
+        yield ctx
+        if isinstance(ctx.command, click.Group):
+            for name in ctx.command.list_commands(ctx):
+                inner = ctx.command.get_command(ctx, name)
+                assert inner is not None
+                waiting.append(click.Context(inner, info_name=name, parent=ctx))
+
+
+# ---------------------------------------------------------------- what holds
+class Setting(NamedTuple):
+    """What holds for an option, a filter or a setting of the UI.
+
+    :ivar command: names of the command, or the table of the file
+    :ivar value: as it is written on the command line; None if there is none
+    :ivar source: ``command line`` is none of these: ``environment``, ``file``, ``UI`` or ``default``
+    :ivar place: the variable, or file, line and key
+    """
+
+    command: str
+    key: str
+    value: Any
+    source: str
+    place: str
+
+
+def settings(configuration: Configuration) -> Iterator[Setting]:
+    """Yield what holds for each option of each command, for the UI, and which filters are saved.
+
+    :raises ConfigurationError: if there is something wrong with the file
+    """
+    from kproxy.kept import kept_path, saved_filters
+
+    common = set()
+    for ctx in _contexts():
+        keys = {option.name: keys for keys, option in _set_options(configuration, ctx)}
+        ctx.default_map = dict(_values(configuration, ctx))
+        for each in filter(lambda option: option.configurable, options_of(ctx.command)):
+            _, origin = each.consume_value(ctx, {})
+            path, value, source, place = path_of(ctx), each.initial, "default", ""
+            if origin is ParameterSource.ENVIRONMENT:
+                source, place = "environment", each.variable(ctx)
+                value = os.environ[place]
+            elif origin is ParameterSource.DEFAULT_MAP:
+                *table, key = keys[each.name]
+                if table == ["common"]:
+                    path = ("common",)
+                    if key in common:
+                        continue
+                    common.add(key)
+                source, place = "file", configuration.place(*table, key)
+                value = configuration.table(*table)[key]
+            if each.private and source != "default":
+                value = _PRIVATE
+            yield Setting(" ".join(path), each.key, value, source, place)
+    for name, text in saved_filters(configuration).items():
+        written = name in configuration.table("filters")
+        place = configuration.place("filters", name) if written else str(kept_path())
+        yield Setting("filters", name, text, "file" if written else "UI", place)
+    for key, value in configuration.table("ui").items():
+        yield Setting("ui", key, value, "file", configuration.place("ui", key))
+
+
+@options
+class ConfigOptions:
+    """What ``kproxy config`` takes."""
+
+    commands: tuple[str, ...] = argument("[COMMAND]...", required=False)
+    everything: bool = option("--all", help="Show defaults too.")
+    example: bool = option("--example", help="Print a configuration file with every option, as comments.")
+    as_json: bool = option("--json", help="Print one JSON object (docs/configuration.md).")
+
+
+@command(ConfigOptions, short_help="Show the value of each option, and where it comes from.")
+def config(options: ConfigOptions) -> None:
+    """Show the settings in the configuration file and the environment, or with --all the value of every option.
+
+    COMMAND, such as proxy or ctl drain, limits the output to that command; filters and ui are tables of the file. The
+    whole file is checked: any error in it is reported, and the exit code is 1. docs/configuration.md explains the file.
+    """
+    configuration = current()
+    if options.example:
+        for line in example():
+            echo(line, wait=True)
+        return
+    wrong = list(problems(configuration))
+    for problem in wrong:
+        echo(f"kproxy: {problem}", err=True)
+    if wrong:
+        raise SystemExit(1)
+    wanted = " ".join(options.commands)
+    shown = [
+        each
+        for each in settings(configuration)
+        if (options.everything or each.source != "default") and (not wanted or each.command == wanted)
+    ]
+    if options.as_json:
+        from kproxy.cli.results import ConfigurationResult
+
+        path = None if configuration.path is None else str(configuration.path)
+        echo_json(ConfigurationResult(path, configuration.profile or "", shown))
+        return
+    _print(configuration, shown)
+
+
+def _print(configuration: Configuration, shown: list[Setting]) -> None:
+    from kproxy.text.tables import Column, Table
+
+    profile = f", profile {configuration.profile}" if configuration.profile else ""
+    title = f"{configuration.path or 'no configuration file'}{profile}"
+    table = Table.of(
+        title,
+        shown,
+        [
+            (Column("command"), lambda each: each.command or "kproxy"),
+            (Column("option"), lambda each: each.key),
+            (Column("value", least=10), lambda each: _written(each.value)),
+            (Column("from", least=10, rank=1), lambda each: each.place or each.source),
+        ],
+    )
+    for line in table.lines(terminal_width(), None, color=False):
+        echo(line)
+    if not shown:
+        echo("  nothing is set: the defaults hold, --all shows them")
+
+
+def _written(value: Any) -> str:
+    """Return a value as TOML has it, on one line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{name} = {_written(each)}' for name, each in value.items())} }}"
+    if value is None or isinstance(value, int | float):
+        return "" if value is None else str(value)
+    import json
+
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+# ---------------------------------------------------------------- an example
+def example() -> Iterator[str]:
+    """Yield a configuration file in which every option stands, as a comment, with its default or what it takes."""
+    yield "# kproxy.toml: what is not set here has its default (docs/configuration.md)"
+    for ctx in _contexts():
+        found = [each for each in options_of(ctx.command) if each.configurable]
+        if found and (path := path_of(ctx)):
+            yield from ("", f"# {ctx.command.get_short_help_str(200)}", f"[{'.'.join(path)}]")
+        for each in found:
+            value = each.initial
+            if value is None or value == "":
+                value = [each.make_metavar(ctx)] if each.multiple else each.make_metavar(ctx)
+            yield f"# {each.key} = {_written(value)}  # {each.help}"
+    yield from _EXAMPLE_TABLES.split("\n")

@@ -1,0 +1,111 @@
+"""``kproxy incidents``: what happened in a capture, each thing once, with what followed from it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from kproxy.cli.command import command, option, options
+from kproxy.cli.common import early_ends, read_to_the_end
+from kproxy.cli.options import ColorOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.reading import Reading, conclude
+from kproxy.printing import colored, echo, echo_json, flush, terminal_width
+
+if TYPE_CHECKING:
+    from captures.analysis.incidents.model import Incident
+    from captures.exchanges import Capture
+
+
+@options
+class IncidentsOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions):
+    """What ``kproxy incidents`` takes."""
+
+    as_json: bool = option("--json", help="Print one JSON object per incident (docs/incidents.md).")
+    as_markdown: bool = option("--markdown", help="Print Markdown, for tickets.")
+    show_all: bool = option("--all", help="Print all that followed from an incident.")
+
+
+@command(IncidentsOptions, short_help="Say what happened: outages, restarts, crashes, and what followed.")
+def incidents(options: IncidentsOptions) -> None:
+    """Tell what happened in CAPTURE..., each thing once: who, from when to when, how sure, and what followed from it.
+
+    CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
+
+    Brokers that were away, networks that were cut, rolling restarts, crash loops, members that died or stood still,
+    applications that share a group.id, coordinators that moved, topics that changed. Rebalances, partitions that nobody
+    consumed, commits that failed and findings stand below the incident that they follow from. docs/incidents.md
+    explains the words.
+
+    --from and --to choose the incidents that are shown; the whole capture is read all the same.
+    """
+    run = Incidents(options)
+    with early_ends():
+        run.run()
+    sys.exit(run.reading.exit_code(clean=run.clean))
+
+
+class Incidents:
+    """One run of ``kproxy incidents``."""
+
+    def __init__(self, options: IncidentsOptions) -> None:
+        if options.as_json and options.as_markdown:
+            raise click.UsageError("--json and --markdown are two shapes: give one of them")
+        self.options = options
+        self.reading = Reading(options, utc=options.utc)
+        self.clean = True
+
+    def run(self) -> None:
+        """Read the capture, and print what happened."""
+        from kproxy.text.incidents import IncidentText
+
+        capture = self.reading.opened()
+        found = self._within(capture, self._found(capture))
+        if self.options.as_json:
+            for each in found:
+                echo_json(each, wait=True)
+        elif self.options.as_markdown:
+            from captures.export.findings import escaped
+            from captures.export.incidents import incidents_markdown
+
+            echo(f"# Incidents in {escaped(str(capture.source.path))}")
+            if not found:
+                echo("\nNo incident was seen.")
+            for line in incidents_markdown(found):
+                echo(line)
+        else:
+            text = IncidentText(
+                terminal_width(),
+                self.reading.zone,
+                color=colored(self.options.color),
+                show_all=self.options.show_all,
+            )
+            for line in capture.faults.whole(text.lines(found, capture.latest), "showing incidents"):
+                echo(line)
+        flush()
+
+    def _found(self, capture: Capture) -> list[Incident]:
+        from captures.analysis.findings.diagnosis import Diagnosis
+        from captures.exchanges import ExchangeReader
+        from kproxy.text.summary import Tally
+
+        read_to_the_end(capture)
+        reader = ExchangeReader(capture, annotate=False, summary=False)
+        diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
+        tally = Tally()
+        for exchange in self.reading.exchanges(reader, tally, "looking for incidents"):
+            diagnosis.add(exchange)
+        diagnosis.findings()
+        self.clean = conclude(capture, tally)
+        return diagnosis.incidents
+
+    def _within(self, capture: Capture, found: list[Incident]) -> list[Incident]:
+        """Return those that went on at some time between ``--from`` and ``--to``."""
+        low, high = self.reading.bounds(capture, self.options.begin, self.options.end)
+        return [
+            each
+            for each in found
+            if (high is None or each.begin <= high)
+            and (low is None or (capture.latest if each.end is None else each.end) >= low)
+        ]

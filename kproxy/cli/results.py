@@ -1,0 +1,282 @@
+"""What commands print with ``--json``, where that is more than a result of :mod:`captures.analysis`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET, UnsetType
+
+from captures.json_objects import OrNull, Time
+
+if TYPE_CHECKING:  # none of these is needed to print the others
+    from captures.analysis.api_stats import ApiRow
+    from captures.analysis.client_compat import BrokerFit
+    from captures.analysis.client_stats import ClientRow
+    from captures.analysis.client_trace.model import Party
+    from captures.analysis.clients.inventory import Client
+    from captures.analysis.comparison.model import Comparison
+    from captures.analysis.compat_model import ClientVerdict, Target
+    from captures.analysis.connection_stats import ConnectionRow
+    from captures.analysis.error_stats import ErrorRow
+    from captures.analysis.findings.finding import Finding
+    from captures.analysis.incidents.model import Incident
+    from captures.analysis.journey.journeys import JourneyResult
+    from captures.analysis.lag import LagRow
+    from captures.analysis.throttling import ThrottleRow
+    from captures.analysis.time_shares import ShareRow
+    from captures.analysis.topic_stats import TopicRow
+    from captures.analysis.version_matrix import Matrix
+    from kproxy.cli.config import Setting
+    from kproxy.doctor.check import Check
+    from kproxy.doctor.examination import Examination
+    from kproxy.replay.plan import PlanRow
+    from kproxy.replay.results import ApiResult, Outcome
+
+Captures = tuple[str, ...]
+"""Files, folders and patterns, as given."""
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Of ``kproxy stats``; tables that were not asked for have no key."""
+
+    captures: Captures
+    names: dict[str, list[str]]
+    exchanges: int | UnsetType = UNSET
+    first: Time | UnsetType | None = UNSET
+    last: OrNull[Time] | UnsetType = UNSET
+    apis: list[ApiRow] | UnsetType = UNSET
+    errors: list[ErrorRow] | UnsetType = UNSET
+    clients: list[ClientRow] | UnsetType = UNSET
+    topics: list[TopicRow] | UnsetType = UNSET
+    connections: list[ConnectionRow] | UnsetType = UNSET
+    throttling: list[ThrottleRow] | UnsetType = UNSET
+    time_shares: list[ShareRow] | UnsetType = UNSET
+
+    JSON = "captures exchanges first last names apis errors clients topics connections throttling time_shares"
+
+
+@dataclass(frozen=True, slots=True)
+class Blind:
+    """A rule that could not judge."""
+
+    rule: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosisResult:
+    """Of ``kproxy diagnose``."""
+
+    captures: Captures
+    exchanges: int
+    first: Time | None
+    last: OrNull[Time]
+    complete: bool
+    rules: list[str]
+    findings: list[Finding]
+    blind: list[Blind]
+    intervened: int
+    incidents: list[Incident]
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Of ``kproxy api-versions``."""
+
+    JSON = "captures brokers=matrix.brokers clients=matrix.clients warnings=matrix.warnings"
+
+    captures: Captures
+    matrix: Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class ClientsResult:
+    """Of ``kproxy clients``."""
+
+    captures: Captures
+    clients: list[Client]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetResult:
+    """Of ``kproxy compat --broker-version``."""
+
+    captures: Captures
+    target: Target
+    clients: list[ClientVerdict]
+    brokers_left_out: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersResult:
+    """Of ``kproxy compat --client-version``."""
+
+    captures: Captures
+    client: str
+    brokers: list[BrokerFit]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonResult:
+    """Of ``kproxy diff``."""
+
+    JSON = (
+        "captures sentence=comparison.sentence good=comparison.good bad=comparison.bad "
+        "notes=comparison.notes differences=comparison.differences"
+    )
+
+    captures: Captures
+    comparison: Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class PartyResult:
+    """The first line of ``kproxy follow``."""
+
+    JSON = (
+        "what captures asked_by=party.question.by asked=party.question.text client_ids=party.client_ids "
+        "addresses=party.hosts members=party.members instance_ids=party.instances groups=party.groups "
+        "transactional_ids=party.transactional_ids producer_ids=party.producer_ids "
+        "unclaimed_connections=party.unclaimed ties=party.all_ties"
+    )
+
+    captures: Captures
+    party: Party
+    what: Literal["party"] = "party"
+
+
+@dataclass(frozen=True, slots=True)
+class JourneysResult:
+    """Of ``kproxy journey``."""
+
+    JSON = (
+        "captures first last sought=result.sought partitions=result.partitions journeys=result.journeys "
+        "more=result.more waits=result.waits"
+    )
+
+    captures: Captures
+    first: Time | None
+    last: Time | None
+    result: JourneyResult
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """The lag of a group over all partitions of which it is known."""
+
+    group: str
+    lag: int
+    unknown_partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class LagResult:
+    """Of ``kproxy lag``."""
+
+    captures: Captures
+    first: Time | None
+    last: OrNull[Time]
+    groups: list[GroupLag]
+    partitions: list[LagRow]
+
+
+@dataclass(frozen=True, slots=True)
+class AreaCheck:
+    """A check, and the area it is of."""
+
+    JSON = "area name=check.name state=check.state found=check.found about=check.about command=check.command"
+
+    area: str
+    check: Check
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorResult:
+    """Of ``kproxy doctor``."""
+
+    JSON = (
+        "kproxy=found.version python=found.python executable=found.executable system=found.system "
+        "works=found.works checks"
+    )
+
+    found: Examination
+
+    @property
+    def checks(self) -> list[AreaCheck]:
+        """All checks, each with its area."""
+        return [AreaCheck(area, check) for area, checks in self.found.areas.items() for check in checks]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationResult:
+    """Of ``kproxy config``."""
+
+    file: str | None
+    profile: OrNull[str]
+    settings: list[Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResult:
+    """The first line of ``kproxy replay``."""
+
+    requests: int
+    left_out: int
+    duration_ns: int | None
+    rows: list[PlanRow]
+    type: Literal["plan"] = "plan"
+
+    JSON = "type requests left_out duration_ns rows"
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeResult:
+    """A line of ``kproxy replay``.
+
+    :ivar recorded: body of the recorded response, ready to be shown
+    :ivar new: that of the new one
+    """
+
+    JSON = (
+        "type number=outcome.number connection=outcome.connection api=outcome.api api_key=outcome.api_key "
+        "version=outcome.version sent_version=outcome.sent_version broker=outcome.broker "
+        "recorded_latency_ns=outcome.recorded_latency latency_ns=outcome.latency "
+        "recorded_errors=outcome.recorded_errors errors=outcome.errors same differences=outcome.differences "
+        "expected_differences=outcome.expected failure=outcome.failure recorded new"
+    )
+
+    outcome: Outcome
+    recorded: dict[str, Any] | None
+    new: dict[str, Any] | None
+    type: Literal["exchange"] = "exchange"
+
+    @property
+    def same(self) -> bool | None:
+        """Whether nothing differs that need not; None if there are not two responses."""
+        return self.outcome.same if self.outcome.comparable else None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedDifference:
+    """What has to differ, in how many exchanges."""
+
+    exchanges: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySummary:
+    """The last line of ``kproxy replay``."""
+
+    planned: int
+    sent: int
+    differing: int
+    failed: int
+    apis: list[ApiResult]
+    expected_differences: dict[str, ExpectedDifference]
+    failures: dict[str, int]
+    type: Literal["summary"] = "summary"
+
+    JSON = "type planned sent differing failed apis expected_differences failures"

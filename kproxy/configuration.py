@@ -1,0 +1,191 @@
+"""The configuration file, ``kproxy.toml``: where it is, what it says, and a profile of it laid over the rest.
+
+What its tables mean is known elsewhere: options of commands in :mod:`kproxy.cli.config`, the UI in
+:mod:`kproxy.tui.config`. Nothing in kproxy writes it (:mod:`kproxy.kept` holds what is chosen in the UI and kept).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FILE = "kproxy.toml"
+ENVIRONMENT = "KPROXY_CONFIG"
+PROFILE_ENVIRONMENT = "KPROXY_PROFILE"
+
+_FORMER_FILE = "config.toml"
+_FORMER_KINDS: dict[str, type] = {
+    **dict.fromkeys(("theme", "color", "layout", "slow", "profile"), str),
+    **dict.fromkeys(("mouse", "follow", "footer"), bool),
+    **dict.fromkeys(("colors", "keys", "profiles"), dict),
+}
+"""What stood outside of tables when the file was the UI's alone, and what it had to be."""
+_RENAMED = {"profile": "columns", "profiles": "column-sets"}
+_HEADER = re.compile(r"\s*\[+([^\]]+)\]")
+_KEY = re.compile(r"\s*([^#=]+?)\s*=")
+
+
+class ConfigurationError(Exception):
+    """What is wrong with a configuration file: the file, the line if it is known, the key, and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a configuration file says.
+
+    :ivar path: None if there is none
+    :ivar tables: what it says, a profile laid over the rest
+    :ivar own: what the profile says by itself
+    :ivar text: of the file
+    :ivar notes: what its user should know, a sentence each
+    """
+
+    path: Path | None = None
+    profile: str = ""
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    own: Mapping[str, Any] = field(default_factory=dict)
+    text: str = ""
+    notes: tuple[str, ...] = ()
+
+    def table(self, *keys: str) -> Mapping[str, Any]:
+        """Return a table, empty if it is not there.
+
+        :raises ConfigurationError: if something else has its name
+        """
+        found: Any = self.tables
+        for place, key in enumerate(keys, 1):
+            found = found.get(key, {})
+            if not isinstance(found, dict):
+                raise self.error(f"this has to be a table: [{'.'.join(keys[:place])}]", *keys[:place])
+        assert isinstance(found, Mapping)
+        return found
+
+    def place(self, *keys: str) -> str:
+        """Return where a key is, for people: file, line, and the whole key."""
+        own: Any = self.own
+        for key in keys:
+            own = own.get(key) if isinstance(own, dict) else None
+        full = ".".join(keys if own is None else ("profile", self.profile, *keys))
+        line = _line(self.text, full)
+        return f"{self.path}{f', line {line}' if line else ''}: {full}"
+
+    def error(self, problem: str, *keys: str) -> ConfigurationError:
+        """Return an error about a key."""
+        return ConfigurationError(f"{self.place(*keys)}: {problem}")
+
+    def unknown(self, what: str, known: Iterable[str], *keys: str) -> ConfigurationError:
+        """Return an error about a name, the last of some keys, that means nothing."""
+        from captures.filters.errors import did_you_mean
+
+        names = sorted(known)
+        hint = did_you_mean(keys[-1], names) or f"there are {', '.join(names)}"
+        return self.error(f"there is no {what} of that name ({hint})", *keys)
+
+
+def configuration_folder() -> Path:
+    """Return the folder of the user's configuration files (XDG Base Directory Specification)."""
+    home = os.environ.get("XDG_CONFIG_HOME", "")
+    # the specification has relative ones ignored
+    base = Path(home) if Path(home).is_absolute() else Path.home() / ".config"
+    return base / "kproxy"
+
+
+def load(path: Path | None = None, profile: str = "") -> Configuration:
+    """Read the configuration file.
+
+    :param path: the file; None for that of ``KPROXY_CONFIG``, else ``kproxy.toml`` in the current folder, else that in
+        the user's folder, if there is one
+    :param profile: laid over the rest; empty for that of ``KPROXY_PROFILE``, if it is set
+    :raises ConfigurationError: if it cannot be read, is no TOML, or has no such profile
+    """
+    profile = profile or os.environ.get(PROFILE_ENVIRONMENT, "")
+    named = path or (Path(os.environ[ENVIRONMENT]) if os.environ.get(ENVIRONMENT) else None)
+    file, notes = _usual() if named is None else (named, [])
+    if file is None:
+        if profile:
+            raise ConfigurationError(f"there is no {FILE} that could have a profile {profile!r}")
+        return Configuration(notes=tuple(notes))
+    text, said = _read(file)
+    # [follow] is of a command, [profile] of profiles
+    if moved := [name for name, kind in _FORMER_KINDS.items() if isinstance(said.get(name), kind)]:
+        said["ui"] = {**{_RENAMED.get(name, name): said.pop(name) for name in moved}, **said.get("ui", {})}
+        notes.append(f"{file}: {', '.join(moved)} stand in the table [ui] now: docs/configuration.md")
+    profiles = said.pop("profile", {})
+    whole = Configuration(file, "", {**said, "profile": profiles}, text=text)
+    own: Mapping[str, Any] = {}
+    if profile:
+        if profile not in whole.table("profile"):
+            raise whole.unknown("profile", profiles, "profile", profile)
+        own = whole.table("profile", profile)
+    return Configuration(file, profile, _laid_over(said, own), own, text, tuple(notes))
+
+
+def _usual() -> tuple[Path | None, list[str]]:
+    """Return the file that is found without being named, and what is to be said of others."""
+    notes: list[str] = []
+    here, folder = Path(FILE), configuration_folder()
+    if here.is_file():
+        if _trusted(here):
+            return here, notes
+        notes.append(
+            f"{FILE} in this folder belongs to someone else, and is not used; --config {FILE} uses it"
+        )
+    return next((file for file in (folder / FILE, folder / _FORMER_FILE) if file.is_file()), None), notes
+
+
+def _trusted(path: Path) -> bool:
+    """Return whether a file belongs to the user, as its folder may not: its options may write and connect."""
+    status = path.stat()
+    mine = {0, os.getuid(), int(os.environ.get("SUDO_UID", os.getuid()))}
+    return status.st_uid in mine and not status.st_mode & stat.S_IWOTH
+
+
+def _read(file: Path) -> tuple[str, dict[str, Any]]:
+    import tomllib
+
+    try:
+        text = file.read_text("utf-8")
+        return text, tomllib.loads(text)
+    except FileNotFoundError:
+        problem = "there is no such file"
+    except OSError as error:
+        problem = error.strerror or str(error)
+    except UnicodeDecodeError as error:
+        problem = f"this is no UTF-8 text: byte {error.start}"
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        problem = f"this is no TOML: {error}"
+    raise ConfigurationError(f"{file}: {problem}")
+
+
+def _laid_over(said: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    both = {name: (said[name], over[name]) for name in said.keys() & over.keys()}
+    tables = {
+        name: _laid_over(below, above)
+        for name, (below, above) in both.items()
+        if isinstance(below, dict) and isinstance(above, dict)
+    }
+    return {**said, **over, **tables}
+
+
+def _line(text: str, full: str) -> int:
+    """Return the line of a key with all its tables, 0 if it stands in none of its own."""
+    wanted, table = _plain(full), ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _HEADER.match(line):
+            at = table = _plain(found[1])
+        elif found := _KEY.match(line):
+            at = f"{table}.{_plain(found[1])}" if table else _plain(found[1])
+        else:
+            continue
+        if at == wanted:
+            return number
+    return 0
+
+
+def _plain(key: str) -> str:
+    return re.sub(r"[\"'\s]", "", key)

@@ -1,0 +1,188 @@
+"""The table of formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from functools import partial
+
+from captures.exchanges import Capture, Exchange
+from dissectors.sides import SIDES, Side
+from kproxy.copy_as import dumps, kcat, python_source, texts, tools
+from kproxy.copy_as.errors import CannotCopyError
+from kproxy.copy_as.request import rendered
+from kproxy.copy_as.shell import Command
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a format may need beside the exchanges.
+
+    :ivar capture: theirs
+    :ivar zone: of the times, None is the local one
+    :ivar show_secrets: whether the exchanges were read with their secrets
+    """
+
+    capture: Capture
+    zone: tzinfo | None = None
+    show_secrets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One way to copy exchanges.
+
+    :ivar name: what it is called on the command line
+    :ivar title: a few words, for a menu
+    :ivar suffix: of a file with such text
+    :ivar make: makes the text; raises :class:`CannotCopyError`
+    :ivar exists: tells whether the format says anything of an exchange
+    """
+
+    name: str
+    title: str
+    suffix: str
+    make: Callable[[Sequence[Exchange], Context], str]
+    exists: Callable[[Exchange], bool] = lambda _: True
+
+    def text(self, exchanges: Sequence[Exchange], context: Context) -> str:
+        """Return exchanges in this format, those left out that it says nothing of.
+
+        :param exchanges: annotated
+        :raises CannotCopyError: if they cannot be copied: the format has nothing for any of them, what they hold is
+            secret, or bytes are missing
+        """
+        there = [exchange for exchange in exchanges if self.exists(exchange)]
+        if not there:
+            raise CannotCopyError(f"{self.title}: there is no such thing for {_of(exchanges)}")
+        return self.make(there, context)
+
+
+def _of(exchanges: Sequence[Exchange]) -> str:
+    if len(exchanges) != 1:
+        return "these exchanges"
+    exchange = exchanges[0]
+    version = "" if exchange.version is None else f" v{exchange.version}"
+    return f"{exchange.api}{version}"
+
+
+_OneFrame = Callable[..., str]
+
+
+def _frames(
+    make: _OneFrame, sides: Sequence[Side], between: str = ""
+) -> Callable[[Sequence[Exchange], Context], str]:
+    """Return a maker that puts one frame after the other."""
+
+    def text(exchanges: Sequence[Exchange], context: Context) -> str:
+        return between.join(
+            make(exchange, side, show_secrets=context.show_secrets)
+            for exchange in exchanges
+            for side in sides
+            if _has(side, exchange)
+        )
+
+    return text
+
+
+def _has(side: Side, exchange: Exchange) -> bool:
+    return bool(exchange.request_size if side == "request" else exchange.response_size)
+
+
+def _has_message(side: Side, exchange: Exchange) -> bool:
+    return (exchange.request if side == "request" else exchange.response) is not None
+
+
+def _script(side: Side) -> Callable[[Sequence[Exchange], Context], str]:
+    def text(exchanges: Sequence[Exchange], context: Context) -> str:
+        if len(exchanges) > 1:
+            raise CannotCopyError("a script builds one message: choose one exchange")
+        return python_source.script(exchanges[0], side, show_secrets=context.show_secrets)
+
+    return text
+
+
+def _commands(
+    make: Callable[[Exchange], Sequence[Command]], tls: str
+) -> Callable[[Sequence[Exchange], Context], str]:
+    def text(exchanges: Sequence[Exchange], context: Context) -> str:
+        encrypted = any(exchange.connection in context.capture.decryption.tls for exchange in exchanges)
+        return rendered([(exchange, make(exchange)) for exchange in exchanges], tls=tls if encrypted else "")
+
+    return text
+
+
+def _asks(make: Callable[[Exchange], Sequence[Command]], exchange: Exchange) -> bool:
+    return any(command.words for command in make(exchange))
+
+
+FORMATS = (
+    Format("json", "JSON", ".jsonl", lambda each, _: texts.json_lines(each)),
+    Format("tree", "tree of fields", ".txt", lambda each, context: texts.trees(each, context.zone)),
+    Format("line", "line of the list", ".txt", lambda each, context: texts.lines(each, context.zone)),
+    Format("hexdump", "hex dump with text", ".txt", _frames(dumps.hex_dump, SIDES, "\n")),
+    Format(
+        "request-hex", "request as hex", ".hex", _frames(dumps.raw_hex, ["request"]), partial(_has, "request")
+    ),
+    Format(
+        "response-hex",
+        "response as hex",
+        ".hex",
+        _frames(dumps.raw_hex, ["response"]),
+        partial(_has, "response"),
+    ),
+    Format(
+        "request-base64",
+        "request as base64",
+        ".b64",
+        _frames(dumps.base64, ["request"]),
+        partial(_has, "request"),
+    ),
+    Format(
+        "response-base64",
+        "response as base64",
+        ".b64",
+        _frames(dumps.base64, ["response"]),
+        partial(_has, "response"),
+    ),
+    Format("filter", "filter that shows it", ".txt", lambda each, _: texts.filter_text(each)),
+    Format("mermaid", "Mermaid diagram", ".mmd", lambda each, context: texts.mermaid(each, context.capture)),
+    Format("kcat", "kcat command", ".sh", _commands(kcat.commands, kcat.TLS), partial(_asks, kcat.commands)),
+    Format(
+        "kafka",
+        "command of Kafka's tools",
+        ".sh",
+        _commands(tools.commands, tools.TLS),
+        partial(_asks, tools.commands),
+    ),
+    Format(
+        "python", "Python, builds the request", ".py", _script("request"), partial(_has_message, "request")
+    ),
+    Format(
+        "python-response",
+        "Python, builds the response",
+        ".py",
+        _script("response"),
+        partial(_has_message, "response"),
+    ),
+)
+"""All formats, in the order of a menu."""
+
+_BY_NAME = {each.name: each for each in FORMATS}
+
+
+def by_name(name: str) -> Format:
+    """Return a format.
+
+    :raises LookupError: if there is none of that name
+    """
+    try:
+        return _BY_NAME[name]
+    except KeyError:
+        raise LookupError(f"there is no format {name!r}; there are {', '.join(_BY_NAME)}") from None
+
+
+def formats_of(exchanges: Sequence[Exchange]) -> list[Format]:
+    """Return the formats that say something of at least one of some exchanges."""
+    return [each for each in FORMATS if any(map(each.exists, exchanges))]

@@ -1,0 +1,143 @@
+"""The bytes of an exchange's frames, and which of them are secret.
+
+What is masked in the decoded exchange is hidden in its bytes, by the places that a trace of the frame gives. A frame
+that may hold secrets and was not decoded to its end is hidden from its body on: its contents are unknown. So is one
+with records that were not to be read (``--payload none``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from captures.exchanges import Exchange
+from dissectors.frames import SIZE_BYTES, Body, trace_body
+from dissectors.masks import UNDECODED
+from dissectors.records import DECOMPRESSED
+from dissectors.sides import SIDES, Side
+from dissectors.trace import Node
+from kproxy.copy_as.errors import CannotCopyError
+
+_LAST_STEP = re.compile(r"(?:\.[^.\[]*|\[[^\[]*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class FrameCopy:
+    """A frame as far as it was captured.
+
+    :ivar data: its bytes, from the first of the size field on
+    :ivar size: how many it had on the wire
+    :ivar hidden: stretches of them that are secret, as begin and end
+    """
+
+    data: bytes
+    size: int
+    hidden: tuple[tuple[int, int], ...] = ()
+
+
+def frame(exchange: Exchange, side: Side, *, show_secrets: bool) -> FrameCopy | None:
+    """Return a frame of an exchange, None if there is none."""
+    size = exchange.request_size if side == "request" else exchange.response_size
+    body = exchange.request if side == "request" else exchange.response
+    if not size:
+        return None
+    payload = body.raw if body is not None else exchange.tokens[SIDES.index(side)]
+    if payload is None:
+        return None
+    data = (size - SIZE_BYTES).to_bytes(SIZE_BYTES, "big") + payload
+    if show_secrets:
+        return FrameCopy(data, size)
+    if body is None:  # SASL tokens are secrets as a whole
+        return FrameCopy(data, size, ((SIZE_BYTES, len(data)),))
+    return FrameCopy(data, size, tuple(_hidden(exchange, side, body, len(data))))
+
+
+def open_frame(exchange: Exchange, side: Side, *, show_secrets: bool) -> FrameCopy:
+    """Return a frame of which nothing is secret.
+
+    :raises CannotCopyError: if there is none, or something in it is
+    """
+    found = frame(exchange, side, show_secrets=show_secrets)
+    if found is None:
+        raise CannotCopyError(f"exchange {exchange.number} has no {side}")
+    if found.hidden:
+        raise CannotCopyError(
+            f"the {side} of exchange {exchange.number} holds secrets, which are masked; "
+            "with --show-secrets its bytes can be copied"
+        )
+    return found
+
+
+def complete_frame(exchange: Exchange, side: Side, *, show_secrets: bool) -> FrameCopy:
+    """Return the same, all of it.
+
+    :raises CannotCopyError: if bytes of it are missing too
+    """
+    found = open_frame(exchange, side, show_secrets=show_secrets)
+    if len(found.data) < found.size:
+        missing = found.size - len(found.data)
+        raise CannotCopyError(
+            f"{missing:,} of {found.size:,} bytes of the {side} of exchange {exchange.number} were not captured"
+        )
+    return found
+
+
+def _hidden(exchange: Exchange, side: Side, body: Body, end: int) -> list[tuple[int, int]]:
+    masked = [path for path in exchange.annotations.masked if path.partition(".")[0] == side]
+    unread = f"{side}.{UNDECODED}" in masked or _has_unread_records(body.value)
+    found = _places(body, side, masked) if masked else []
+    if unread:
+        found.append((min(body.start, end), end))
+    return _joined(found, end)
+
+
+def _has_unread_records(value: Any) -> bool:
+    """Return whether there are batches of which the records were not looked at, as they are not to be shown."""
+    if isinstance(value, dict):
+        if value.get("records") == [] and value.get("count"):
+            return True
+        return any(map(_has_unread_records, value.values()))
+    return isinstance(value, list) and any(map(_has_unread_records, value))
+
+
+def _places(body: Body, side: Side, masked: list[str]) -> list[tuple[int, int]]:
+    """Return where the bytes of masked values are, or of what these are in, where they have no bytes of their own."""
+    root = trace_body(body, response=side == "response", records=True)
+    places: dict[str, tuple[int, int]] = {}
+    for child in root.children or ():
+        path = side if child.name == "body" else f"{side}.{child.name}"
+        end = child.end if child.end >= 0 else root.end
+        places |= _by_path(child, path, (child.start, end))
+    found = []
+    for path in masked:
+        while path not in places:
+            shorter = _LAST_STEP.sub("", path)
+            if shorter == path:
+                found.append((body.start, root.end))
+                break
+            path = shorter
+        else:
+            found.append(places[path])
+    return found
+
+
+def _by_path(node: Node, path: str, outer: tuple[int, int]) -> list[tuple[str, tuple[int, int]]]:
+    """Return the bytes in the frame of a node and all below it; what was compressed has those of its batch."""
+    place = outer if node.kind == DECOMPRESSED or node.end < 0 else (node.start, node.end)
+    found = [(path, place)]
+    for child in node.children or ():
+        found += _by_path(child, node.path_of(child, path), place)
+    return found
+
+
+def _joined(places: list[tuple[int, int]], end: int) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for begin, stop in sorted((begin, min(stop, end)) for begin, stop in places):
+        if begin >= stop:
+            continue
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], stop))
+        else:
+            joined.append((begin, stop))
+    return joined

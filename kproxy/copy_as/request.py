@@ -1,0 +1,90 @@
+"""A request as those see it who put it into a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from captures.exchanges import Exchange
+from kproxy.copy_as.shell import Command, comment
+
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+_MOST_COMMANDS = 50
+"""Beyond, a paste is no help."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestToCopy:
+    """A decoded request.
+
+    :ivar exchange: its exchange, annotated
+    :ivar value: its fields
+    """
+
+    exchange: Exchange
+    value: dict[str, Any]
+
+    @property
+    def broker(self) -> str:
+        """``host:port`` of the broker that was asked."""
+        return self.exchange.broker
+
+    def topics(self, field: str = "topics") -> Iterator[tuple[str | None, dict[str, Any], str]]:
+        """Yield the topics of an array: name, None if only an ID is known; the fields; the path."""
+        for index, topic in enumerate(self.value.get(field) or ()):
+            path = f"request.{field}[{index}]"
+            yield self._topic(topic, path), topic, path
+
+    def _topic(self, topic: dict[str, Any], path: str) -> str | None:
+        name = topic.get("topic") or topic.get("name") or topic.get("topic_name")
+        if not name:
+            name = self.exchange.annotations.decoded.get(f"{path}.topic_id")
+        return name if isinstance(name, str) and name else None
+
+    def is_masked(self, path: str) -> bool:
+        """Return whether a value is not shown since it is secret."""
+        return path in self.exchange.annotations.masked
+
+
+def asked(exchange: Exchange) -> RequestToCopy | None:
+    """Return the request of an exchange, None if there is none that was read to its end."""
+    body = exchange.request
+    if body is None or body.value is None or body.problems or exchange.api_key is None:
+        return None
+    return RequestToCopy(exchange, body.value)
+
+
+def has_id(topic: dict[str, Any]) -> bool:
+    """Return whether a topic is asked for by its ID."""
+    return topic.get("topic_id") not in (None, _NO_ID)
+
+
+def unnamed(topic: dict[str, Any]) -> str:
+    """Return the note on a topic that no command can name."""
+    return f"left out: the topic with ID {topic.get('topic_id')}, whose name was not seen"
+
+
+def with_value(option: str, value: object) -> list[str]:
+    """Return an option with its value, as one word where the value could be taken for an option."""
+    text = str(value)
+    return [f"{option}={text}"] if text.startswith("-") else [option, text]
+
+
+def rendered(exchanges: Iterable[tuple[Exchange, Sequence[Command]]], *, tls: str) -> str:
+    """Return the command lines of several exchanges, each under a comment that says what it is.
+
+    :param tls: what to say of connections with TLS, empty if there is none
+    """
+    lines: list[str] = []
+    for exchange, commands in exchanges:
+        said = f"{exchange.api} v{exchange.version} of exchange {exchange.number}"
+        client = f", client ID {exchange.client_id}" if exchange.client_id else ""
+        lines.append(comment(f"{said}{client}"))
+        if tls:
+            lines.append(comment(tls))
+        for command in commands[:_MOST_COMMANDS]:
+            lines += command.lines()
+        if len(commands) > _MOST_COMMANDS:
+            lines.append(comment(f"left out: {len(commands) - _MOST_COMMANDS:,} more commands"))
+    return "".join(f"{line}\n" for line in lines)

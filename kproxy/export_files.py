@@ -1,0 +1,210 @@
+"""Exchanges written to files in the formats that other programs read; ``kproxy export`` and the UI write alike.
+
+Exchanges come decoded and are written as they come, so the caller may pass them piece by piece; packets are written in
+steps (:func:`packet_steps`). Nothing here opens a file or asks the user.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+if TYPE_CHECKING:
+    from captures.arrays import Int64s
+    from captures.exchanges import Capture, Exchange
+    from captures.export.columns import Column
+
+FileFormat = Literal["pcapng", "json", "csv", "parquet", "mermaid"]
+
+FORMATS: tuple[FileFormat, ...] = ("pcapng", "json", "csv", "parquet", "mermaid")
+
+SUFFIXES: dict[FileFormat, str] = {
+    "pcapng": ".pcapng",
+    "json": ".jsonl",
+    "csv": ".csv",
+    "parquet": ".parquet",
+    "mermaid": ".mmd",
+}
+"""What files of each format are called."""
+
+_BY_SUFFIX: dict[str, FileFormat] = {suffix: name for name, suffix in SUFFIXES.items()} | {
+    ".json": "json",
+    ".ndjson": "json",
+    ".mermaid": "mermaid",
+}
+
+MAX_STEPS = 100
+"""Steps of a diagram, unless said otherwise."""
+
+
+def format_of(name: str) -> FileFormat:
+    """Return the format that the name of a file tells.
+
+    :raises ValueError: if it tells none
+    """
+    suffix = Path(name).suffix.lower()
+    known = _BY_SUFFIX.get(suffix)
+    if known is not None:
+        return known
+    if suffix in (".pcap", ".cap"):
+        raise ValueError(f"{suffix} cannot hold comments or more than one link type: write .pcapng")
+    suffixes = ", ".join(SUFFIXES.values())
+    raise ValueError(f"the name {name!r} does not show the format: use one of the suffixes {suffixes}")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How exchanges are written.
+
+    :ivar columns: of CSV and Parquet
+    :ivar text: JSON: bytes as text where they are UTF-8, instead of base64
+    :ivar steps: Mermaid: longest picture
+    """
+
+    format: FileFormat
+    columns: tuple[Column, ...] = ()
+    text: bool = False
+    steps: int = MAX_STEPS
+
+
+def columns_of(format_: FileFormat) -> tuple[Column, ...]:
+    """Return the columns that a format has unless others are asked for; none if it has no columns."""
+    from captures.export.columns import COLUMNS, PLAIN, choose
+
+    match format_:
+        case "parquet":
+            return COLUMNS
+        case "csv":
+            return choose(PLAIN)
+        case _:
+            return ()
+
+
+def write_exchanges(capture: Capture, exchanges: Iterable[Exchange], file: BinaryIO, layout: Layout) -> int:
+    """Write decoded exchanges; return how many.
+
+    :param capture: theirs; what fails is noted with it, and a diagram says of it how connections begin and end
+    :param exchanges: annotated for JSON and for columns with bodies, with their summaries for all but JSON
+    :raises ValueError: for pcapng, which has packets and no exchanges
+    :raises ParquetMissing: if there is no pyarrow
+    """
+    match layout.format:
+        case "json":
+            from captures.export.jsonlines import write_json_lines
+
+            return write_json_lines(exchanges, file, text=layout.text, faults=capture.faults)
+        case "csv":
+            from captures.export.csv_export import write_csv
+
+            with as_text(file) as text:
+                return write_csv(exchanges, text, layout.columns, capture.faults)
+        case "parquet":
+            from captures.export.parquet import write_parquet
+
+            return write_parquet(exchanges, file, layout.columns, capture.faults)
+        case "mermaid":
+            from captures.export.mermaid import SequenceDiagram
+
+            diagram = SequenceDiagram(max_steps=layout.steps)
+            count = diagram.add(capture, exchanges)
+            with as_text(file) as text:
+                diagram.write(text)
+            return count
+        case _:
+            raise ValueError(f"{layout.format} is written by packet_steps")
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPackets:
+    """What was written to a pcapng file.
+
+    :ivar exchanges: how many exchanges were selected
+    :ivar notes: what there is to be said of the file
+    """
+
+    exchanges: int
+    notes: tuple[str, ...]
+
+
+def packet_steps(
+    capture: Capture, rows: Int64s, file: BinaryIO, *, scrub: bool = False, synthetic: bool = False
+) -> Generator[int, None, WrittenPackets]:
+    """Write the packets of exchanges to a pcapng file, some hundreds a step; yields bytes of the capture done.
+
+    Rows of the exchange table have to stay where they are meanwhile. Of a capture that still grows only synthetic
+    packets can be written, since the original ones would be read on and on.
+
+    :param rows: indexes in the exchange table
+    :param scrub: blank what captures must not give away
+    :param synthetic: write synthetic TCP for all exchanges
+    """
+    from captures.export.capture_file import CaptureFileWriter
+    from captures.export.selection import Selection
+    from captures.meaning import words
+
+    writer = CaptureFileWriter(file, scrub=scrub, synthetic=synthetic)
+    yield from writer.steps(Selection(capture, rows))
+    written = writer.written
+    made = f", {written.synthetic:,} of them synthetic" if written.synthetic else ""
+    return WrittenPackets(
+        written.exchanges, (f"{words.counted(written.packets, 'packet')}{made}", *writer.notes)
+    )
+
+
+# ---------------------------------------------------------------- files
+@contextmanager
+def replacing(output: str) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of ``output`` when all went well; nothing is left of it otherwise."""
+    if output == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(output)
+    if path.exists() and not path.is_file():  # a pipe, /dev/null
+        with path.open("wb") as file:
+            yield file
+        return
+    with _replacement(path) as file:
+        yield file
+        os.umask(mask := os.umask(0))  # the only way to ask for it
+        os.fchmod(file.fileno(), 0o666 & ~mask)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner can read; others find it as it was, or as it is now.
+
+    :raises OSError: if it cannot be written
+    """
+    with _replacement(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def _replacement(path: Path) -> Iterator[BinaryIO]:
+    """Open a file, for its owner alone, that takes the place of another when all went well."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def as_text(file: BinaryIO) -> Iterator[TextIOWrapper]:
+    """Write UTF-8 text to a binary file that stays open; line ends stay as they are."""
+    text = TextIOWrapper(file, "utf-8", newline="")
+    try:
+        yield text
+    finally:
+        text.flush()
+        text.detach()

@@ -1,0 +1,89 @@
+"""What is chosen in the UI and kept for the next time, in ``$XDG_STATE_HOME/kproxy/ui.json``.
+
+The file is the program's own; what its user writes is in the configuration file (:mod:`kproxy.configuration`), which is
+never written. Several UIs may run at once: each change is made to what the file says then, under a lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from kproxy.configuration import Configuration
+from kproxy.export_files import write_private
+
+
+def state_directory() -> Path:
+    """Return where the UI keeps what it remembers; it need not exist."""
+    stated = os.environ.get("XDG_STATE_HOME", "")
+    # the XDG base directory specification has relative paths ignored
+    base = Path(stated) if Path(stated).is_absolute() else Path.home() / ".local" / "state"
+    return base / "kproxy"
+
+
+class ColumnEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A column of a profile, as it stands in a file.
+
+    :ivar column: its ID, or a field
+    :ivar width: cells, None for as many as it needs
+    """
+
+    column: str
+    width: int | None = None
+
+
+class SavedChoices(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is kept.
+
+    :ivar theme: name of the theme that was chosen last
+    :ivar profile: name of the columns that were chosen last
+    :ivar filters: texts of filters by name
+    :ivar profiles: columns of the list by name
+    """
+
+    theme: str = ""
+    profile: str = ""
+    filters: dict[str, str] = {}
+    profiles: dict[str, tuple[ColumnEntry, ...]] = {}
+
+
+def kept_path() -> Path:
+    """Return where the file is."""
+    return state_directory() / "ui.json"
+
+
+def read_kept(path: Path) -> SavedChoices:
+    """Return what is kept; nothing if the file is missing or cannot be understood."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=SavedChoices)
+    except (OSError, msgspec.DecodeError):
+        return SavedChoices()
+
+
+def change_kept(path: Path, change: Callable[[SavedChoices], SavedChoices]) -> SavedChoices:
+    """Change what is kept, and return what it is then. May wait for a disk.
+
+    :raises OSError: if the file cannot be written
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = change(read_kept(path))
+        write_private(path, msgspec.json.format(msgspec.json.encode(kept), indent=2))
+    return kept
+
+
+def saved_filters(configuration: Configuration) -> dict[str, str]:
+    """Return the filters that ``@name`` stands for: those of the configuration file, and those kept in the UI.
+
+    :raises ConfigurationError: if one of the file is no text
+    """
+    said = configuration.table("filters")
+    for name, text in said.items():
+        if not isinstance(text, str):
+            raise configuration.error("a filter is a text in quotes", "filters", name)
+    return {**read_kept(kept_path()).filters, **said}

@@ -1,0 +1,202 @@
+"""The gate: every line that a command prints on standard output or standard error goes through here.
+
+A line is printed with all of it made printable, so that no text of strangers drives the terminal or begins a line of
+its own. Only what :func:`style` adds passes: its sequences carry a secret seal, random for each process. Code that puts
+untrusted text in columns cleans it first (:func:`~dissectors.printable.printable`), because that may change its width;
+code that forgets is still safe.
+
+JSON escapes control characters by itself; on a terminal the rest that is not visible is escaped too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from threading import ExceptHookArgs
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import click
+
+_COLORS = {
+    name: code for code, name in enumerate(("red", "green", "yellow", "blue", "magenta", "cyan"), start=31)
+} | {"bright_black": 90}
+_SEAL = f"\x1b[{secrets.randbits(64)}m"
+_SEALED = re.compile(rf"\x1b\[([0-9]{{1,2}})m{re.escape(_SEAL)}")
+_RESET = 0
+
+_TOGETHER = 500
+"""Lines that are inspected together."""
+
+
+def style(text: str, *, fg: str | None = None, bold: bool = False, dim: bool = False) -> str:
+    """Return text in a style. It takes no columns; measure and cut the text before.
+
+    :param fg: colour, one of ANSI's names; None leaves it
+    """
+    codes = [code for code, wanted in ((1, bold), (2, dim)) if wanted]
+    if fg is not None:
+        codes.insert(0, _COLORS[fg])
+    return f"{''.join(map(_sequence, codes))}{text}{_sequence(_RESET)}" if codes else text
+
+
+def colored(color: str) -> bool:
+    """Return whether ``--color`` says to colour what goes to standard output."""
+    return color == "always" or (color == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
+
+
+def terminal_width() -> int | None:
+    """Return the columns of the terminal that standard output is; None if it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _sequence(code: int) -> str:
+    return f"\x1b[{code}m{_SEAL}"
+
+
+def gated(line: str, *, most: str = "line_characters") -> str:
+    """Return a line as it may leave: printable, but for the styles of :func:`style`; what is too long is cut.
+
+    :param most: the limit of its characters
+    """
+    from dissectors.budget import limit
+    from dissectors.printable import is_printable, printable
+
+    if len(line) > limit(most):
+        line = printable(_SEALED.sub("", line), limit(most))
+    if is_printable(line):
+        return line
+    parts = _SEALED.split(line)
+    parts[::2] = map(printable, parts[::2])
+    parts[1::2] = [f"\x1b[{code}m" for code in parts[1::2]]
+    return "".join(parts)
+
+
+def echo(line: str = "", *, err: bool = False, wait: bool = False) -> None:
+    """Print a line.
+
+    :param err: on standard error
+    :param wait: on standard output, where it may wait for others; :func:`flush` ends the wait
+    """
+    if err:
+        sys.stderr.write(f"{gated(line, most='notice_characters')}\n")
+        sys.stderr.flush()
+        return
+    sys.stdout.write(f"{gated(line)}\n")
+    if not wait:
+        sys.stdout.flush()
+
+
+def echo_lines(lines: Iterable[str]) -> None:
+    """Print many lines on standard output, where they may wait for others: quick where most are plain."""
+    from dissectors.budget import limit
+    from dissectors.printable import is_printable
+
+    rest = iter(lines)
+    while some := list(islice(rest, _TOGETHER)):
+        if max(map(len, some)) > limit("line_characters") or not is_printable("".join(some)):
+            some = list(map(gated, some))
+        sys.stdout.write("\n".join([*some, ""]))
+
+
+def echo_error(message: str) -> None:
+    """Print a message that may have several lines, of which the first says who says it.
+
+    All others are indented, so that none of them passes for a message of its own.
+    """
+    for line in _message_lines(f"kproxy: {message}"):
+        echo(line, err=True)
+
+
+def echo_counter(text: str) -> None:
+    """Print text on standard error, over what stands in the line; an empty one goes back to its beginning."""
+    sys.stderr.write(f"\r{gated(text, most='notice_characters')}")
+    sys.stderr.flush()
+
+
+def flush() -> None:
+    """Let what was printed be seen."""
+    sys.stdout.flush()
+
+
+def print_nothing_more() -> None:
+    """Let everything that is printed on standard output from now on go nowhere: its reader has seen enough."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def echo_json(value: Any, *, wait: bool = False) -> None:
+    """Print a value as JSON (:mod:`captures.json_objects`) on a line of standard output.
+
+    :param wait: it may wait for others
+    """
+    import msgspec
+
+    from captures.json_objects import to_json
+
+    json_output().write(msgspec.json.encode(to_json(value)) + b"\n")
+    if not wait:
+        sys.stdout.flush()
+
+
+def json_output() -> BinaryIO:
+    """Return where to write JSON lines to standard output, whole lines at a time."""
+    buffer: BinaryIO = sys.stdout.buffer
+    return _TerminalJson(buffer) if sys.stdout.isatty() else buffer  # type: ignore[return-value]
+
+
+class _TerminalJson:
+    """Escapes in JSON what a terminal would not show."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, lines: bytes | bytearray) -> int:
+        from dissectors.printable import printable_json
+
+        return self._file.write(printable_json(lines.decode()).encode())
+
+
+# ---------------------------------------------------------------- what is printed by others
+@contextmanager
+def gated_errors() -> Iterator[None]:
+    """Have the messages of errors that click prints go through the gate.
+
+    They may have several lines, as :func:`echo_error`'s.
+    """
+    try:
+        yield
+    except click.ClickException as error:
+        message = "\n".join(_message_lines(error.format_message()))
+        error.format_message = lambda: message  # type: ignore[method-assign]
+        raise
+
+
+def _message_lines(message: str) -> Iterator[str]:
+    for number, line in enumerate(message.split("\n")):
+        yield gated(f"  {line}" if number and not line.startswith("  ") else line, most="notice_characters")
+
+
+def gate_tracebacks() -> None:
+    """Send the traceback of an unexpected error through the gate, in any thread."""
+
+    def shown(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+        for part in traceback.format_exception(kind, error, trace):
+            for line in part.rstrip("\n").split("\n"):
+                echo(line, err=True)
+
+    def shown_of_thread(failed: ExceptHookArgs, /) -> None:
+        if failed.exc_type is not SystemExit:
+            shown(failed.exc_type, failed.exc_value, failed.exc_traceback)
+
+    import threading
+
+    sys.excepthook, threading.excepthook = shown, shown_of_thread

@@ -1,0 +1,244 @@
+"""Connections, from the moment a client is accepted to the moment its session forwards.
+
+It connects to the broker before it reads from the client: so no bytes have to be kept without a destination, and a
+client whose broker is down is refused as the broker would refuse it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from kproxy.addresses import Address, address_text
+from kproxy.proxy.listeners import Listener, peek
+from kproxy.proxy.session import Session
+from kproxy.proxy.settings import Settings
+from kproxy.proxy.tls import diagnosis
+from kproxy.proxy.tls.authority import Authority
+from kproxy.proxy.tls.contexts import ClientContexts, upstream_context
+from kproxy.proxy.tls.sni import NEED_MORE, NodeNames, Role, server_name
+from kproxy.proxy.transparent import NotRedirectedError, address_of
+from kproxy.proxy.upstream import Nowhere, UnreachableError, connect
+from kproxy.proxy.verdicts import Peers
+
+if TYPE_CHECKING:
+    from kproxy.proxy.brokers import Place
+    from kproxy.proxy.plane import Plane
+
+_ROLES: tuple[Role, ...] = ("broker", "controller")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_HANDSHAKE_SECONDS = 10.0
+_ENOUGH = 8
+"""Bytes that tell TLS from a request."""
+_UNFORWARDED_SECONDS = 1.0
+"""How long a client may continue talking when nothing is forwarded, before its connection is closed."""
+
+
+class _NotServedError(Exception):
+    """A connection is not served; the text says why."""
+
+
+class Acceptor:
+    """Takes connections in.
+
+    :raises TlsConfigError: if certificates cannot be used
+    """
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._settings = plane.settings
+        self._context = upstream_context(plane.settings.security, keylog=plane.settings.keylog)
+        self._clients = _contexts(plane.settings)
+        self._arriving: set[asyncio.Task[None]] = set()
+        self._number = 0
+
+    # ------------------------------------------------------------ listening
+    def open_first(self) -> Listener:
+        """Open the listener that the user named.
+
+        :raises OSError: if it cannot be opened
+        """
+        return self.listen(self._plane.mode.open())
+
+    def listen(self, sockets: list[socket.socket], place: Place | None = None) -> Listener:
+        """Take in what connects to some sockets.
+
+        :param place: the broker that clients find there
+        """
+        return Listener(self._plane.loop, sockets, self._accept, self._plane.reports.warn, place)
+
+    def stop(self) -> None:
+        """Give up connections that are not yet served."""
+        for task in self._arriving:
+            task.cancel()
+
+    # ------------------------------------------------------------ arriving
+    def _accept(self, client: socket.socket, listener: Listener) -> None:
+        plane = self._plane
+        plane.counts.connections += 1
+        if len(plane.sessions) + len(self._arriving) >= self._settings.most_connections:
+            plane.counts.refused += 1
+            most = self._settings.most_connections
+            plane.reports.warn(
+                f"there are {most:,} connections already (--max-connections): more are refused"
+            )
+            client.close()
+            return
+        if not plane.forwarding and self._settings.forward:
+            plane.counts.refused += 1
+            client.close()
+            return
+        self._number += 1
+        task = plane.loop.create_task(self._serve(client, listener, self._number))
+        self._arriving.add(task)
+        task.add_done_callback(self._arriving.discard)
+
+    async def _serve(self, client: socket.socket, listener: Listener, number: int) -> None:
+        """Serve a connection, or say why not, and close it."""
+        try:
+            address = address_of(client.getpeername())
+        except OSError:  # it is gone already
+            client.close()
+            return
+        peers = Peers(number, address, ("", 0))
+        try:
+            await self._connect(client, listener, peers)
+        except (_NotServedError, NotRedirectedError) as error:
+            self._plane.counts.refused += 1
+            where = address_text(*address)
+            self._plane.reports.warn(f"{where}: {error}", about=f"{address[0]} {error}")
+            client.close()
+        except UnreachableError as error:
+            self._plane.counts.unreachable += 1
+            self._plane.reports.warn(str(error))
+            client.close()
+        except OSError:  # the client has gone meanwhile
+            client.close()
+        except BaseException:
+            client.close()
+            raise
+
+    async def _connect(self, client: socket.socket, listener: Listener, peers: Peers) -> None:
+        plane = self._plane
+        place = listener.place
+        named = ""
+        if self._clients is not None:
+            named = await self._hello(client)
+            if self._settings.sni:
+                place = self._place_named(named)
+        session = Session(plane, peers)
+        peers.broker = await self._reach(session, client, listener, place, named)
+        peers.node_id = place.node_id if place is not None else None
+        session.record(plane.recordings.open(peers.client, peers.broker, time_ns()))
+        try:
+            await self._read_from(client, session, named)
+            plane.begun(session)
+        except BaseException:
+            session.abort()
+            plane.ended(session)
+            raise
+
+    async def _read_from(self, client: socket.socket, session: Session, named: str) -> None:
+        """Let the session read from its client."""
+        requests = session.requests
+        if self._clients is None:
+            await self._plane.loop.connect_accepted_socket(lambda: requests, client)
+        else:
+            context = self._clients.of(named or client.getsockname()[0])
+            try:
+                await self._plane.loop.connect_accepted_socket(
+                    lambda: requests, client, ssl=context, ssl_handshake_timeout=_HANDSHAKE_SECONDS
+                )
+            except (OSError, TimeoutError) as error:
+                raise _NotServedError(diagnosis.client_handshake(error, named or None)) from None
+        if session.closed or session.responses.ended:
+            session.close()  # the broker has hung up meanwhile
+
+    async def _hello(self, client: socket.socket) -> str:
+        """Return the host name that a client asks for in TLS, empty if it does not say."""
+        try:
+            async with asyncio.timeout(_HANDSHAKE_SECONDS):
+                start = await peek(
+                    self._plane.loop,
+                    client,
+                    lambda data: len(data) >= _ENOUGH and server_name(data) is not NEED_MORE,
+                )
+        except (OSError, TimeoutError) as error:
+            raise _NotServedError(diagnosis.client_handshake(error)) from None
+        if not start:
+            raise _NotServedError("the client ended before it said anything")
+        wrong = diagnosis.client_start(start, tls=True)
+        if wrong:
+            raise _NotServedError(wrong)
+        named = server_name(start)
+        return named if isinstance(named, str) else ""
+
+    def _place_named(self, name: str) -> Place | None:
+        """Return the broker that a client means by a host name; None if that is the bootstrap address."""
+        names = NodeNames(self._settings.sni)
+        for role in _ROLES:
+            node_id = names.node_id(name, role)
+            if node_id is None:
+                continue
+            place = self._plane.brokers.get(role, node_id)
+            if place is None:
+                raise _NotServedError(f"the client asks for {name}, and there is no {role} {node_id}")
+            return place
+        return None
+
+    # ------------------------------------------------------------ brokers
+    async def _reach(
+        self, session: Session, client: socket.socket, listener: Listener, place: Place | None, named: str
+    ) -> Address:
+        """Connect to the broker; returns the address that it turned out to have.
+
+        :param named: host name that the client asked for in TLS, or empty
+        :raises UnreachableError: if there is no way to it
+        """
+        settings = self._settings
+        if not settings.forward:
+            self._forward_nothing(session)
+            return address_of(client.getsockname())
+        route = await self._plane.mode.route(client, listener.addresses[0], place, named)
+        await connect(
+            session.responses,
+            route.addresses,
+            self._context,
+            settings.connect_timeout,
+            route.begin,
+            route.named,
+        )
+        reached = address_of(session.responses.transport.get_extra_info("peername"))
+        if place is not None:
+            self._plane.look_at(place, reached[0])
+        return reached
+
+    def _forward_nothing(self, session: Session) -> None:
+        """Let a session go nowhere: what its client sends is recorded, and answered if kproxy can."""
+        loop, stub = self._plane.loop, self._settings.stub
+
+        def wrote() -> None:
+            if not stub and not session.closed:
+                loop.call_later(_UNFORWARDED_SECONDS, session.close)
+
+        session.responses.transport = Nowhere(wrote, lambda: session.lost(session.responses, None))
+
+
+def _contexts(settings: Settings) -> ClientContexts | None:
+    """Return what is shown to clients, None for plaintext.
+
+    :raises TlsConfigError: if OpenSSL does not take a certificate
+    :raises AuthorityError: if the local authority cannot be used
+    """
+    tls = settings.client_tls
+    if tls is None:
+        return None
+    return ClientContexts(
+        tls.identity or Authority.open().identity,
+        own_names=[settings.advertised or settings.listen[0] or "localhost", *_LOOPBACK],
+        client_auth=tls.client_auth,
+        client_authorities=tls.client_authorities,
+        keylog=settings.keylog,
+    )

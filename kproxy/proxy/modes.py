@@ -1,0 +1,277 @@
+"""The modes of the proxy, a class for each: what ``--mode`` offers, and how the broker of a connection is found.
+
+``--mode``, its help, the check of options, the documentation and the data plane all read :data:`MODES`. Importing this
+module is cheap: commands read it for their help.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from kproxy.addresses import Address, address_text
+from kproxy.proxy.transparent import Upstreams, address_of, open_listeners, original_destination
+
+if TYPE_CHECKING:
+    from kproxy.proxy.brokers import Place
+    from kproxy.proxy.plane import Plane
+    from kproxy.proxy.settings import Settings
+
+ANY_HOST = ("0.0.0.0", "::", "")  # noqa: S104  # hosts that are all addresses, and none to connect to
+
+
+class Route(NamedTuple):
+    """The way to a broker.
+
+    :ivar addresses: tried one after another
+    :ivar named: host name that the broker's certificate must be for; empty for the host of each address
+    :ivar begin: returns a socket that is on its way to an address, None to have one made
+    """
+
+    addresses: list[Address]
+    named: str = ""
+    begin: Callable[[Address], socket.socket | None] = lambda _: None
+
+
+class Mode(ABC):
+    """How clients find the proxy, and the proxy the brokers.
+
+    :param plane: the data plane
+    :cvar name: value of ``--mode``
+    :cvar summary: what the mode does, for the help
+    :cvar needs: what it takes: privileges, systems, settings of clients
+    :cvar options: fields of the settings that this mode alone reads -> their options
+    :cvar needs_bootstrap: whether the user has to name a broker
+    :cvar rewrites: whether responses get the proxy's addresses instead of the brokers'
+    :cvar keeps_names: whether clients reach brokers by the brokers' own names
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    needs: ClassVar[str]
+    options: ClassVar[Mapping[str, str]] = {}
+    needs_bootstrap: ClassVar[bool] = True
+    rewrites: ClassVar[bool] = False
+    keeps_names: ClassVar[bool] = False
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._settings = plane.settings
+
+    @classmethod
+    def refusal(cls, settings: Settings) -> str:
+        """Return why this mode cannot run with some settings; empty if it can."""
+        for mode in MODES.values():
+            for field, option in mode.options.items():
+                if getattr(settings, field) and mode is not cls:
+                    return f"{option} is for --mode {mode.name}"
+        if cls.needs_bootstrap and settings.forward and not settings.bootstrap:
+            return "say with -b which broker to connect to"
+        return ""
+
+    @classmethod
+    def notices(cls, settings: Settings, listening: Address) -> Iterator[str]:
+        """Yield what the user has to do at the start, in sentences.
+
+        :param listening: address of the first listener
+        """
+        yield from ()
+
+    def open(self) -> list[socket.socket]:
+        """Return the listening sockets to which clients connect first.
+
+        :raises OSError: if they cannot be opened
+        """
+        from kproxy.proxy.listeners import bind
+
+        return bind(*self._settings.listen)
+
+    @abstractmethod
+    async def route(
+        self, client: socket.socket, listening: Address, place: Place | None, named: str
+    ) -> Route:
+        """Return the way to the broker of a connection.
+
+        :param client: the accepted socket
+        :param listening: address of the socket that accepted it
+        :param place: the broker that the client asked for by port or name; None at the bootstrap address
+        :param named: host name that the client asked for in TLS, or empty
+        :raises UnreachableError: if the broker's name leads nowhere, or to where no connection may go
+        :raises NotRedirectedError: if the client asked for no broker
+        """
+
+
+class Rewrite(Mode):
+    """Clients get the proxy's addresses, with a port or a host name for each broker."""
+
+    name = "rewrite"
+    summary = "rewrite addresses, so that clients reach every broker through kproxy"
+    needs = "clients that have kproxy's address as `bootstrap.servers`"
+    options: ClassVar[Mapping[str, str]] = {
+        "sni": "--sni",
+        "allowed_brokers": "--allow-brokers",
+        "ports": "--ports",
+    }
+    rewrites = True
+
+    def __init__(self, plane: Plane) -> None:
+        super().__init__(plane)
+        self._turn = 0
+
+    @classmethod
+    def refusal(cls, settings: Settings) -> str:
+        host = settings.listen[0]
+        if host in ANY_HOST and not settings.advertised and not settings.sni:
+            return (
+                f"--listen {host or ANY_HOST[0]} takes connections on all addresses, and clients need one "
+                "that they can reach: say which with --advertise HOST"
+            )
+        return super().refusal(settings)
+
+    async def route(
+        self, client: socket.socket, listening: Address, place: Place | None, named: str
+    ) -> Route:
+        if place is not None:
+            return Route(await self._allowed(place), place.host)
+        addresses = list(self._settings.bootstrap)  # another one comes first each time
+        self._turn = (self._turn + 1) % len(addresses)
+        return Route(addresses[self._turn :] + addresses[: self._turn])
+
+    async def _allowed(self, place: Place) -> list[Address]:
+        """Return where a broker may be connected to.
+
+        :raises UnreachableError: if its name leads to nothing that is allowed
+        """
+        import asyncio
+
+        from kproxy.proxy.tls import diagnosis
+        from kproxy.proxy.upstream import UnreachableError
+
+        announced = self._plane.announced
+        if announced.permits(place.host, place.host):
+            return [(place.host, place.port)]
+        where = address_text(place.host, place.port)
+        try:
+            async with asyncio.timeout(self._settings.connect_timeout):
+                found = await self._plane.loop.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+        except (OSError, TimeoutError) as error:
+            raise UnreachableError(diagnosis.broker_unreachable(error, where)) from None
+        # connected to is what was looked at: a name may lead elsewhere the next time
+        addresses = list(dict.fromkeys(address_of(each[4]) for each in found))
+        allowed = [each for each in addresses if announced.permits(place.host, each[0])]
+        if not allowed:
+            leads = ", ".join(host for host, _ in addresses)
+            raise UnreachableError(f"{where} leads to {leads}, which is not allowed (--allow-brokers)")
+        return allowed
+
+
+class Transparent(Mode):
+    """Clients use the brokers' own addresses, and the firewall brings their connections here."""
+
+    name = "transparent"
+    summary = "take connections that a firewall redirects, and leave all addresses as they are"
+    needs = (
+        "Linux, and firewall rules that root adds: kproxy prints them and runs none "
+        "([proxy-transparent.md](proxy-transparent.md)). `--tproxy` needs the capability `CAP_NET_ADMIN`"
+    )
+    options: ClassVar[Mapping[str, str]] = {
+        "tproxy": "--tproxy",
+        "keep_client_address": "--keep-client-address",
+    }
+    needs_bootstrap = False
+    keeps_names = True
+
+    def __init__(self, plane: Plane) -> None:
+        super().__init__(plane)
+        self._upstreams = Upstreams()
+
+    @classmethod
+    def refusal(cls, settings: Settings) -> str:
+        if settings.keep_client_address and not settings.tproxy:
+            return "--keep-client-address needs --tproxy"
+        return super().refusal(settings)
+
+    @classmethod
+    def notices(cls, settings: Settings, listening: Address) -> Iterator[str]:
+        """Yield the firewall rules that bring connections here."""
+        from kproxy.proxy.firewall import FirewallError, resolve, rules, tool_here
+
+        if not settings.bootstrap:
+            yield "with -b and a broker's address the firewall rules are shown that bring connections here"
+            return
+        brokers, why = _brokers(settings)
+        if why:
+            yield f"the rules are for the brokers of -b alone: {why}"
+        try:
+            shown = rules(
+                tool_here(),
+                "tproxy" if settings.tproxy else "redirect",
+                resolve(brokers),
+                [listening],
+                os.getuid(),
+                keep_client=settings.keep_client_address,
+            )
+        except FirewallError as error:
+            yield str(error)
+            return
+        yield f"firewall rules to be run as root:\n\n{shown.add}"
+        yield f"to take them away again:\n\n{shown.remove}"
+        yield from shown.notes
+
+    def open(self) -> list[socket.socket]:
+        return open_listeners(*self._settings.listen, self._settings.tproxy)
+
+    async def route(
+        self, client: socket.socket, listening: Address, place: Place | None, named: str
+    ) -> Route:
+        settings = self._settings
+        wanted = original_destination(client, settings.tproxy, listening, self._upstreams)
+        seen_as = address_of(client.getpeername()) if settings.keep_client_address else None
+        return Route([wanted], named, lambda address: self._upstreams.begin(address, seen_as))
+
+
+class Passthrough(Mode):
+    """One address for one broker, and no byte is changed."""
+
+    name = "passthrough"
+    summary = "forward to one broker and change no byte; clients learn the brokers' own addresses"
+    needs = "clients that have kproxy's address as that of the one broker"
+
+    @classmethod
+    def refusal(cls, settings: Settings) -> str:
+        if len(settings.bootstrap) > 1:
+            return "--mode passthrough forwards to one broker: give one address with -b"
+        return super().refusal(settings)
+
+    async def route(
+        self, client: socket.socket, listening: Address, place: Place | None, named: str
+    ) -> Route:
+        return Route(list(self._settings.bootstrap))
+
+
+def _brokers(settings: Settings) -> tuple[list[Address], str]:
+    """Return the addresses of all brokers, or those that were given and why the others are not known."""
+    import asyncio
+
+    from kproxy.proxy.own_requests import OwnRequestError, cluster_of
+
+    given = list(settings.bootstrap)
+    try:
+        view = asyncio.run(cluster_of(given, settings.security, settings.connect_timeout))
+    except OwnRequestError as error:
+        return given, str(error)
+    return [*given, *((host, port) for _, host, port in view.brokers)], ""
+
+
+_ALL: tuple[type[Mode], ...] = (Rewrite, Transparent, Passthrough)
+MODES: Mapping[str, type[Mode]] = {mode.name: mode for mode in _ALL}
+"""All modes by name; the first is the default."""
+
+
+def reference() -> str:
+    """Return a table of all modes in Markdown, for docs/proxy.md."""
+    rows = [f"| `--mode {mode.name}` | {mode.summary} | {mode.needs} |" for mode in MODES.values()]
+    return "\n".join(["| mode | what it does | what it needs |", "|---|---|---|", *rows])

@@ -1,0 +1,271 @@
+"""Rules as they are written: ``FILTER => ACTION [, p=0.1] [, count=5] [, for=2m]``.
+
+::
+
+    rule = [("request" | "response") ":"] filter "=>" action { "," option }
+
+The filter is of the project's filter language, the actions are :data:`~kproxy.proxy.rules.actions.ACTIONS`, the options
+:data:`OPTIONS`. No action has an arrow in it, so the last one of the text is the rule's.
+Whatever is wrong is a :class:`~captures.filters.FilterError` with its place in the whole text.
+
+A filter is made for whole exchanges. Of a request on its way there is no latency yet and no error; of no frame on its
+way there is a number in the capture, a mark or a comment. Topics and the like are in requests and in responses: they
+are looked for in requests, unless the filter asks for something else that only a response tells, or it is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
+
+from captures.filters import Filter, FilterError, compile_filter, grammar, values
+from captures.filters.errors import did_you_mean
+from captures.filters.fields import BY_NAME, Availability
+from captures.filters.grammar import Bare, Compare, Exists, Name, Node, OneOf, Selector, leaves
+from dissectors.sides import Side
+from kproxy.proxy.rules.actions import ACTIONS, Action
+from kproxy.proxy.rules.arguments import Argument, duration_text
+
+_WRITTEN = re.compile(r"[~@]?[\w.\[\],-]+")
+
+
+def side_of(node: Node, text: str, stated: Side | None) -> Side:
+    """Return whether a filter looks at requests or at responses.
+
+    :param text: the filter, for errors
+    :param stated: what was said about it
+    :raises FilterError: if it asks for what a frame on its way does not say
+    """
+    side = stated or "request"
+    for name in _names(node):
+        if isinstance(name, Selector):
+            raise _error(f"@{name.text} is about a capture, not about a frame on its way", name, text)
+        if not _asks_for_response(name, text):
+            continue
+        if stated == "request":
+            message = f"no request has {name.text}"
+            raise _error(message, name, text, "leave out request:, or say response:")
+        side = "response"
+    return side
+
+
+def _asks_for_response(name: Name, text: str) -> bool:
+    field = BY_NAME.get(name.text)
+    if field is None:
+        # a path into a body, header.<name>, or nothing at all, which the filter language refuses itself
+        return name.text.startswith("response.")
+    if field.available is Availability.CAPTURE:
+        message = f"{name.text} is about a capture, not about a frame on its way"
+        raise _error(message, name, text)
+    return field.available is Availability.RESPONSE
+
+
+def _error(message: str, name: Name | Selector, text: str, hint: str = "") -> FilterError:
+    # the field or selector as written, or the short form that stands for it
+    found = _WRITTEN.match(text, name.position)
+    return FilterError(message, text, name.position, len(found[0]) if found else 0, hint)
+
+
+def _names(node: Node) -> Iterator[Name | Selector]:
+    for leaf in leaves(node):
+        match leaf:
+            case Compare(name) | OneOf(name) | Bare(name) | Exists(name):
+                yield name
+            case Selector():
+                yield leaf
+
+
+DEFAULT_DURATION = 600 * 1_000_000_000
+"""ns for which a rule holds that does not say how long."""
+
+ARROW = "=>"
+PREFIX = re.compile(r"\s*(request|response)\s*:")
+_WORD = re.compile(r"[A-Za-z]+")
+_EXAMPLE = "such as: api == Fetch => delay 200ms"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What a frame has to be.
+
+    :ivar side: whether requests or responses are inspected
+    :ivar stated: whether the text says so, as against the filter implying it
+    :ivar expanded: the filter without short forms
+    :ivar wanted: the filter
+    """
+
+    side: Side
+    stated: bool
+    expanded: str
+    wanted: Filter = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.side}: {self.expanded}" if self.stated else self.expanded
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule, understood. ``str()`` of it is the rule in its plainest form; reading that gives the same rule.
+
+    :ivar text: as written
+    :ivar probability: above 0, up to 1
+    :ivar count: how often it is applied at most, None for any number
+    :ivar duration: ns
+    """
+
+    text: str = field(compare=False)
+    condition: Condition
+    action: Action
+    probability: float = 1.0
+    count: int | None = None
+    duration: int = DEFAULT_DURATION
+
+    def __str__(self) -> str:
+        parts = [f"{self.condition} {ARROW} {self.action}"]
+        if self.probability != 1:
+            parts.append(f"p={self.probability!r}")
+        if self.count is not None:
+            parts.append(f"count={self.count}")
+        if self.duration != DEFAULT_DURATION:
+            parts.append(f"for={duration_text(self.duration)}")
+        return ", ".join(parts)
+
+
+def with_saved_filters(text: str, saved: Mapping[str, str]) -> str:
+    """Return a filter, a condition or a rule with saved filters instead of their names, ``@name``.
+
+    :raises FilterError: if a saved filter is a part of itself
+    """
+    if "@" not in text:
+        return text
+    found, arrow = PREFIX.match(text), text.rfind(ARROW)
+    whole = text if found else grammar.with_saved(text, saved)
+    if whole != text:
+        return whole
+    begin, end = found.end() if found else 0, arrow if arrow >= 0 else len(text)
+    return f"{text[:begin]}{grammar.with_saved(text[begin:end], saved)}{text[end:]}"
+
+
+def parse_rule(text: str) -> Rule:
+    """Return the rule that a text means.
+
+    :raises FilterError: at the character where it stops making sense
+    """
+    arrow = text.rfind(ARROW)
+    if arrow < 0:
+        raise FilterError("a rule says FILTER => ACTION, and there is no =>", text, len(text), 0, _EXAMPLE)
+    condition = parse_condition(text, arrow)
+    action, *options = Argument(text, text).part(arrow + len(ARROW)).split()
+    made = _action(action)
+    given = _options(options)
+    return Rule(
+        text.strip(),
+        condition,
+        made,
+        float(given.get("p", 1.0)),
+        cast("int | None", given.get("count")),
+        int(given.get("for", DEFAULT_DURATION)),
+    )
+
+
+def parse_condition(text: str, end: int | None = None) -> Condition:
+    """Return the condition that stands before ``end`` in a text, which is the whole text if None.
+
+    :raises FilterError: at the character where it stops making sense
+    """
+    found = PREFIX.match(text, 0, len(text) if end is None else end)
+    begin = found.end() if found else 0
+    inner = text[begin:end]
+    try:
+        node = grammar.parse(inner, plain=False)  # what a rule does to live traffic is never left to a search
+        side = side_of(node, inner, cast(Side, found[1]) if found else None)
+        wanted = compile_filter(inner)
+        return Condition(side, found is not None, wanted.expanded, wanted)
+    except FilterError as error:
+        raise FilterError(
+            error.message,
+            text,
+            error.position + begin,
+            error.length,
+            error.hint,
+            expected=error.expected,
+            field=error.field,
+        ) from error
+
+
+# ---------------------------------------------------------------- actions and options
+def _action(argument: Argument) -> Action:
+    word = _WORD.match(argument.text)
+    written = word[0] if word else argument.text
+    made = ACTIONS.get(written.lower())
+    if word is None or made is None:
+        hint = did_you_mean(written, ACTIONS) or f"there are {', '.join(ACTIONS)}"
+        message = f"there is no action {written}" if written else "an action is missing after =>"
+        raise argument.part(0, len(written)).error(message, hint)
+    return made.read(argument.part(word.end()))
+
+
+def _probability(argument: Argument) -> float:
+    percent = argument.text.endswith("%")
+    try:
+        found = float(argument.text.removesuffix("%")) / (100 if percent else 1)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= 1:
+        raise argument.error(f"{argument.text!r} is not a probability", "above 0, up to 1: p=0.1 or p=10%")
+    return found
+
+
+def _count(argument: Argument) -> int:
+    found = values.number(argument.text)
+    if found is None or found.denominator != 1 or found < 1:
+        raise argument.error(f"{argument.text!r} is not a count", "such as count=5")
+    return int(found)
+
+
+def _holding_time(argument: Argument) -> int:
+    found = argument.duration()
+    if not found:
+        raise argument.error("a rule holds for longer than nothing", "such as for=2m")
+    return found
+
+
+class Option(NamedTuple):
+    """An option of rules.
+
+    :ivar read: reads the value behind ``=``
+    :ivar examples: values
+    :ivar meaning: for documentation and completion
+    """
+
+    read: Callable[[Argument], float | int]
+    examples: tuple[str, ...]
+    meaning: str
+
+
+OPTIONS: Mapping[str, Option] = {
+    "p": Option(_probability, ("0.1", "10%"), "applied to so many of the frames that match, by chance"),
+    "count": Option(_count, ("5",), "ends after it was applied so often"),
+    "for": Option(
+        _holding_time,
+        ("2m",),
+        "ends after this time; **10 minutes** if it is left out, so that no fault is forgotten",
+    ),
+}
+
+
+def _options(arguments: Iterable[Argument]) -> dict[str, float | int]:
+    given: dict[str, float | int] = {}
+    for argument in arguments:
+        written, sign, _ = argument.text.partition("=")
+        name = written.strip().lower()
+        if name not in OPTIONS or not sign:
+            examples = (f"{name}={option.examples[0]}" for name, option in OPTIONS.items())
+            hint = did_you_mean(name, OPTIONS) or f"there are {', '.join(examples)}"
+            raise argument.error(f"there is no option {argument.text!r}", hint)
+        if name in given:
+            raise argument.error(f"{name} is given twice")
+        given[name] = OPTIONS[name].read(argument.part(len(written) + 1))
+    return given

@@ -1,0 +1,29 @@
+"""A capture as the UI works with it: read, decoded, filtered, ordered and counted, in threads apart from the display.
+
+Nothing in here imports Textual. What is published may be read by any thread (:mod:`kproxy.session.published`); the
+capture itself only by jobs, which the engine carries out one by one (:mod:`kproxy.session.engine`).
+"""
+
+from kproxy.session.access import Access
+from kproxy.session.engine import ClosedError, Priority, Steps
+from kproxy.session.folds import Fold, Folding
+from kproxy.session.published import HeldMessage, Order, ShownExchanges, State, Status, Summary
+from kproxy.session.session import Session
+from kproxy.session.summaries import Summaries
+
+__all__ = [
+    "Access",
+    "ClosedError",
+    "Fold",
+    "Folding",
+    "HeldMessage",
+    "Order",
+    "Priority",
+    "Session",
+    "ShownExchanges",
+    "State",
+    "Status",
+    "Steps",
+    "Summaries",
+    "Summary",
+]

@@ -1,0 +1,84 @@
+"""What a job may use of a session: the capture, and its exchanges by number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+import numpy as np
+
+from captures.arrays import Int64s
+from captures.exchanges import Capture, Exchange, ExchangeReader
+
+_TOGETHER = 256  # exchanges whose frames are read at once
+
+
+class Access:
+    """Of use in jobs only, which have the capture to themselves.
+
+    :ivar capture: the capture
+    :ivar reader: decodes exchanges as they are to be shown; index 0 is the oldest exchange that is kept
+    :ivar plain: decodes them for counting: without summaries, and with records left as bytes
+    """
+
+    def __init__(
+        self,
+        capture: Capture,
+        reader: ExchangeReader,
+        plain: ExchangeReader,
+        shown: Callable[[], Int64s],
+        open_: Callable[[], Int64s],
+    ) -> None:
+        self.capture = capture
+        self.reader = reader
+        self.plain = plain
+        self._shown = shown
+        self._open = open_
+
+    def shown(self) -> Int64s:
+        """Return the numbers of the exchanges in the list, in its order."""
+        return self._shown()
+
+    def pending(self, keys: Collection[int]) -> Iterator[Exchange]:
+        """Yield the exchanges that may still be answered, of some APIs, decoded for counting."""
+        numbers = self._open()
+        if len(numbers):
+            asked = self.capture.table.column("api_key")[self.rows(numbers)]
+            numbers = numbers[np.isin(asked, list(keys))]
+        yield from self.exchanges(numbers.tolist())
+
+    def index(self, number: int) -> int:
+        """Return the index of an exchange.
+
+        :raises LookupError: if it is not kept any more, or never was
+        """
+        index = number - self.reader.first
+        if not 0 <= index < len(self.reader):
+            raise LookupError(f"there is no exchange {number:,}")
+        return index
+
+    def row(self, number: int) -> int:
+        """Return the row of the exchange table that an exchange is in."""
+        return self.reader.row(self.index(number))
+
+    def rows(self, numbers: Int64s) -> Int64s:
+        """Return the rows of several; numbers that are not kept any more are left out."""
+        indexes = np.asarray(numbers, np.int64) - self.reader.first
+        return self.reader.rows[indexes[(indexes >= 0) & (indexes < len(self.reader))]]
+
+    def exchange(self, number: int) -> Exchange:
+        """Return an exchange, to be shown.
+
+        :raises LookupError: if it is not kept any more, or never was
+        """
+        return self.reader.exchange(self.index(number))
+
+    def exchanges(self, numbers: Iterable[int], *, annotated: bool = False) -> Iterator[Exchange]:
+        """Yield several exchanges, as far as they are kept; their frames are read together.
+
+        :param annotated: as they are to be shown
+        """
+        reader = self.reader if annotated else self.plain
+        first, end = reader.first, reader.first + len(reader)
+        indexes = [number - first for number in numbers if first <= number < end]
+        for begin in range(0, len(indexes), _TOGETHER):
+            yield from reader.several(indexes[begin : begin + _TOGETHER])

@@ -1,0 +1,138 @@
+"""The engine: the one thread that decodes. What is asked of it are jobs, done in the order of their urgency.
+
+A job is a function; one that takes longer than some milliseconds is a generator function, which yields now and then so
+that what is more urgent goes first, and returns its result. It runs with the capture's turns held, between two yields
+nothing changes in the capture.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from enum import IntEnum
+from inspect import isgenerator
+from itertools import count
+from threading import Condition, Thread
+from typing import Any, TypeVar, cast, overload
+
+T = TypeVar("T")
+
+Steps = Generator[None, None, T]
+"""A job under way."""
+
+
+class Priority(IntEnum):
+    """How urgent a job is; the lower, the more."""
+
+    LOOK = 0
+    """What the user has chosen to look at."""
+    ROWS = 1
+    """Lines of the list."""
+    UPDATE = 2
+    """What has been read of the capture."""
+    FILTER = 3
+    """What the list shows."""
+    ASKED = 4
+    """Everything else that a user waits for: searches, exports."""
+    COUNT = 5
+    """What views count in the background."""
+
+
+class ClosedError(Exception):
+    """The engine has ended, and the job was not done."""
+
+
+class Engine:
+    """Carries out jobs in a thread.
+
+    :param turns: held while a job runs
+    """
+
+    def __init__(self, turns: AbstractContextManager[None]) -> None:
+        self._turns = turns
+        self._jobs: list[tuple[int, int, Callable[[], Any] | Steps[Any], Future[Any]]] = []
+        self._numbers = count()
+        self._changed = Condition()
+        self._closed = False
+        self._busy = False
+        self._thread = Thread(target=self._run, name="engine", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    @overload
+    def submit(self, job: Callable[[], Steps[T]], priority: Priority) -> Future[T]: ...
+    @overload
+    def submit(self, job: Callable[[], T], priority: Priority) -> Future[T]: ...
+    def submit(self, job: Callable[[], Any], priority: Priority) -> Future[Any]:
+        """Have a job done. Cancelling the future ends it, at its next yield if it is under way."""
+        future: Future[Any] = Future()
+        with self._changed:
+            if self._closed:
+                future.set_exception(ClosedError("the session is closed"))
+                return future
+            heapq.heappush(self._jobs, (priority, next(self._numbers), job, future))
+            self._changed.notify_all()
+        return future
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to do."""
+        with self._changed:
+            return not self._jobs and not self._busy
+
+    def close(self) -> None:
+        """End; jobs that are not done fail."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+        for _, _, job, future in self._jobs:
+            if isgenerator(job):
+                job.close()
+            if not future.done():
+                future.set_exception(ClosedError("the session is closed"))
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._busy = False
+                while not self._jobs and not self._closed:
+                    self._changed.wait()
+                if self._closed:
+                    return
+                priority, number, job, future = heapq.heappop(self._jobs)
+                self._busy = True
+            going_on = self._step(job, future)
+            if going_on is not None:
+                with self._changed:
+                    # the same number: of equally urgent jobs the oldest is done first
+                    heapq.heappush(self._jobs, (priority, number, going_on, future))
+
+    def _step(self, job: Callable[[], Any] | Steps[Any], future: Future[Any]) -> Steps[Any] | None:
+        """Do a part of a job; return it if there is more."""
+        try:
+            with self._turns:
+                if future.cancelled():
+                    if isgenerator(job):
+                        job.close()
+                    return None
+                if isgenerator(job):
+                    next(job)
+                    return cast(Steps[Any], job)
+                made = cast(Callable[[], Any], job)()
+        except StopIteration as end:
+            made = end.value
+        except Exception as error:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)
+            return None
+        if isgenerator(made):
+            return cast(Steps[Any], made)
+        if future.set_running_or_notify_cancel():  # it may be cancelled by now; then the value is not needed
+            future.set_result(made)
+        return None

@@ -1,0 +1,218 @@
+"""Exchanges of a session written to a file, while the session continues.
+
+The engine decodes, some exchanges at a time; a thread of its own formats them and writes the file, so that neither the
+display nor what the user looks at waits for a disk. Packets are copied by the engine itself, in steps, since they are
+read from the capture once more. Nothing here knows Textual.
+
+The file appears under its name when it is complete; before that, and after a failure, there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from io import BytesIO
+from itertools import chain, islice, repeat
+from pathlib import Path
+from typing import BinaryIO
+
+from captures.arrays import Int64s
+from captures.exchanges import Exchange
+from captures.export.mermaid import MAX_EXCHANGES
+from captures.packets import CaptureError
+from captures.packets.joined import JoinedSource
+from dissectors.annotate import Annotations
+from kproxy.export_files import Layout, WrittenPackets, packet_steps, replacing, write_exchanges
+from kproxy.session import Session
+from kproxy.session.access import Access
+from kproxy.session.engine import ClosedError, Priority
+
+_TOGETHER = 64
+"""Exchanges that are decoded at once."""
+_STEP = 0.01
+"""Seconds after which the engine may turn to something else."""
+
+
+class ExportError(Exception):
+    """Exchanges could not be written; the text says why."""
+
+
+class _CancelledError(Exception):
+    """The writing thread was asked to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    """What was written.
+
+    :ivar exchanges: how many
+    :ivar size: bytes of the file
+    :ivar notes: what there is to be said of it
+    """
+
+    exchanges: int
+    size: int
+    notes: tuple[str, ...] = ()
+
+
+class Export:
+    """One file that is written.
+
+    :param session: whose exchanges
+    :param numbers: which ones, in their order; those that are not kept any more are left out
+    :param path: of the file, which is replaced if it is there
+    :param layout: how they are written
+    :param scrub: pcapng: blank what captures must not give away
+    :param synthetic: pcapng: write synthetic TCP; of a capture that still grows it always is
+    :ivar progress: share of the work that is done
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        numbers: Int64s,
+        path: Path,
+        layout: Layout,
+        *,
+        scrub: bool = False,
+        synthetic: bool = False,
+    ) -> None:
+        self.progress = 0.0
+        self._session = session
+        self._numbers = numbers
+        self._path = path
+        self._layout = layout
+        self._scrub = scrub
+        self._synthetic = synthetic
+        self._cancelled = threading.Event()
+
+    async def run(self) -> ExportResult:
+        """Write the file. Being cancelled leaves none.
+
+        :raises ExportError: if that is not possible
+        """
+        await self._session.run(self._check)
+        try:
+            if self._layout.format == "pcapng":
+                written = await self._session.run(self._packets)
+                exchanges, notes = written.exchanges, written.notes
+            else:
+                exchanges, notes = await asyncio.to_thread(self._write), ()
+        except asyncio.CancelledError:
+            self._cancelled.set()
+            raise
+        except (OSError, ImportError, ValueError, CaptureError, ClosedError) as error:
+            raise ExportError(_reason(error)) from error
+        self.progress = 1.0
+        return ExportResult(exchanges, self._path.stat().st_size, notes)
+
+    def _check(self, access: Access) -> None:
+        """Refuse to write over what is being read."""
+        for name in capture_files(access):
+            if self._path.exists() and Path(name).exists() and self._path.samefile(name):
+                raise ExportError(f"{self._path} is one of the captures that are shown")
+
+    # ------------------------------------------------------------ exchanges, in a thread of their own
+    def _write(self) -> int:
+        with replacing(str(self._path)) as file:
+            if self._layout.format == "mermaid":
+                return self._draw(file)
+            capture = self._session.submit(lambda access: access.capture, Priority.ASKED).result()
+            return write_exchanges(capture, self._exchanges(), file, self._layout)
+
+    def _draw(self, file: BinaryIO) -> int:
+        """Write a diagram. It looks at the connections of the capture too, so the engine makes it."""
+        rest = max(len(self._numbers) - MAX_EXCHANGES, 0)
+        self._numbers = self._numbers[:MAX_EXCHANGES]
+        exchanges = [_without_bodies(exchange) for exchange in self._exchanges()]
+        # of those beyond, a diagram says how many they are
+        left_out = repeat(exchanges[-1], rest) if exchanges else ()
+        out = BytesIO()
+
+        def draw(access: Access) -> int:
+            return write_exchanges(access.capture, chain(exchanges, left_out), out, self._layout)
+
+        count = self._session.submit(draw, Priority.ASKED).result()
+        file.write(out.getvalue())
+        return count
+
+    def _exchanges(self) -> Iterator[Exchange]:
+        """Yield the exchanges; while some are written, the next are decoded."""
+        done = 0
+        numbers = iter(self._numbers.tolist())
+        ahead = self._decoded(list(islice(numbers, _TOGETHER)))
+        while True:
+            made = ahead.result()
+            chunk = list(islice(numbers, _TOGETHER))
+            if chunk:
+                ahead = self._decoded(chunk)
+            for exchange in made:
+                if self._cancelled.is_set():
+                    raise _CancelledError
+                yield exchange
+            done += _TOGETHER
+            self.progress = min(done / max(len(self._numbers), 1), 0.99)
+            if not chunk:
+                return
+
+    def _decoded(self, numbers: Sequence[int]) -> Future[list[Exchange]]:
+        def decode(access: Access) -> Generator[None, None, list[Exchange]]:
+            made = []
+            began = time.perf_counter()
+            for exchange in access.exchanges(numbers, annotated=True):
+                made.append(exchange)
+                if time.perf_counter() - began > _STEP:
+                    yield
+                    began = time.perf_counter()
+            return made
+
+        return self._session.submit(decode, Priority.ASKED)
+
+    # ------------------------------------------------------------ packets, in the engine
+    def _packets(self, access: Access) -> Generator[None, None, WrittenPackets]:
+        capture, first = access.capture, access.reader.first
+        growing = capture.source.live and not self._session.status.finished
+        with replacing(str(self._path)) as file:
+            steps = packet_steps(
+                capture,
+                access.rows(self._numbers),
+                file,
+                scrub=self._scrub,
+                synthetic=self._synthetic or growing,
+            )
+            began = time.perf_counter()
+            while True:
+                try:
+                    done = next(steps)
+                except StopIteration as end:
+                    written: WrittenPackets = end.value
+                    return written
+                self.progress = min(done / max(capture.source.size, 1), 0.99)
+                if time.perf_counter() - began > _STEP:
+                    yield
+                    if access.reader.first != first:
+                        raise ExportError(
+                            "the oldest exchanges were dropped meanwhile: mark or filter some, and write those"
+                        )
+                    began = time.perf_counter()
+
+
+def capture_files(access: Access) -> list[str]:
+    """Return the files that a session reads."""
+    source = access.capture.source
+    return [file.path for file in source.files] if isinstance(source, JoinedSource) else [source.path]
+
+
+def _without_bodies(exchange: Exchange) -> Exchange:
+    """Return what a diagram shows of an exchange; of many, the bodies would fill the memory."""
+    return replace(exchange, request=None, response=None, annotations=Annotations())
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)

@@ -1,0 +1,161 @@
+"""Counting for views: every shown exchange is added once, in the background, as long as a view is open."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from captures.arrays import Int64s
+from captures.exchanges import Exchange
+from kproxy.session.access import Access
+from kproxy.session.engine import Priority, Steps
+from kproxy.session.rate import Rate
+
+if TYPE_CHECKING:
+    from kproxy.session.session import Session
+
+_TURN = 0.01  # seconds of work between two looks at what is more urgent
+_TOGETHER = 128
+
+
+class Fold(Protocol):
+    """What exchanges are added to, in the engine's thread."""
+
+    def add(self, exchange: Exchange) -> None:
+        """Count one exchange."""
+
+
+F = TypeVar("F", bound=Fold)
+T = TypeVar("T")
+
+
+class Folding(Generic[F]):
+    """A fold over the exchanges that are shown and complete.
+
+    It begins again when what is shown changes otherwise than by growing.
+
+    :param name: of the view that it is for
+    :param make: makes the fold, in the engine's thread
+    :param annotated: whether exchanges are decoded as they are shown, with summaries; costs twice the time
+    :param everything: add all exchanges, whatever is shown
+    :ivar version: changes when something was added, or it began again
+    :ivar rate: exchanges added per second, lately
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        make: Callable[[Access], F],
+        *,
+        annotated: bool = False,
+        everything: bool = False,
+    ) -> None:
+        self._session = session
+        self._doing = f"counting it for {name}"
+        self._make = make
+        self._annotated = annotated
+        self.everything = everything
+        self._fold: F | None = None
+        self._waiting: deque[Int64s] = deque()
+        self._left = 0
+        self._added = 0
+        self._wanted = False
+        self._running = False
+        self.version = 0
+        self._rate = Rate()
+        self.rate = 0.0
+
+    # ------------------------------------------------------------ for views
+    @property
+    def progress(self) -> float:
+        """The share of the exchanges that were added."""
+        total = self._added + self._left
+        return self._added / total if total else 1.0
+
+    @property
+    def added(self) -> int:
+        """How many exchanges were added."""
+        return self._added
+
+    def want(self, on: bool) -> None:
+        """Begin to add, or stop where it is."""
+        self._wanted = on
+        if on:
+            self._session.do(self._go_on)
+
+    async def read(self, look: Callable[[F, Access], T]) -> T:
+        """Return what a function makes of the fold, in the engine's thread."""
+
+        return await self._session.run(lambda access: look(self.fold(access), access), Priority.LOOK)
+
+    def look(self, at: Callable[[F], T]) -> T | None:
+        """Return what is safe to read of the fold in any thread; None if there is none yet."""
+        fold = self._fold
+        return None if fold is None else at(fold)
+
+    def fold(self, access: Access) -> F:
+        """Return the fold as it stands; in the engine's thread."""
+        if self._fold is None:
+            self._fold = self._make(access)
+        return self._fold
+
+    # ------------------------------------------------------------ for the session, in the engine's thread
+    def begin_anew(self, numbers: Int64s) -> None:
+        """Drop what was added; these are to be added."""
+        self._fold = None
+        self._waiting = deque([numbers])
+        self._left, self._added = len(numbers), 0
+        self.version += 1
+        if self._wanted:
+            self._session.do(self._go_on)
+
+    def extend(self, numbers: Int64s) -> None:
+        """Have more added."""
+        if not len(numbers):
+            return
+        self._waiting.append(numbers)
+        self._left += len(numbers)
+        if self._wanted:
+            self._session.do(self._go_on)
+
+    def _go_on(self, access: Access) -> None:
+        if not self._running and self._waiting:
+            self._running = True
+            self._session.do(self._add, Priority.COUNT)
+
+    def _add(self, access: Access) -> Steps[None]:
+        try:
+            while self._waiting and self._wanted:
+                yield from self._add_some(access)
+        finally:
+            self._running = False
+
+    def _add_some(self, access: Access) -> Steps[None]:
+        fold, numbers = self.fold(access), self._waiting[0]
+        part, rest = numbers[:_TOGETHER], numbers[_TOGETHER:]
+        if len(rest):
+            self._waiting[0] = rest
+        else:
+            self._waiting.popleft()
+        self._left -= len(part)
+        began = perf_counter()
+        for exchange in access.exchanges(part.tolist(), annotated=self._annotated):
+            try:
+                fold.add(exchange)
+            except Exception as error:
+                self._session.contain(error, self._doing, exchange.number)
+            self._added += 1
+            if perf_counter() - began > _TURN:
+                self.version += 1
+                yield
+                if self._fold is not fold:  # it has begun again
+                    return
+                began = perf_counter()
+        self._rate.add(len(part))
+        self.rate = self._rate.now()
+        self._session.tell_faults()  # folds may have noted some of their own
+        self.version += 1
+        yield

@@ -1,0 +1,235 @@
+"""What a session publishes for those who show it: immutable, or safe to read from another thread at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+from captures.arrays import Int64s
+from captures.filters import Filter
+
+
+class State(Enum):
+    """The one thing that most matters of an exchange; where several hold, the first in this order."""
+
+    HELD = "held"
+    IN_FLIGHT = "in flight"
+    UNDECODED = "not decoded"
+    DAMAGED = "bytes missing"
+    ORPHAN = "no request"
+    INTERVENED = "kproxy intervened"
+    UNANSWERED = "no answer"
+    ERROR = "error"
+    SLOW = "slow"
+    CHANGED = "changed"
+    EXPECTED = "expected error"
+    ONE_WAY = "none expected"
+    OK = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a line of the list shows of an exchange. Texts are as they came from the wire, not cleaned.
+
+    :ivar time: ns since the epoch, when it began
+    :ivar latency: ns from the last byte of the request to the first of the response, None without one of them
+    :ivar wait: ns of it that are waiting by design
+    :ivar client: client ID, or name or address where there is none
+    :ivar client_address: ``host:port``, with the host's name if it has one
+    :ivar broker: likewise
+    :ivar api: name of the API with its version, ``Fetch v12``
+    :ivar request: the request in a few words
+    :ivar response: the response in a few words
+    :ivar said: what is special about it, in words; empty if nothing is
+    :ivar errors: names of the errors that are not expected
+    :ivar request_size: bytes, 0 if there is none
+    :ivar response_size: likewise
+    :ivar running_since: ns since the epoch, when the last byte of a request came that is still to be answered
+    :ivar cells: texts of further columns, by the text that defines the column
+    """
+
+    number: int
+    time: int
+    latency: int | None
+    wait: int
+    client: str
+    client_id: str | None
+    client_address: str
+    broker: str
+    api: str
+    version: int | None
+    request: str
+    response: str
+    said: str
+    errors: tuple[str, ...]
+    request_size: int
+    response_size: int
+    state: State
+    marked: bool
+    comment: str
+    connection: int
+    correlation_id: int | None
+    running_since: int | None = None
+    cells: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """By what the list is ordered.
+
+    :ivar column: id of a column that can be ordered by, see :mod:`kproxy.session.order`
+    """
+
+    column: str
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HeldMessage:
+    """A message that the proxy holds. It is no exchange of the capture before it continues.
+
+    :ivar number: the proxy's number of it
+    :ivar side: ``request`` or ``response``
+    :ivar since: ns since the epoch, when it came
+    :ivar until: ns since the epoch, when it continues by itself, before its client gives up
+    :ivar waiting_behind: messages that wait behind it on its connection
+    """
+
+    number: int
+    side: str
+    api: str
+    version: int
+    correlation_id: int
+    connection: int
+    client: str
+    client_id: str | None
+    broker: str
+    size: int
+    since: int
+    until: int
+    waiting_behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a session stands.
+
+    :ivar version: changes with anything here
+    :ivar exchanges: how many there are
+    :ivar shown: how many of them are in the list
+    :ivar in_flight: requests that are not answered yet, where the capture still grows
+    :ivar first: number of the oldest exchange that is kept
+    :ivar read: bytes of the capture read so far
+    :ivar size: bytes of the capture, None if unknown
+    :ivar finished: no more is to be read
+    :ivar failure: why reading ended early, empty if it did not
+    :ivar filter: what is shown
+    :ivar filtering: share of the exchanges that the filter has been asked about, None when it is done
+    :ivar filter_rate: exchanges a second that it is asked about one by one
+    :ivar order: by what the list is ordered, None is by number
+    :ivar marked: how many exchanges are marked
+    :ivar rate: exchanges a second, lately
+    :ivar dropped: packets, or bytes, that were seen and not recorded
+    :ivar lost: bytes that are missing in the streams
+    :ivar latest: ns since the epoch, of the latest packet
+    :ivar begin: ns since the epoch, of the first exchange; 0 before it
+    :ivar notes: what there is to say of the capture: damage, what is not Kafka, what was skipped
+    :ivar faults: what went wrong in kproxy itself with something in it
+    """
+
+    version: int = 0
+    exchanges: int = 0
+    shown: int = 0
+    in_flight: int = 0
+    first: int = 1
+    read: int = 0
+    size: int | None = None
+    finished: bool = False
+    failure: str = ""
+    filter: Filter | None = None
+    filtering: float | None = None
+    filter_rate: float = 0.0
+    order: Order | None = None
+    marked_only: bool = False
+    marked: int = 0
+    rate: float = 0.0
+    dropped: int = 0
+    lost: int = 0
+    latest: int = 0
+    begin: int = 0
+    notes: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+class ShownExchanges:
+    """The numbers of the exchanges in the list, in its order.
+
+    :param numbers: in the order of the list; None for all from ``first`` on
+    :param rising: whether these rise
+    """
+
+    def __init__(
+        self, version: int, count: int, *, first: int = 1, numbers: Int64s | None = None, rising: bool = True
+    ) -> None:
+        self.version = version
+        self._count = count
+        self._first = first
+        self._numbers = numbers
+        self._rising = rising
+
+    def __len__(self) -> int:
+        return self._count
+
+    def number(self, index: int) -> int:
+        """Return the number of the exchange on a line.
+
+        :raises IndexError: if there is no such line
+        """
+        if not 0 <= index < self._count:
+            raise IndexError(index)
+        return self._first + index if self._numbers is None else int(self._numbers[index])
+
+    def numbers(self, begin: int, end: int) -> list[int]:
+        """Return the numbers on some lines, as far as these exist."""
+        begin = max(begin, 0)
+        end = max(min(end, self._count), begin)
+        if self._numbers is None:
+            return list(range(self._first + begin, self._first + end))
+        found: list[int] = self._numbers[begin:end].tolist()
+        return found
+
+    def all(self) -> Int64s:
+        """Return all the numbers."""
+        if self._numbers is None:
+            return np.arange(self._first, self._first + self._count, dtype=np.int64)
+        return self._numbers[: self._count]
+
+    def index_of(self, number: int) -> int | None:
+        """Return the line of an exchange, None if it has none."""
+        if self._numbers is None:
+            index = number - self._first
+            return index if 0 <= index < self._count else None
+        if self._rising:
+            index = int(np.searchsorted(self._numbers, number))
+            return index if index < self._count and int(self._numbers[index]) == number else None
+        found = np.flatnonzero(self._numbers == number)
+        return int(found[0]) if len(found) else None
+
+    def nearest(self, number: int) -> int:
+        """Return the line of an exchange, or of what is nearest to it where it has none; 0 if the list is empty."""
+        found = self.index_of(number)
+        if found is not None:
+            return found
+        if self._numbers is None:
+            return min(max(number - self._first, 0), max(self._count - 1, 0))
+        if self._rising:
+            return min(int(np.searchsorted(self._numbers, number)), max(self._count - 1, 0))
+        return 0
+
+
+def numbered(numbers: Sequence[int]) -> Int64s:
+    """Return numbers as an array."""
+    return np.asarray(numbers, np.int64)

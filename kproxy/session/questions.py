@@ -1,0 +1,254 @@
+"""Questions about a whole capture, answered in the engine's thread: lines of text, and the exchanges they are about.
+
+The same that the commands print (``kproxy journey``, ``follow``, ``clients --settings``, ``compat``), of what is there
+by now. Reading takes a while where there is much; what is more urgent goes first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from time import perf_counter
+from typing import TYPE_CHECKING, Protocol
+
+from captures.exchanges import Exchange
+from captures.names import Names
+from kproxy.session.access import Access
+from kproxy.session.engine import Steps
+from kproxy.text.line import Line
+
+if TYPE_CHECKING:
+    from captures.analysis.comparison.side import Side
+    from captures.analysis.groups.model import GroupTimeline
+
+_TURN = 0.01  # seconds of work between two looks at what is more urgent
+_TOGETHER = 64  # exchanges of another capture that are added at once
+_JOURNEYS = 50
+"""Most records that are shown, if one was produced more than once."""
+_ANSWERING = "answering a question"
+"""What is being done, for faults."""
+_WINDOWS = re.compile(r"(\S*?)\.\.(\S*)\s+(\S*?)\.\.(\S*)")
+_DIFFERENCES = 100
+
+
+class QuestionError(Exception):
+    """There is no answer; its text says why."""
+
+
+class Learner(Protocol):
+    """What exchanges are added to."""
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerStyle:
+    """How an answer is to be put.
+
+    :ivar zone: of times; None is the local one
+    :ivar width: columns that there are for it
+    """
+
+    zone: tzinfo | None
+    width: int
+
+
+Question = Callable[[Access, str, AnswerStyle], Steps[list[str]]]
+"""Makes the lines of an answer, each a :class:`Line` where it leads to an exchange; the text is as it was typed."""
+
+
+def answer(question: Question, text: str, asked: AnswerStyle) -> Callable[[Access], Steps[list[Line]]]:
+    """Return the job that answers a question.
+
+    The job raises QuestionError if there is no answer.
+    """
+
+    def job(access: Access) -> Steps[list[Line]]:
+        try:
+            lines = yield from question(access, text.strip(), asked)
+        except QuestionError:
+            raise
+        except Exception as error:
+            access.capture.faults.note(error, _ANSWERING)
+            raise QuestionError("it cannot be answered, by a fault of kproxy: E shows it") from error
+        return [line if isinstance(line, Line) else Line(line) for line in lines]
+
+    return job
+
+
+def _through(access: Access, work: Iterable[object]) -> Steps[None]:
+    """Do all of some work in turns.
+
+    :raises QuestionError: if exchanges were dropped meanwhile, as those that never end do with their oldest
+    """
+    first, began = access.plain.first, perf_counter()
+    for _ in work:
+        if perf_counter() - began > _TURN:
+            yield
+            if access.plain.first != first:
+                raise QuestionError("the oldest exchanges were dropped meanwhile: ask again")
+            began = perf_counter()
+
+
+# ---------------------------------------------------------------- the questions
+def journey(access: Access, text: str, asked: AnswerStyle) -> Steps[list[str]]:
+    """The way of a record through the cluster: ``orders-3@120``."""
+    from captures.analysis.journey import Journeys, place_of
+    from kproxy.text.journey import JourneyText
+
+    sought = place_of(text)
+    if sought is None:
+        raise QuestionError(f"{text!r} is not a record: write TOPIC-PARTITION@OFFSET, such as orders-3@120")
+    journeys = Journeys(sought, access.plain.knowledge.topic_name, access.capture.table)
+    yield from _through(access, journeys.read(access.plain))
+    result = journeys.result(_JOURNEYS)
+    if not result.journeys:
+        raise QuestionError(f"{text} is not in what was captured")
+    shown = JourneyText(asked.zone, asked.width, color=False, show_all=True)
+    return [line for each in result.journeys for line in (*shown.journey(each), "")]
+
+
+def party(access: Access, text: str, asked: AnswerStyle) -> Steps[list[str]]:
+    """Everything that a client did, over all its connections."""
+    import numpy as np
+
+    from captures.analysis.client_trace import model
+    from captures.analysis.client_trace.connections import find_party
+    from captures.analysis.client_trace.log import PartyLog, rows_of
+    from captures.analysis.client_trace.repeats import without_repeats
+    from kproxy.text.follow import FollowText
+
+    found = find_party(access.capture, model.Question(model.Asked.CLIENT, text))
+    if not found.ties:
+        raise QuestionError(f"no client {text!r} was captured")
+    log = PartyLog(found, access.capture, access.plain.knowledge.topic_name)
+    # numbers here are those of the session, whose order may be another than that of the table
+    rows = access.capture.table.order()[rows_of(access.capture, found)]
+    indexes = np.flatnonzero(np.isin(access.plain.rows, rows)).tolist()
+
+    def add() -> Iterator[None]:
+        add_to_log = access.capture.faults.guarded(log.add, _ANSWERING)
+        for exchange in access.plain.several(indexes):
+            add_to_log(exchange)
+            yield
+
+    yield from _through(access, add())
+    shown = FollowText(asked.width, asked.zone, access.capture.names, color=False)
+    return list(shown.lines(found, without_repeats(log.result())))
+
+
+def config(access: Access, text: str, asked: AnswerStyle) -> Steps[list[str]]:
+    """The settings of a client, as far as they show; of all of them without a name."""
+    from captures.analysis.clients.client_reader import read_clients
+    from captures.analysis.clients.inventory import Clients
+    from kproxy.text.clients import properties
+
+    clients = Clients(access.capture)
+    yield from _through(access, read_clients(access.plain, clients))
+    chosen = [client for client in clients.result() if not text or client.name == text]
+    if not chosen:
+        raise QuestionError(f"no client {text!r} was captured")
+    names: Names = access.capture.names
+    return [line for each in chosen for line in (*properties(each, names, changed=False, color=False), "")]
+
+
+def compat(access: Access, text: str, asked: AnswerStyle) -> Steps[list[str]]:
+    """What a broker of another release would refuse, or serve with older versions."""
+    import numpy as np
+
+    from captures.analysis.compat import NEEDS, Compatibility
+    from captures.analysis.compat_model import Target
+    from captures.analysis.releases import BrokerRelease
+    from captures.exchanges.projected import ProjectedExchanges
+    from kproxy.text import compat as tables
+
+    try:
+        target = Target.of_release(BrokerRelease.of(text))
+    except ValueError as error:
+        raise QuestionError(str(error)) from None
+    compatibility = Compatibility(target, access.capture)
+
+    def add() -> Iterator[None]:
+        everything = np.arange(len(access.plain), dtype=np.int64)
+        learn = access.capture.faults.guarded(compatibility.add, _ANSWERING)
+        for _, exchange in ProjectedExchanges(access.plain, NEEDS).read(everything):
+            learn(exchange)
+            yield
+
+    yield from _through(access, add())
+    report, names = compatibility.result(), access.capture.names
+    out = [tables.clients_sentence(report)]
+    for table in (tables.client_table(report, names), tables.verdict_table(report, names, served=False)):
+        if table.rows:
+            out += ["", *table.lines(asked.width, None, color=False)]
+    return out
+
+
+def diff(access: Access, text: str, asked: AnswerStyle) -> Steps[list[str]]:
+    """What differs from another capture to this one, or from one time of it to another: ``FILE``, or ``A..B C..D``."""
+    from captures.analysis.comparison.compare import compare_sides
+    from kproxy.text.diff import lines
+
+    windows = _WINDOWS.fullmatch(text)
+    found = yield from (_of_file(access, text) if windows is None else _of_windows(access, windows, asked))
+    comparison = compare_sides(*found)
+    leading = ("good", "bad") if windows is not None else ("bad",)  # there is no way into the other capture
+    return list(lines(comparison, asked.width, _DIFFERENCES, asked.zone, color=False, leading=leading))
+
+
+def _all_of(access: Access, learners: Sequence[Learner]) -> Steps[None]:
+    def add() -> Iterator[None]:
+        adders = [access.capture.faults.guarded(each.add, _ANSWERING) for each in learners]
+        for exchange in access.plain.several(range(len(access.plain))):
+            for learn in adders:
+                learn(exchange)
+            yield
+
+    yield from _through(access, add())
+
+
+def _of_file(access: Access, path: str) -> Steps[tuple[Side, Side]]:
+    from captures.analysis.comparison.side import Side
+    from captures.exchanges import ExchangeReader, open_capture
+    from captures.packets import CaptureError
+
+    try:
+        other = open_capture(path)
+        for _ in other.updates():
+            yield
+    except CaptureError as error:
+        raise QuestionError(str(error)) from None
+    reader = ExchangeReader(other, annotate=False, summary=False)
+    good = Side(path, other, reader.knowledge.topic_name)
+    learn = access.capture.faults.guarded(good.add, _ANSWERING)
+    for done, exchange in enumerate(reader):
+        learn(exchange)
+        if not done % _TOGETHER:
+            yield
+    bad = Side("this", access.capture, access.plain.knowledge.topic_name)
+    yield from _all_of(access, [bad])
+    return good, bad
+
+
+def _of_windows(
+    access: Access, windows: re.Match[str], asked: AnswerStyle
+) -> Steps[tuple[Side, Side, Sequence[GroupTimeline]]]:
+    from captures.analysis.comparison.side import Side, Window
+    from captures.analysis.groups.history import GroupHistories
+    from kproxy.text.times import resolve
+
+    names, capture = access.plain.knowledge.topic_name, access.capture
+    first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
+    moments = [resolve(each, first, asked.zone) if each else None for each in windows.groups()]
+    wrong = [each for each, moment in zip(windows.groups(), moments, strict=True) if each and moment is None]
+    if wrong:
+        raise QuestionError(f"{wrong[0]!r} is not a time: write 5s after the first packet, or 09:14:03")
+    good = Side(f"{windows[1]}..{windows[2]}", capture, names, Window(*moments[:2]))
+    bad = Side(f"{windows[3]}..{windows[4]}", capture, names, Window(*moments[2:]))
+    # who was a member before tells more of a rebalance than its window alone does
+    histories = GroupHistories(names, capture)
+    yield from _all_of(access, [good, bad, histories])
+    return good, bad, histories.result()

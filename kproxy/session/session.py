@@ -1,0 +1,708 @@
+"""A session: a capture that is read, and everything the UI asks of it.
+
+Two threads work here. The reading thread takes packets into the capture, and may wait for them. The engine does all
+else, and all of it in jobs (:mod:`kproxy.session.engine`). What they have found out is published as a whole, so
+that the display never waits for either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
+from datetime import tzinfo
+from threading import Lock, Thread
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from captures.arrays import Int64s
+from captures.exchanges import Capture, Exchange, ExchangeReader
+from captures.exchanges.columns import ExchangeColumns
+from captures.exchanges.columns.arrays import GrowingArray
+from captures.exchanges.projected import BLOCK_ROWS
+from captures.faults import Faults
+from captures.filters import Context, Filter
+from captures.filters.groups import INFERRING, GroupInference
+from captures.interventions import Interventions
+from captures.live.capture import GrowingCapture
+from captures.packets import CaptureError
+from dissectors.api_keys import MEMBER_APIS, ApiKey
+from dissectors.apis import NAMES
+from dissectors.record_values import Payload
+from dissectors.session_context import OBSERVED_APIS, SessionContext
+from kproxy.session.access import Access
+from kproxy.session.engine import ClosedError, Engine, Priority, Steps
+from kproxy.session.folds import F, Folding
+from kproxy.session.order import ordered
+from kproxy.session.published import HeldMessage, Order, ShownExchanges, Status
+from kproxy.session.rate import Rate
+from kproxy.session.summaries import Summaries
+from kproxy.text.summary import notes
+
+T = TypeVar("T")
+
+KEPT = 1_000_000
+"""Exchanges of live traffic that are kept; about 300 bytes each."""
+_SAMPLED = 20_000
+"""Exchanges that are searched for values to offer."""
+_FEW = 5_000
+_UPDATE_SECONDS = 0.25
+"""Between two looks at what was read of a file that is read as fast as it can be."""
+_LOOK_SECONDS = 1.0
+_TOGETHER = 128
+"""Exchanges that are asked at once whether they fit; some milliseconds of work."""
+_TELL_SECONDS = 0.1
+
+
+class Session:
+    """One capture in the UI.
+
+    :param capture: nothing of which was read yet
+    :param title: what is viewed, for people
+    :param live: what comes is traffic of this moment: times run on between packets
+    :param zone: zone of the times; None is the local one
+    :param kept: exchanges that are kept of a source that never ends
+    :ivar held: what the proxy holds now; set from outside
+    :ivar summaries: what lines of the list show
+    """
+
+    def __init__(
+        self,
+        capture: Capture,
+        *,
+        title: str,
+        live: bool = False,
+        zone: tzinfo | None = None,
+        show_secrets: bool = False,
+        payload: Payload = "full",
+        kept: int = KEPT,
+    ) -> None:
+        if isinstance(capture, GrowingCapture):
+            capture.remembered = None  # how much is kept is decided here
+        self.title = title
+        self.live = live
+        self.zone = zone
+        self.show_secrets = show_secrets
+        self.held: tuple[HeldMessage, ...] = ()
+        self._capture = capture
+        self._kept = kept
+        knowledge = SessionContext()
+        self._reader = ExchangeReader(
+            capture, show_secrets=show_secrets, payload=payload, live=True, knowledge=knowledge
+        )
+        self._plain = ExchangeReader(capture, annotate=False, summary=False, live=True, knowledge=knowledge)
+        self._access = Access(capture, self._reader, self._plain, lambda: self.shown.all(), self._open)
+        self._engine = Engine(capture.turns)
+        self._reading = Thread(target=self._read, name="reading", daemon=True)
+        self._inbox: deque[Int64s] = deque()
+        self._inbox_lock = Lock()
+        self._update_due = False
+        self._updated = 0.0
+        self._read_all = False
+        self._failure = ""
+        self._telling: deque[Int64s] = deque()
+        """Rows of the table that reveal something about others, and have to be learned from."""
+        self._listed = 0
+        """Rows of the table that are in the list, or were."""
+        self._index_of_row = GrowingArray(np.int64)
+        self._complete = GrowingArray(np.bool_)
+        self._fits = GrowingArray(np.bool_)
+        self._marked: set[int] = set()
+        self._filter: Filter | None = None
+        self._order: Order | None = None
+        self._marked_only = False
+        self._context = Context(self._reader.knowledge.topic_name, selections={"marked": self._marked})
+        self._comments: dict[int, str] = {}
+        self._interventions: dict[int, Interventions] = {}
+        self._filter_job: Future[None] | None = None
+        self._filtering: float | None = None
+        self._filter_rate = 0.0
+        self._foldings: dict[str, Folding[Any]] = {}
+        self._rate = Rate()
+        self._noted = 0.0
+        self._groups: GroupInference | None = None
+        self._messages: ExchangeColumns | None = None
+        """Columns of the messages of all exchanges, once the capture is read to its end."""
+        self.summaries = Summaries(self._wish)
+        self.status = Status(size=capture.source.expected)
+        self.shown = ShownExchanges(0, 0)
+
+    # ------------------------------------------------------------ faults
+    @property
+    def faults(self) -> Faults:
+        """What went wrong in kproxy itself with something in the capture."""
+        return self._capture.faults
+
+    def contain(self, error: Exception, doing: str, number: int = 0) -> None:
+        """Take note of a fault, and have it shown; from any thread.
+
+        :raises Exception: as :meth:`~captures.faults.Faults.note` does
+        """
+        self.faults.note(error, doing, number)
+        self.tell_faults()
+
+    def tell_faults(self) -> None:
+        """Show the faults that were noted."""
+        told = tuple(self.faults.lines())
+        if told != self.status.faults:
+            self.status = replace(self.status, version=self.status.version + 1, faults=told)
+
+    # ------------------------------------------------------------ beginning and end
+    def start(self) -> None:
+        """Begin to read."""
+        self._engine.start()
+        self._reading.start()
+
+    def stop_reading(self) -> None:
+        """Take no more packets; what was taken stays."""
+        self._capture.source.stop()
+
+    def close(self) -> None:
+        """End everything."""
+        self._capture.source.stop()
+        if self._reading.is_alive():
+            self._reading.join(5)
+        self._engine.close()
+
+    def _read(self) -> None:
+        try:
+            for rows in self._capture.updates():
+                self._take(rows)
+        except CaptureError as error:
+            self._failure = str(error)
+        except Exception as error:
+            self._failure = f"reading failed: {type(error).__name__}: {error}"
+        self._read_all = True
+        self._take(np.empty(0, np.int64))
+
+    def _take(self, rows: Int64s) -> None:
+        """Hand rows that have become complete to the engine; in the reading thread, with its turn."""
+        now = time.monotonic()
+        with self._inbox_lock:
+            self._inbox.append(rows)
+            soon = self._capture.source.live or self._read_all or now - self._updated > _UPDATE_SECONDS
+            due = soon and not self._update_due
+            self._update_due = self._update_due or due
+        if due:
+            self._updated = now
+            self.do(self._update, Priority.UPDATE)
+
+    # ------------------------------------------------------------ jobs
+    @overload
+    def submit(self, job: Callable[[Access], Steps[T]], priority: Priority) -> Future[T]: ...
+    @overload
+    def submit(self, job: Callable[[Access], T], priority: Priority) -> Future[T]: ...
+    def submit(self, job: Callable[[Access], Any], priority: Priority) -> Future[Any]:
+        """Have a job done; from any thread."""
+        return self._engine.submit(lambda: job(self._access), priority)
+
+    def do(self, job: Callable[[Access], Any], priority: Priority = Priority.LOOK) -> None:
+        """Run something in the background; from any thread. The status reports a failure."""
+        self.submit(job, priority).add_done_callback(self._told)
+
+    def _told(self, future: Future[Any]) -> None:
+        error = None if future.cancelled() else future.exception()
+        if error is not None and not isinstance(error, ClosedError):
+            self._failure = f"this went wrong: {type(error).__name__}: {error}"
+            self.status = replace(self.status, version=self.status.version + 1, failure=self._failure)
+
+    @overload
+    async def run(self, job: Callable[[Access], Steps[T]], priority: Priority = Priority.ASKED) -> T: ...
+    @overload
+    async def run(self, job: Callable[[Access], T], priority: Priority = Priority.ASKED) -> T: ...
+    async def run(self, job: Callable[[Access], Any], priority: Priority = Priority.ASKED) -> Any:
+        """Have a job done, and return what it returns. Being cancelled cancels it.
+
+        :raises ClosedError: if the session has ended
+        """
+        return await asyncio.wrap_future(self.submit(job, priority))
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether all was read that there is, and nothing is left to do."""
+        reads = self._reading.is_alive() and not self._capture.source.live
+        return not reads and self._engine.idle and not self._inbox
+
+    async def idle(self) -> None:
+        """Wait until that is so."""
+        while not self.at_rest:
+            await asyncio.sleep(0.005)
+
+    # ------------------------------------------------------------ taking in what was read
+    def _update(self, access: Access) -> Steps[None]:
+        with self._inbox_lock:
+            batches, self._update_due = list(self._inbox), False
+            self._inbox.clear()
+        # read before: what is appended after that comes with another update
+        ended = self._read_all and not self._inbox
+        table, reader = self._capture.table, self._reader
+        new = table.in_order(np.arange(self._listed, len(table)))
+        self._listed = len(table)
+        begin = len(reader)
+        self._list(new)
+        if self._context.start is None:
+            self._renew_context()
+        completed = np.concatenate([np.empty(0, np.int64), *batches])
+        settled = self._index_of_row.array[completed]
+        settled = settled[settled >= 0]
+        self._complete.array[settled] = True
+        self._learn_soon(completed)
+        self._observe_members(settled)
+        self._note_marks()
+        self._rate.add(len(new))
+        if self._filter is not None:
+            yield from self._decide(np.union1d(np.arange(begin, len(reader)), settled))
+        # what came while it was decided has its own update
+        self.summaries.outdate(settled + reader.first)
+        fitting = settled[self._fits.array[settled]]
+        for folding in self._foldings.values():
+            folding.extend((settled if folding.everything else fitting) + reader.first)
+        if ended:
+            self._finish()
+        self._forget()
+        yield from self._arrange()
+        self._publish(finished=ended)
+
+    def _learn_soon(self, rows: Int64s) -> None:
+        """Learn what exchanges reveal about others, such as the names of topic IDs, before filtering."""
+        telling = rows[np.isin(self._capture.table.column("api_key")[rows], sorted(OBSERVED_APIS))]
+        if len(telling):
+            self._telling.append(telling)
+            if len(self._telling) == 1:
+                self.do(self._learn, Priority.FILTER)
+
+    def _learn(self, access: Access) -> Steps[None]:
+        while self._telling:
+            rows = self._telling[0][:_TOGETHER]
+            self._telling[0] = self._telling[0][_TOGETHER:]
+            if not len(self._telling[0]):
+                self._telling.popleft()
+            for _ in access.reader.learn_from(rows):
+                pass
+            yield
+        self.summaries.clear()
+        self._publish()
+
+    def _list(self, rows: Int64s) -> None:
+        """Put rows of the table at the end of the list."""
+        reader, table = self._reader, self._capture.table
+        begin = len(reader)
+        reader.extend(rows)
+        self._plain.extend(rows)
+        self._complete.append(np.zeros(len(rows), np.bool_))
+        self._fits.append(np.full(len(rows), self._filter is None))
+        missing = len(table) - len(self._index_of_row)
+        self._index_of_row.append(np.full(max(missing, 0), -1))
+        self._index_of_row.array[rows] = np.arange(begin, begin + len(rows))
+
+    def _finish(self) -> None:
+        """Number exchanges by their first byte in the capture, as other commands do, now that all are known."""
+        if self.live:
+            return
+        rows = self._reader.rows
+        order = self._capture.table.in_order(rows)
+        if order is rows:
+            return
+        places = self._index_of_row.array[order]
+        self._reader.reorder(order)
+        self._plain.reorder(order)
+        self._index_of_row.array[order] = np.arange(len(order))
+        for flags in (self._complete, self._fits):
+            flags.array[:] = flags.array[places]
+        moved = np.empty(len(places), np.int64)
+        moved[places] = np.arange(1, len(places) + 1)
+        self._marked = {int(moved[number - 1]) for number in self._marked}
+        self._comments = {int(moved[number - 1]): text for number, text in self._comments.items()}
+        self._interventions = {int(moved[number - 1]): done for number, done in self._interventions.items()}
+        self._renew_context()
+        self.summaries.forget()
+        self._count_anew()
+
+    def _forget(self) -> None:
+        """Drop the oldest exchanges of an endless source."""
+        reader, count = self._reader, len(self._reader) - self._kept
+        if not self._capture.source.live or count < max(self._kept // 10, 1):
+            return
+        table, rows = self._capture.table, reader.rows[count:]
+        done = rows[table.is_complete(rows)]
+        if not len(done):
+            return
+        # what is kept ended after this, or continues
+        before = np.maximum(table.column("request_last")[done], table.column("response_last")[done]).min()
+        renumbered = self._capture.forget(int(before))
+        if renumbered is None:
+            return
+        self._listed = len(table)
+        reader.drop(count, renumbered)
+        self._plain.drop(count, renumbered)
+        for flags in (self._complete, self._fits):
+            chosen = np.zeros(len(flags), np.bool_)
+            chosen[count:] = True
+            flags.keep(chosen)
+        with self._inbox_lock:
+            batches = [renumbered[rows] for rows in self._inbox]
+            self._inbox.clear()
+            self._inbox.extend(rows[rows >= 0] for rows in batches)
+        moved = [renumbered[rows] for rows in self._telling]
+        self._telling = deque(rows[rows >= 0] for rows in moved)
+        self._index_of_row = GrowingArray(np.int64)
+        self._index_of_row.append(np.full(len(table), -1))
+        self._index_of_row.array[reader.rows] = np.arange(len(reader))
+        for kept_apart in (self._comments, self._interventions):
+            for number in [number for number in kept_apart if number < reader.first]:
+                del kept_apart[number]
+        self._marked = {number for number in self._marked if number >= reader.first}
+        self._renew_context()
+
+    # ------------------------------------------------------------ what is shown
+    async def set_filter(self, wanted: Filter | None) -> None:
+        """Show what fits; returns when that is done. A filter that is set meanwhile takes its place."""
+        if self._filter_job is not None:
+            self._filter_job.cancel()
+        job = self._filter_job = self.submit(lambda _: self._apply(wanted), Priority.FILTER)
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(asyncio.wrap_future(job))
+
+    def _apply(self, wanted: Filter | None) -> Steps[None]:
+        self._filter = wanted
+        reader = self._reader
+        self._fits.array[:] = wanted is None
+        if wanted is not None:
+            self._renew_context()
+            yield
+            self._filtering, self._filter_rate = 0.0, 0.0
+            yield from self._arrange()  # from here on the list holds what was found so far
+            self._publish()
+            if wanted.needs_groups and self._groups is None:
+                yield from self._learn_groups()
+            yield from self._decide(np.arange(len(reader)), tell=True)
+        self._filtering = None
+        self._count_anew()
+        yield from self._arrange()
+        self._publish()
+
+    def _decide(self, indexes: Int64s, *, tell: bool = False) -> Steps[None]:
+        """Find out which exchanges fit the filter: by columns at once, those that these leave undecided one by one.
+
+        :param indexes: rising
+        :param tell: publish how far it is
+        """
+        wanted = self._filter
+        if wanted is None or not len(indexes):
+            return
+        self._note_interventions(indexes)
+        messages = None
+        if tell and self.status.finished and wanted.message_columns:
+            messages = yield from self._messages_for(wanted)
+        masks = wanted.mask_of(self._plain, indexes, self._context, messages)
+        self._fits.array[indexes] = masks.matches
+        undecided = indexes[masks.undecided] + self._plain.first
+        told = started = time.perf_counter()
+        for begin in range(0, len(undecided), _TOGETHER):
+            yield
+            now = time.perf_counter()
+            if tell and now - told > _TELL_SECONDS:
+                told = now
+                yield from self._arrange()
+                self._filtering = 1 - (len(undecided) - begin) / len(indexes)
+                self._filter_rate = begin / (now - started)
+                self._publish()
+            # by number: the oldest may have been dropped meanwhile
+            part = undecided[begin : begin + _TOGETHER] - self._plain.first
+            part = part[part >= 0]
+            self._fits.array[list(wanted.decide(self._plain, part, self._context))] = True
+
+    def _learn_groups(self) -> Steps[None]:
+        groups = GroupInference(self._reader.knowledge.topic_name)
+        for count, _ in enumerate(groups.learning(self._plain)):
+            if count % _TOGETHER == 0:
+                yield
+        self._groups = groups
+        self._renew_context()
+
+    def _observe_members(self, settled: Int64s) -> None:
+        """Learn who belongs to which group from exchanges that have become complete."""
+        if self._groups is None:
+            return
+        keys = self._capture.table.column("api_key")[self._reader.rows[settled]]
+        telling = {*MEMBER_APIS, ApiKey.FETCH} if self._groups.contested else MEMBER_APIS
+        chosen = settled[np.isin(keys, list(telling))] + self._plain.first
+        observe = self.faults.guarded(self._groups.observe, INFERRING)
+        for exchange in self._access.exchanges(chosen.tolist()):
+            observe(exchange)
+
+    def _messages_for(self, wanted: Filter) -> Steps[ExchangeColumns]:
+        """Return columns of the messages of all exchanges, with those that decide a filter; they are kept."""
+        if self._messages is None:
+            names = self._reader.knowledge.topic_name
+            self._messages = ExchangeColumns(self._capture, self._reader.rows, names=names)
+        rows, done = len(self._messages), 0
+        for _ in self._messages.preparing(wanted.message_columns):
+            done = min(done + BLOCK_ROWS, rows)
+            self._filtering = done / max(rows, 1)
+            self._publish()
+            yield
+        return self._messages
+
+    async def set_order(self, order: Order | None) -> None:
+        """Order the list; by number if None.
+
+        :raises FilterError: if there is no such column
+        """
+        if order is not None:
+            # tried before it is kept: the caller learns of a column that does not exist
+            await self.run(lambda access: ordered(order, np.empty(0, np.int64), access, self._context))
+
+        def apply(_: Access) -> Steps[None]:
+            self._order = order
+            yield from self._arrange()
+            self._publish()
+
+        await self.run(apply, Priority.FILTER)
+
+    async def set_marked_only(self, on: bool) -> None:
+        """Show only what is marked, of what fits the filter."""
+
+        def apply(_: Access) -> Steps[None]:
+            self._marked_only = on
+            yield from self._arrange()
+            self._count_anew()
+            self._publish()
+
+        await self.run(apply, Priority.FILTER)
+
+    def _arrange(self) -> Steps[None]:
+        """Make the list: what fits, in its order."""
+        reader, version = self._reader, self.shown.version + 1
+        if self._filter is None and not self._marked_only and self._order is None:
+            self.shown = ShownExchanges(version, len(reader), first=reader.first)
+            return
+        fits = self._fits.array
+        if self._marked_only:
+            fits = fits.copy()
+            unmarked = np.ones(len(fits), np.bool_)
+            unmarked[[number - reader.first for number in self._marked]] = False
+            fits[unmarked] = False
+        numbers = np.flatnonzero(fits) + reader.first
+        if self._order is not None:
+            numbers = yield from ordered(self._order, numbers, self._access, self._context)
+        self.shown = ShownExchanges(version, len(numbers), numbers=numbers, rising=self._order is None)
+
+    # ------------------------------------------------------------ marks and comments
+    async def mark(self, numbers: Sequence[int], marked: bool | None = None) -> None:
+        """Mark exchanges, or take their marks away; None does what was not so before."""
+
+        def mark(access: Access) -> Steps[None]:
+            for number in numbers:
+                on = number not in self._marked if marked is None else marked
+                self._capture.notes.mark(access.row(number), marked=on)
+                (self._marked.add if on else self._marked.discard)(number)
+            yield from self._noted_again(numbers)
+
+        await self.run(mark, Priority.LOOK)
+
+    async def unmark_all(self) -> None:
+        """Take all marks away."""
+        await self.mark(sorted(self._marked), False)
+
+    async def comment(self, number: int, text: str) -> None:
+        """Comment on an exchange, instead of any comment it has; an empty text takes it away."""
+
+        def comment(access: Access) -> Steps[None]:
+            self._capture.notes.comment(access.row(number), text)
+            self._comments.pop(number, None)
+            if text:
+                self._comments[number] = text
+            yield from self._noted_again([number])
+
+        await self.run(comment, Priority.LOOK)
+
+    @property
+    def marked(self) -> list[int]:
+        """Numbers of the exchanges that are marked, rising."""
+        return sorted(self._marked)
+
+    def _noted_again(self, numbers: Iterable[int]) -> Steps[None]:
+        """Show what was noted on some exchanges."""
+        changed = np.array(sorted(numbers), np.int64)
+        self.summaries.outdate(changed)
+        yield from self._decide(changed - self._reader.first)
+        if self._marked_only or self._filter is not None:
+            yield from self._arrange()
+        self._publish()
+
+    def _note_marks(self) -> None:
+        """Take note of marks and comments that came with the capture."""
+        if not self._read_all:
+            return
+        for row, note in self._capture.notes.all().items():
+            index = int(self._index_of_row.array[row])
+            if index < 0:
+                continue
+            number = index + self._reader.first
+            if note.marked:
+                self._marked.add(number)
+            if note.comment:
+                self._comments[number] = note.comment
+
+    def _renew_context(self) -> None:
+        known = self._context
+        table = self._capture.table
+        start = known.start
+        if start is None and len(self._reader):
+            row = table.row(self._reader.row(0))
+            start = row["request_first"] if row["request_size"] else row["response_first"]
+        self._context = Context(
+            known.names, self._groups, start, {"marked": self._marked}, self._comments, self._interventions
+        )
+
+    def _note_interventions(self, indexes: Int64s) -> None:
+        """Note what the proxy did to some exchanges, which columns do not contain."""
+        if self._context.start is None:
+            self._renew_context()
+        told, first = self._capture.notes, self._reader.first
+        if len(indexes) < _FEW:
+            for index in indexes.tolist():
+                done = told.interventions(self._reader.row(index))
+                if done:
+                    self._interventions[index + first] = done
+            return
+        place = self._index_of_row.array
+        for row, done in told.all_interventions().items():
+            if place[row] >= 0:
+                self._interventions[int(place[row]) + first] = done
+
+    # ------------------------------------------------------------ publishing
+    def _publish(self, *, finished: bool = False) -> None:
+        capture, reader, before = self._capture, self._reader, self.status
+        told = before.notes
+        now = time.monotonic()
+        if finished or now - self._noted > _LOOK_SECONDS:
+            self._noted = now
+            told = tuple(notes(capture)) if finished else told
+            lost = int(capture.connections.streams.lost.sum())
+        else:
+            lost = before.lost
+        self.status = replace(
+            before,
+            version=before.version + 1,
+            exchanges=len(reader),
+            shown=len(self.shown),
+            in_flight=len(reader) - int(np.count_nonzero(self._complete.array)),
+            first=reader.first,
+            read=capture.done,
+            size=capture.source.expected,
+            finished=before.finished or finished,
+            failure=self._failure,
+            filter=self._filter,
+            filtering=self._filtering,
+            filter_rate=self._filter_rate,
+            order=self._order,
+            marked_only=self._marked_only,
+            marked=len(self._marked),
+            rate=self._rate.now(),
+            dropped=capture.statistics.dropped,
+            lost=lost,
+            latest=capture.latest,
+            begin=self._context.start or 0,
+            notes=told,
+            faults=tuple(self.faults.lines()),
+        )
+
+    # ------------------------------------------------------------ for views
+    def _wish(self) -> None:
+        self.do(self._summarise, Priority.ROWS)
+
+    def _summarise(self, access: Access) -> Steps[None]:
+        return self.summaries.make(access, self._context)
+
+    async def exchange(self, number: int) -> Exchange:
+        """Return an exchange with everything decoded.
+
+        :raises LookupError: if it is not kept any more, or never was
+        """
+        return await self.run(lambda access: access.exchange(number), Priority.LOOK)
+
+    def fold(
+        self,
+        name: str,
+        make: Callable[[Access], F],
+        *,
+        annotated: bool = False,
+        everything: bool = False,
+    ) -> Folding[F]:
+        """Return the folding of this name; it is made when it is first asked for."""
+        known = self._foldings.get(name)
+        if known is None:
+            known = Folding(self, name, make, annotated=annotated, everything=everything)
+            self._foldings[name] = known
+            begun = known
+            self.do(lambda _: begun.begin_anew(self._countable(everything=everything)))
+        return known
+
+    def observe(self, begin: Callable[[Access], Callable[[Exchange], None]]) -> None:
+        """Have every exchange looked at when it is complete, whatever is shown.
+
+        :param begin: called once; both it and what it returns are called in the engine's thread
+        """
+        name = f"observer {len(self._foldings)}"
+        self.fold(name, lambda access: _Observer(begin(access)), annotated=True, everything=True).want(True)
+
+    def _countable(self, *, everything: bool) -> Int64s:
+        """Return the numbers of the exchanges that are complete, and shown unless everything is wanted."""
+        complete = self._complete.array
+        if everything:
+            return np.flatnonzero(complete) + self._reader.first
+        chosen = complete & self._fits.array
+        if self._marked_only:
+            marked = np.zeros(len(chosen), np.bool_)
+            marked[[number - self._reader.first for number in self._marked]] = True
+            chosen &= marked
+        return np.flatnonzero(chosen) + self._reader.first
+
+    def _open(self) -> Int64s:
+        """Return the numbers of the exchanges that are not complete."""
+        return np.flatnonzero(~self._complete.array) + self._reader.first
+
+    def _count_anew(self) -> None:
+        for folding in self._foldings.values():
+            if not folding.everything:
+                folding.begin_anew(self._countable(everything=False))
+
+    async def known(self, field: str) -> Sequence[str]:
+        """Return values of a field of the filter language that were met, for completion; none if unknown."""
+        try:
+            return await self.run(lambda access: self._known(field, access), Priority.ASKED)
+        except ClosedError:
+            return ()
+
+    def _known(self, field: str, access: Access) -> list[str]:
+        capture = access.capture
+        if field == "api":
+            keys = np.unique(capture.table.column("api_key")).tolist()
+            return sorted(NAMES[key] for key in keys if 0 <= key < len(NAMES))
+        if field == "client_id":
+            return sorted({each for each in capture.table.client_ids if each})
+        if field in ("client", "broker", "client.host", "broker.host"):
+            side = field.startswith("broker")
+            ends = {capture.endpoints(each)[side] for each in range(len(capture.connections))}
+            return sorted({end.rpartition(":")[0] for end in ends} if field.endswith("host") else ends)
+        column = {"topic": "topics", "group": "groups", "member": "members"}.get(field)
+        if column is None:
+            return []
+        rows = access.reader.rows[-_SAMPLED:]
+        columns = ExchangeColumns(capture, rows, names=access.reader.knowledge.topic_name)
+        columns.prepare([column])
+        return sorted({text for text in columns.texts(column) if text})
+
+
+class _Observer:
+    """Hands on what is added to it."""
+
+    def __init__(self, look: Callable[[Exchange], None]) -> None:
+        self.add = look

@@ -1,0 +1,219 @@
+"""What the lines of the list show, made for the lines that are viewed, and kept for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+import numpy as np
+
+from captures.arrays import Int64s
+from captures.exchanges import Exchange, Flag
+from captures.filters import FilterError
+from captures.filters.context import Context
+from captures.filters.field_values import FieldValues
+from captures.meaning import words
+from kproxy.session.access import Access
+from kproxy.session.engine import Steps
+from kproxy.session.published import State, Summary
+from kproxy.text.interventions import marks
+
+SLOW = 100_000_000
+"""ns of latency, designed waiting left out, from which an exchange is called slow."""
+
+_MOST_KEPT = 20_000
+_TURN = 0.008  # seconds of work between two looks at what is more urgent
+
+
+class Summaries:
+    """A cache that one thread fills and another reads.
+
+    :param ask: has the wish carried out
+    :ivar version: changes when some were made
+    :ivar slow: ns from which an exchange is slow
+    """
+
+    def __init__(self, ask: Callable[[], None]) -> None:
+        self._ask = ask
+        self._made: dict[int, Summary] = {}
+        self._outdated: set[int] = set()
+        self._wish: Sequence[int] = ()
+        self._fields: tuple[FieldValues, ...] = ()
+        self.version = 0
+        self.slow = SLOW
+
+    # ------------------------------------------------------------ for those who show
+    def get(self, number: int) -> Summary | None:
+        """Return what is known of an exchange, which may be a little old; None before anything is."""
+        return self._made.get(number)
+
+    def want(self, numbers: Sequence[int]) -> None:
+        """Have the summaries of these made; the latest wish goes before earlier ones."""
+        if any(number not in self._made or number in self._outdated for number in numbers):
+            self._wish = numbers
+            self._ask()
+
+    def show_fields(self, names: Sequence[str]) -> None:
+        """Have the values of these fields in :attr:`Summary.cells`; names that are no fields have none."""
+        fields = []
+        for name in names:
+            try:
+                fields.append(FieldValues(name))
+            except FilterError:
+                continue
+        self._fields = tuple(fields)
+        self.clear()
+
+    # ------------------------------------------------------------ for the engine
+    def outdate(self, numbers: Int64s) -> None:
+        """Take note that these have changed."""
+        if self._made and len(numbers):
+            made = np.fromiter(list(self._made), np.int64)
+            self._outdated.update(made[np.isin(made, numbers)].tolist())
+
+    def clear(self) -> None:
+        """Take note that all may have changed."""
+        self._outdated.update(self._made)
+
+    def forget(self) -> None:
+        """Drop all: their numbers mean others now."""
+        self._made = {}
+        self._outdated = set()
+
+    def make(self, access: Access, context: Context) -> Steps[None]:
+        """Carry out the wish."""
+        wish = self._wish
+        wanted = [number for number in wish if number not in self._made or number in self._outdated]
+        began = perf_counter()
+        for exchange in access.exchanges(wanted, annotated=True):
+            self._outdated.discard(exchange.number)
+            try:
+                made = self._summary(exchange, context, access)
+            except Exception as error:
+                access.capture.faults.note(error, "the line in the list", exchange.number)
+                made = _bare(exchange)
+            self._made[exchange.number] = made
+            if perf_counter() - began > _TURN:
+                self.version += 1
+                yield
+                began = perf_counter()
+                if self._wish is not wish:  # what is viewed has changed meanwhile; another job has that
+                    return
+        if len(self._made) > _MOST_KEPT:
+            for number in list(self._made)[: _MOST_KEPT // 2]:
+                if number not in wish:
+                    self._made.pop(number, None)
+        self.version += 1
+
+    def _summary(self, exchange: Exchange, context: Context, access: Access) -> Summary:
+        api = exchange.api if exchange.version is None else f"{exchange.api} v{exchange.version}"
+        row = access.capture.table.row(exchange.row) if _pending(exchange) else None
+        return Summary(
+            number=exchange.number,
+            time=exchange.time,
+            latency=exchange.latency,
+            wait=exchange.wait,
+            client=exchange.client_id or exchange.shown_client,
+            client_id=exchange.client_id,
+            client_address=exchange.shown_client,
+            broker=exchange.shown_broker,
+            api=api,
+            version=exchange.version,
+            request=exchange.summary[0],
+            response=exchange.summary[1],
+            said=said_of(exchange),
+            errors=unexpected(exchange),
+            request_size=exchange.request_size,
+            response_size=exchange.response_size,
+            state=state_of(exchange, self.slow),
+            marked=exchange.note.marked,
+            comment=exchange.note.comment,
+            connection=exchange.connection,
+            correlation_id=exchange.correlation_id,
+            running_since=None if row is None else row["request_last"],
+            cells={field.name: words.some(field.texts(exchange, context)) for field in self._fields},
+        )
+
+
+def _bare(exchange: Exchange) -> Summary:
+    """Return what is shown of an exchange of which more cannot be."""
+    return Summary(
+        number=exchange.number,
+        time=exchange.time,
+        latency=exchange.latency,
+        wait=0,
+        client=exchange.client,
+        client_id=None,
+        client_address=exchange.client,
+        broker=exchange.broker,
+        api=exchange.api,
+        version=exchange.version,
+        request="",
+        response="",
+        said="it cannot be shown by a fault of kproxy",
+        errors=(),
+        request_size=exchange.request_size,
+        response_size=exchange.response_size,
+        state=State.UNDECODED,
+        marked=exchange.note.marked,
+        comment=exchange.note.comment,
+        connection=exchange.connection,
+        correlation_id=exchange.correlation_id,
+        running_since=None,
+        cells={},
+    )
+
+
+def _pending(exchange: Exchange) -> bool:
+    settled = Flag.UNANSWERED | Flag.NO_RESPONSE_EXPECTED | Flag.ORPHAN
+    return not exchange.response_size and not exchange.flag & settled
+
+
+def unexpected(exchange: Exchange) -> tuple[str, ...]:
+    """Return the names of the errors that do not belong to a normal conversation, each once."""
+    expected = {error.path for error in exchange.expected}
+    return tuple(dict.fromkeys(error.name for error in exchange.errors if error.path not in expected))
+
+
+def state_of(exchange: Exchange, slow: int = SLOW) -> State:
+    """Return the one thing that most matters of an exchange.
+
+    :param slow: ns from which it is slow
+    """
+    flag = exchange.flag
+    if _pending(exchange):
+        return State.IN_FLIGHT
+    damaged = Flag.REQUEST_DAMAGED | Flag.RESPONSE_DAMAGED | Flag.CONFLICTING
+    met = {
+        State.DAMAGED: bool(flag & damaged),
+        State.UNDECODED: bool(exchange.problems) and Flag.ORPHAN not in flag,
+        State.ORPHAN: Flag.ORPHAN in flag,
+        State.INTERVENED: exchange.intervened,
+        State.UNANSWERED: Flag.UNANSWERED in flag,
+        State.ERROR: len(exchange.errors) > len(exchange.expected),
+        State.SLOW: exchange.latency is not None and exchange.latency - exchange.wait >= slow,
+        State.CHANGED: bool(exchange.interventions),
+        State.EXPECTED: bool(exchange.expected),
+        State.ONE_WAY: Flag.NO_RESPONSE_EXPECTED in flag,
+    }
+    return next((state for state, holds in met.items() if holds), State.OK)
+
+
+def said_of(exchange: Exchange) -> str:
+    """Return what else is special about an exchange, in words."""
+    flag, parts = exchange.flag, []
+    if Flag.RESYNCHRONISED in flag:
+        parts.append("found after bytes of no frame")
+    if Flag.CONFLICTING in flag:
+        parts.append("captured twice, with differing bytes")
+    for body in (exchange.response, exchange.request):
+        if body is not None and body.guess:
+            parts.append(body.guess)
+            break
+    for side, problem in (exchange.problems + exchange.annotations.problems)[:1]:
+        at = f" at byte {problem.offset}" if problem.offset >= 0 else ""
+        parts.append(f"{side}{at}: {problem.reason}")
+    done = marks(exchange)
+    if done:
+        parts.insert(0, done)
+    return "; ".join(parts)

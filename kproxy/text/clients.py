@@ -1,0 +1,159 @@
+"""What ``kproxy clients`` prints: a table of clients, and their settings as configuration files have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from captures.analysis.clients.inventory import Client
+from captures.analysis.clients.libraries import Library
+from captures.analysis.clients.setting_display import DisplayedSetting
+from captures.analysis.clients.settings import How
+from captures.meaning import words
+from captures.names import Names
+from kproxy.printing import style
+from kproxy.text.line import Line
+from kproxy.text.tables import Column, Table
+
+_UNKNOWN = "?"
+
+
+def client_table(found: list[Client], names: Names) -> Table:
+    """The clients, one a row, those with the most exchanges first."""
+    unknown = sum(client.library is None for client in found)
+    about = words.counted(len(found), "client")
+    if unknown:
+        about += f", the library of {unknown:,} is not known"
+    return Table.of(
+        "Clients",
+        found,
+        [
+            (Column("client", least=12), lambda client: words.line(client.name)),
+            (Column("library", least=12), lambda client: words.line(str(client.library or _UNKNOWN))),
+            (Column("known", rank=4), lambda client: _known(client.library)),
+            (Column("role", rank=5), lambda client: words.line(", ".join(client.roles))),
+            (Column("principal", rank=2), lambda client: words.some(map(words.line, client.principals))),
+            (
+                Column("address", least=9, rank=1),
+                lambda client: words.some(_named(client.hosts, names)),
+            ),
+            (Column("brokers", right=True, rank=7), lambda client: f"{len(client.brokers):,}"),
+            (Column("connections", right=True, rank=6), lambda client: f"{client.connections:,}"),
+            (Column("exchanges", right=True, rank=3), lambda client: f"{client.exchanges:,}"),
+        ],
+        about=about,
+        below=_below,
+    )
+
+
+def _known(library: Library | None) -> str:
+    return "" if library is None else "told" if library.told else "guess"
+
+
+def shown_settings(client: Client, *, changed: bool) -> list[DisplayedSetting]:
+    """Return the settings of a client that are to be shown.
+
+    :param changed: leave out what was not seen, and what is the default of the release
+    """
+    if not changed:
+        return client.settings
+    return [each for each in client.settings if _differs_from_default(each)]
+
+
+def _differs_from_default(told: DisplayedSetting) -> bool:
+    """Return whether a setting is not the default, or may not be; a bound tells nothing where no default is known."""
+    if told.setting.how is How.NOT_SEEN or told.changed is False:
+        return False
+    return bool(told.changed) or not told.setting.at_least
+
+
+def properties(client: Client, names: Names, *, changed: bool, color: bool) -> Iterator[str]:
+    """Yield the settings of a client as lines of a properties file, each below what tells where it comes from."""
+    about = [
+        _said(client.library),
+        words.line(", ".join(client.roles)) or "neither producer nor consumer",
+        words.some(_named(client.hosts, names)),
+        *map(words.line, client.principals),
+        f"{words.counted(client.connections, 'connection')}, {words.counted(client.exchanges, 'exchange')}",
+    ]
+    title = f"# {words.line(client.name)}"
+    yield f"{style(title, bold=True) if color else title}  {'; '.join(filter(None, about))}"
+    if client.library is not None and not client.library.told:
+        yield _dim(f"# the library is a guess: {words.line(client.library.why)}", color)
+    told = shown_settings(client, changed=changed)
+    if not told:
+        yield _dim("# nothing was seen that is not the default" if changed else "# no settings", color)
+    for each in told:
+        # a line of its own: behind a value it would be part of it, in properties
+        numbers = each.setting.evidence
+        yield Line(_dim(f"# {_remark(each)}", color), numbers[0] if numbers else None)
+        if each.danger:
+            warning = f"# ! {each.danger}"
+            yield style(warning, fg="yellow") if color else warning
+        line = f"{each.name}={words.line(each.text)}"
+        yield line if _is_set(each) else f"#{line}"
+
+
+def _is_set(told: DisplayedSetting) -> bool:
+    """Return whether there is a value that could stand in a configuration."""
+    setting = told.setting
+    return setting.how is not How.NOT_SEEN and setting.value is not None and not setting.at_least
+
+
+def _below(client: Client) -> list[str]:
+    library, below = client.library, []
+    if library is not None and _differs(client):
+        below.append(f"software: {words.line(', '.join(client.software))}")
+    if library is not None and not library.told:
+        below.append(f"guessed from: {words.line(library.why)}")
+    return below
+
+
+def _differs(client: Client) -> bool:
+    """Return whether what the client says is more than the library: a binding, or several releases."""
+    return bool(client.software) and client.software != [str(client.library)]
+
+
+def _named(hosts: list[str], names: Names) -> list[str]:
+    return [next(iter(names.of(host)), host) for host in hosts]
+
+
+def _said(library: Library | None) -> str:
+    if library is None:
+        return "library not known"
+    said = words.line(str(library))
+    return said if library.told else f"{said} (guess)"
+
+
+def _remark(told: DisplayedSetting) -> str:
+    """Say how a setting is known, from which exchanges, and what the default is."""
+    setting = told.setting
+    parts = [setting.how.value]
+    if setting.how is How.READ:
+        if setting.value is None:
+            parts[0] = "read: not set"
+        if setting.evidence:
+            parts.append(_exchanges(told))
+    elif setting.how is How.ESTIMATED:
+        parts[0] = "estimated, as a lower bound" if setting.at_least else parts[0]
+        parts.append(setting.note)
+        parts.append(_exchanges(told))
+    else:
+        parts.append(setting.note)
+    if told.others:
+        others = (f"{words.line(text) or 'not set'} ({count:,})" for text, count in told.others)
+        parts.append(f"also {', '.join(others)}")
+    if told.default is not None and (told.changed or setting.at_least):
+        parts.append(f"default {told.default or 'not set'}")
+    return "; ".join(filter(None, parts))
+
+
+def _exchanges(told: DisplayedSetting) -> str:
+    numbers = told.setting.evidence
+    if not numbers:
+        return ""
+    more = " …" if told.setting.count > len(numbers) else ""
+    return f"exchange{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}{more}"
+
+
+def _dim(text: str, color: bool) -> str:
+    return style(text, dim=True) if color else text

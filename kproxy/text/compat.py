@@ -1,0 +1,196 @@
+"""The sentences and tables of ``kproxy compat``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from captures.analysis.client_compat import ApiFit, BrokerFit
+from captures.analysis.compat_model import ApiVerdict, ClientVerdict, Report, Verdict
+from captures.analysis.groups.model import Certainty
+from captures.analysis.version_matrix import shown
+from captures.meaning import words
+from captures.names import Names
+from kproxy.text.tables import Column, Table
+
+_COLORS = {Verdict.REFUSED: "red", Verdict.MISSING: "yellow", Verdict.UNKNOWN: "yellow"}
+_ASKS = {True: "yes", False: "never", None: "not known"}
+_OF_CLIENTS = {
+    Verdict.REFUSED: "would be refused",
+    Verdict.MISSING: "would miss an API",
+    Verdict.UNKNOWN: "may or may not be served",
+    Verdict.OLDER: "would be served with older versions",
+    Verdict.SERVED: "would be served as now",
+}
+_OF_BROKERS = {
+    Verdict.REFUSED: "too old or too new for it",
+    Verdict.MISSING: "without an API that is used here",
+    Verdict.UNKNOWN: "of unknown versions",
+    Verdict.OLDER: "serving it older versions",
+    Verdict.SERVED: "serving all it knows",
+}
+
+
+def _counts(verdicts: Iterable[Verdict], phrases: dict[Verdict, str]) -> str:
+    counts = Counter(verdicts)
+    return words.listed(f"{counts[verdict]:,} {phrases[verdict]}" for verdict in Verdict if counts[verdict])
+
+
+def clients_sentence(report: Report) -> str:
+    """What would come of all clients, in one sentence."""
+    if not report.clients:
+        return "No client was seen, so there is nothing to compare."
+    total = words.counted(len(report.clients), "client")
+    found = _counts((each.verdict for each in report.clients), _OF_CLIENTS)
+    return f"With {report.target.name}, of {total}: {found}."
+
+
+def brokers_sentence(client: str, brokers: list[BrokerFit]) -> str:
+    """What would come of a client with all brokers, in one sentence."""
+    if not brokers:
+        return "No broker was seen, so there is nothing to compare."
+    found = _counts((each.verdict for each in brokers), _OF_BROKERS)
+    return f"For {client}, of {words.counted(len(brokers), 'broker')}: {found}."
+
+
+def client_table(report: Report, names: Names) -> Table:
+    """Clients, and what would come of them."""
+    return Table.of(
+        "Clients",
+        report.clients,
+        [
+            (Column("client", least=12), lambda client: words.line(names.shown_host(client.name))),
+            (Column("verdict"), lambda client: str(client.verdict)),
+            (Column("asks"), lambda client: _ASKS[client.asks]),
+            (Column("software", least=12, rank=1), _software),
+            *((Column(str(verdict), right=True), _counted(verdict)) for verdict in Verdict),
+        ],
+        about="how many APIs; asks: whether it asks which versions the broker has",
+        color=lambda client: _COLORS.get(client.verdict),
+    )
+
+
+def _software(client: ClientVerdict) -> str:
+    guess = f"{client.guess} (a guess)" if client.guess else "-"
+    return words.line(words.listed(client.software)) or guess
+
+
+def _counted(verdict: Verdict) -> Callable[[ClientVerdict], str]:
+    def counted(client: ClientVerdict) -> str:
+        count = sum(each.verdict is verdict for each in client.apis)
+        return f"{count:,}" if count else ""
+
+    return counted
+
+
+def verdict_table(report: Report, names: Names, *, served: bool) -> Table:
+    """APIs, and why; what is said of several clients is said once.
+
+    :param served: whether unchanged clients are shown, too
+    """
+    alike: dict[tuple[object, ...], list[tuple[ClientVerdict, ApiVerdict]]] = {}
+    for client in report.clients:
+        for each in client.apis:
+            if served or each.verdict is not Verdict.SERVED:
+                key = list(Verdict).index(each.verdict), each.key, tuple(each.used), each.sentence
+                alike.setdefault(key, []).append((client, each))
+    return Table.of(
+        "Versions",
+        [found for _, found in sorted(alike.items(), key=lambda each: each[0][:3])],
+        [
+            (Column("verdict"), lambda found: str(found[0][1].verdict)),
+            (Column("API", least=12), lambda found: found[0][1].api),
+            (Column("used", right=True), lambda found: words.ranges(found[0][1].used)),
+            (Column("served", right=True), lambda found: shown(found[0][1].serves) or "-"),
+            (Column("would use", right=True), lambda found: _would_use(found[0][1])),
+            (
+                Column("clients", least=12),
+                lambda found: words.some(
+                    dict.fromkeys(words.line(names.shown_host(client.name)) for client, _ in found)
+                ),
+            ),
+            (
+                Column("requests", right=True, rank=1),
+                lambda found: f"{sum(sum(each.used.values()) for _, each in found):,}",
+            ),
+            (Column("first", right=True), lambda found: f"#{_first(found)}"),
+            (
+                Column("certainty", rank=2),
+                lambda found: str(found[0][1].certainty).removeprefix(Certainty.OBSERVED),
+            ),
+        ],
+        about="first: number of an exchange for read --exchange",
+        below=lambda found: [found[0][1].sentence],
+        color=lambda found: _COLORS.get(found[0][1].verdict),
+        number=_first,
+    )
+
+
+def _would_use(one: ApiVerdict) -> str:
+    return "" if one.would_use is None else f"{one.would_use}{'+' if one.or_higher else ''}"
+
+
+def _version(version: int | None) -> str:
+    return "" if version is None else str(version)
+
+
+def _first(found: list[tuple[ClientVerdict, ApiVerdict]]) -> int:
+    return min(each.first for _, each in found)
+
+
+def broker_table(brokers: list[BrokerFit], names: Names) -> Table:
+    """Brokers, and what would come of the client with them."""
+    return Table.of(
+        "Brokers",
+        brokers,
+        [
+            (Column("broker", least=15), lambda each: words.line(names.shown(each.broker))),
+            (Column("verdict"), lambda each: str(each.verdict)),
+            (
+                Column("told in", right=True),
+                lambda each: "not told" if each.told is None else f"#{each.told}",
+            ),
+            (Column("looks like", least=12), lambda each: words.listed(each.releases) or "-"),
+        ],
+        color=lambda each: _COLORS.get(each.verdict),
+        about="looks like: releases that announce just these versions",
+    )
+
+
+def fit_table(brokers: list[BrokerFit], names: Names, *, everything: bool) -> Table:
+    """APIs that do not fit; what is said of several brokers is said once.
+
+    :param everything: whether to show APIs that match, or that no client uses here
+    """
+    alike: dict[tuple[object, ...], list[tuple[BrokerFit, ApiFit]]] = {}
+    for broker in brokers:
+        for each in broker.apis:
+            if everything or (each.verdict is not Verdict.SERVED and (each.used_here or _is_refused(each))):
+                key = list(Verdict).index(each.verdict), not each.used_here, each.key, each.sentence
+                alike.setdefault(key, []).append((broker, each))
+    return Table.of(
+        "Versions",
+        [found for _, found in sorted(alike.items(), key=lambda each: each[0][:3])],
+        [
+            (Column("verdict"), lambda found: str(found[0][1].verdict)),
+            (Column("API", least=12), lambda found: found[0][1].api),
+            (Column("speaks", right=True), lambda found: shown(found[0][1].speaks)),
+            (Column("offered", right=True), lambda found: shown(found[0][1].offers) or "-"),
+            (
+                Column("would use", right=True),
+                lambda found: _version(found[0][1].version),
+            ),
+            (Column("used here"), lambda found: "yes" if found[0][1].used_here else "no"),
+            (
+                Column("brokers", least=12),
+                lambda found: words.some(dict.fromkeys(names.shown(broker.broker) for broker, _ in found)),
+            ),
+        ],
+        about="used here: whether recorded clients use it",
+        below=lambda found: [found[0][1].sentence],
+        color=lambda found: _COLORS.get(found[0][1].verdict),
+    )
+
+
+def _is_refused(fit: ApiFit) -> bool:
+    return fit.verdict is Verdict.REFUSED

@@ -1,0 +1,159 @@
+"""The answers of a running proxy as tables."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+from captures.time_format import span
+from dissectors.sides import ENDS
+from kproxy.text.tables import Column, Row, Table
+
+
+def lines_of(command: str, answer: Any) -> Iterator[str]:
+    """Yield the lines of an answer to a command."""
+    made = _TABLES.get(command)
+    if made is None:
+        yield from _flat(answer)
+        return
+    table = made(answer)
+    if not table.rows:
+        yield f"{table.title}: none{f' ({table.about})' if table.about else ''}"
+        return
+    yield from table.lines(shutil.get_terminal_size().columns, None, color=True)
+
+
+def held_line(hold: dict[str, Any]) -> str:
+    """Return a message that is held, in a line."""
+    behind = f", {hold['waiting_behind']} wait behind it" if hold["waiting_behind"] else ""
+    return (
+        f"{hold['number']}  {hold['side']} {_api(hold)} of {_client(hold)}  goes on by itself in "
+        f"{span(hold['released_in_ns'])}{behind}"
+    )
+
+
+def _flat(answer: Any, before: str = "") -> Iterator[str]:
+    if not isinstance(answer, dict):
+        yield f"{before or 'answer'}  {_text(answer)}"
+        return
+    for name, value in answer.items():
+        path = f"{before}.{name}" if before else name
+        if isinstance(value, dict) and value:
+            yield from _flat(value, path)
+        elif name == "started_ns":
+            yield f"{'started':<28}  {datetime.fromtimestamp(value / 1e9):%Y-%m-%d %H:%M:%S}"
+        else:
+            yield f"{path:<28}  {_text(value)}"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(_text, value)) or "-"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _api(hold: dict[str, Any]) -> str:
+    return f"{hold['api']} v{hold['version']}"
+
+
+def _client(item: dict[str, Any]) -> str:
+    client = item["client"]
+    return str(item["client_id"] or (client if isinstance(client, str) else f"{client[0]}:{client[1]}"))
+
+
+def _connections(answer: list[dict[str, Any]]) -> Table:
+    return Table.of(
+        "connections",
+        answer,
+        [
+            (Column("#", right=True), lambda each: str(each["connection"])),
+            (Column("client", least=12), lambda each: each["client"]),
+            (Column("client ID", least=10, rank=3), lambda each: each["client_id"] or ""),
+            (Column("broker", least=12), lambda each: each["broker"]),
+            (
+                Column("node", right=True, rank=4),
+                lambda each: "" if each["node_id"] is None else str(each["node_id"]),
+            ),
+            (Column("age", right=True, rank=2), lambda each: span(each["age_ns"])),
+            (Column("idle", right=True), lambda each: span(each["idle_ns"])),
+            (Column("in flight", right=True), lambda each: str(each["requests_in_flight"])),
+            (Column("sent", right=True), lambda each: f"{each['from_client']:,}"),
+            (Column("received", right=True), lambda each: f"{each['from_broker']:,}"),
+            (Column("held", right=True, rank=5), lambda each: str(each["held"] or "")),
+            (
+                Column("round trip to client / broker", right=True, rank=1),
+                lambda each: _round_trips(each.get("tcp") or {}),
+            ),
+        ],
+    )
+
+
+def _round_trips(tcp: dict[str, Any]) -> str:
+    told = [tcp.get(side) for side in ENDS]
+    if not any(told):
+        return ""
+    return " / ".join("-" if each is None else f"{each['rtt_us'] / 1000:.2f} ms" for each in told)
+
+
+def _brokers(answer: list[dict[str, Any]]) -> Table:
+    return Table.of(
+        "brokers",
+        answer,
+        [
+            (Column("role"), lambda each: each["role"]),
+            (Column("node", right=True), lambda each: str(each["node_id"])),
+            (Column("address"), lambda each: each["address"]),
+            (Column("clients find it at"), lambda each: each["at"]),
+        ],
+    )
+
+
+def _rules(answer: dict[str, Any]) -> Table:
+    columns = [
+        Column("#", right=True),
+        Column("rule", least=20),
+        Column("on"),
+        Column("applied", right=True),
+        Column("times left", right=True, rank=1),
+        Column("time left", right=True),
+    ]
+    rows = []
+    for each in answer["rules"]:
+        left = "" if each["left_count"] is None else f"{each['left_count']:,}"
+        time_left = f"ended: {each['ended']}" if each["ended"] else span(each["left_ns"])
+        cells = [str(each["number"]), each["rule"], each["side"], f"{each['hits']:,}", left, time_left]
+        failed = [f"failed {each['failures']:,} times: {each['failure']}"] if each["failures"] else []
+        rows.append(Row(cells, below=failed, color="red" if failed else None))
+    return Table("fault rules", columns, rows)
+
+
+def _holds(answer: dict[str, Any]) -> Table:
+    filters = "; ".join(f"{side}s that fit: {text}" for side, text in answer["filters"].items())
+    return Table.of(
+        "held",
+        answer["held"],
+        [
+            (Column("#", right=True), lambda each: str(each["number"])),
+            (Column("what"), lambda each: f"{each['side']} {_api(each)}"),
+            (Column("client", least=12), lambda each: _client(each)),
+            (Column("broker", least=12, rank=1), lambda each: "{}:{}".format(*each["broker"])),
+            (Column("held for", right=True), lambda each: span(each["held_ns"])),
+            (Column("goes on in", right=True), lambda each: span(each["released_in_ns"])),
+            (Column("behind it", right=True), lambda each: str(each["waiting_behind"])),
+        ],
+        about=filters or "nothing is to be held",
+    )
+
+
+_TABLES: dict[str, Callable[[Any], Table]] = {
+    "connections": _connections,
+    "brokers": _brokers,
+    "rules": _rules,
+    "holds": _holds,
+}

@@ -1,0 +1,172 @@
+"""What ``kproxy follow`` prints: whom it follows and why, then what that party did, line by line under its phases."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import tzinfo
+from typing import NamedTuple
+
+from captures.analysis.client_trace.model import Bond, Line, Party, Tie
+from captures.analysis.groups.model import Certainty
+from captures.meaning import words
+from captures.names import Names
+from captures.time_format import Clock, span, zone_name
+from kproxy.printing import style
+from kproxy.text.cells import fit, width
+from kproxy.text.line import Line as TextLine
+
+_TROUBLE = "red"
+_UNSURE = "yellow"
+_QUIET = "bright_black"
+_GAP = "  "
+_DELTA, _NUMBERS, _NAME, _BROKER = 10, 13, 24, 24
+_LEAST_TEXT = 40
+_KINDS = 12
+"""Kinds of ties that the head names; the connections of others are counted."""
+
+_BY = {
+    Bond.CLIENT_ID: "client ID",
+    Bond.ADDRESS: "address",
+    Bond.CONNECTION: "connection",
+    Bond.INSTANCE: "instance ID",
+    Bond.MEMBER: "member ID",
+    Bond.TRANSACTION: "transactional ID",
+    Bond.PRODUCER: "producer ID",
+    Bond.SAME_CLIENT: "client ID and address:",
+}
+_DOUBT = {
+    Certainty.OBSERVED: "",
+    Certainty.INFERRED: " (inferred)",
+    Certainty.POSSIBLE: " (possibly: another process there has the same client ID)",
+}
+
+
+class _Columns(NamedTuple):
+    """Which columns are worth their room.
+
+    :ivar clients: there are several clients
+    :ivar brokers: there are several brokers
+    """
+
+    clients: bool
+    brokers: bool
+
+
+class FollowText:
+    """Puts the log of a party into lines.
+
+    :param width: columns of the terminal, or None for a pipe
+    :param zone: zone of the times; None is the local one
+    :param names: what addresses are called
+    :param color: whether to colour
+    """
+
+    def __init__(self, width: int | None, zone: tzinfo | None, names: Names, *, color: bool) -> None:
+        self._width = width
+        self._zone = zone
+        self._names = names
+        self._color = color
+
+    def lines(self, party: Party, log: Sequence[Line]) -> Iterator[str]:
+        """Yield the lines."""
+        yield from self._header(party)
+        if not log:
+            yield "Nothing of it in this time."
+            return
+        clock = Clock.of(log[0].time, log[-1].time, self._zone)
+        columns = _Columns(
+            clients=len({line.client for line in log if line.client}) > 1,
+            brokers=len({broker for line in log for broker in line.brokers}) > 1,
+        )
+        phase, before = None, None
+        for line in log:
+            if line.phase is not phase:
+                times = f"  (times in {zone_name(line.time, self._zone)})" if phase is None else ""
+                phase = line.phase
+                yield ""
+                yield self._bold(str(phase)) + self._styled(times, _QUIET)
+            yield from self._line(line, clock, before, columns)
+            before = line.time
+
+    # ------------------------------------------------------------ who it is
+    def _header(self, party: Party) -> Iterator[str]:
+        who = words.some([words.line(each) for each in party.client_ids] or ["a client without a client ID"])
+        hosts = words.some(self._names.shown_host(host) for host in party.hosts)
+        yield self._bold(f"{who} at {hosts}, {words.counted(len(party.ties), 'connection')}")
+        kinds = _alike(party.ties.values())
+        for ties in kinds[:_KINDS]:
+            ids = words.ranges(tie.connection for tie in ties)
+            first = ties[0]
+            shown = "" if first.number is None else f", as in #{first.number}"
+            noun = "connection" if len(ties) == 1 else "connections"
+            value = "" if first.bond is Bond.CONNECTION else f" {words.line(first.value)}"
+            by = "as asked for" if first.bond is Bond.CONNECTION else f"by {_BY[first.bond]}"
+            yield TextLine(f"{_GAP}{noun} {ids} {by}{value}{shown}{_DOUBT[first.certainty]}", first.number)
+        if kinds[_KINDS:]:
+            yield f"{_GAP}{words.counted(sum(map(len, kinds[_KINDS:])), 'more connection')}"
+        if party.unclaimed:
+            count = words.counted(party.unclaimed, "more connection")
+            yield f"{_GAP}{count} from there carried nothing; whose they are is not known"
+        for noun, values in (
+            ("group", party.groups),
+            ("member ID", party.members),
+            ("instance ID", party.instances),
+            ("transactional ID", party.transactional_ids),
+            ("producer ID", [str(each) for each in party.producer_ids]),
+        ):
+            if values:
+                plural = noun if len(values) == 1 else f"{noun}s"
+                yield f"{_GAP}{plural} {words.some(words.line(each) for each in values)}"
+        if len(party.client_ids) > 1 or len(party.hosts) > 1:
+            parties = [
+                words.counted(len(party.client_ids), "client ID") if len(party.client_ids) > 1 else "",
+                words.counted(len(party.hosts), "address", "addresses") if len(party.hosts) > 1 else "",
+            ]
+            yield self._styled(
+                f"{_GAP}{words.listed(parties)}: they are shown together; name one to follow it alone",
+                _UNSURE,
+            )
+
+    # ------------------------------------------------------------ what it did
+    def _line(self, line: Line, clock: Clock, before: int | None, columns: _Columns) -> Iterator[str]:
+        delta = "" if before is None else f"+{span(max(line.time - before, 0))}"
+        cells = [f"{_GAP}{clock(line.time)}", f"{delta:>{_DELTA}}", f"{_numbers(line):<{_NUMBERS}}"]
+        if columns.clients:
+            cells.append(fit(line.client, _NAME))
+        if columns.brokers:
+            # lines about a connection name its broker
+            named = "" if line.what.startswith("connection") else words.some(line.brokers, 1)
+            cells.append(fit(named, _BROKER))
+        start = _GAP.join(cells) + _GAP
+        text = line.text
+        if line.certainty is not Certainty.OBSERVED:
+            text = f"{text} ({line.certainty})"
+        color = _TROUBLE if line.trouble else _QUIET if line.what == "repeats" else None
+        room = None if self._width is None else max(self._width - width(start), _LEAST_TEXT)
+        number = line.numbers[0] if line.numbers else None
+        for each in (text, *(f"→ {then}" for then in line.then)):
+            for piece in [each] if room is None else textwrap.wrap(each, room) or [""]:
+                yield TextLine(f"{start}{self._styled(piece, color)}".rstrip(), number)
+                start = " " * len(start)
+
+    def _bold(self, text: str) -> str:
+        return style(text, bold=True) if self._color else text
+
+    def _styled(self, text: str, color: str | None) -> str:
+        return style(text, fg=color) if self._color and color and text else text
+
+
+def _numbers(line: Line) -> str:
+    if not line.numbers:
+        return ""
+    first, last = line.numbers[0], line.last
+    return f"#{first}" if last is None or last <= first else f"#{first}…#{last}"
+
+
+def _alike(ties: Iterable[Tie]) -> list[list[Tie]]:
+    """Return ties together that are of one kind and name."""
+    found: dict[tuple[object, ...], list[Tie]] = {}
+    for tie in ties:
+        found.setdefault((tie.bond, tie.value, tie.certainty), []).append(tie)
+    return list(found.values())

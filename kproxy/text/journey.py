@@ -1,0 +1,173 @@
+"""What ``kproxy journey`` prints: the hops of a record line by line, and how long all records of a topic wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import tzinfo
+
+from captures.analysis.journey.hops import Hop, hops
+from captures.analysis.journey.model import Journey
+from captures.analysis.journey.totals import GroupWaits, Range, TopicWaits
+from captures.analysis.percentiles import Percentiles
+from captures.meaning import words
+from captures.time_format import clock, milliseconds, span, zone_name
+from kproxy.printing import style
+from kproxy.text.line import Line
+from kproxy.text.tables import GAP, Column, Row, Table
+from kproxy.text.values import short
+
+_VALUE = 60
+_NAME = 15
+_WAIT = 10
+_ODD = "yellow"
+_RANGES = 10
+"""Ranges of a group that are listed, unless all are asked for."""
+
+
+class JourneyText:
+    """Puts journeys into lines.
+
+    :param zone: zone of the times; None is the local one
+    :param width: columns of the terminal, or None for a pipe
+    """
+
+    def __init__(self, zone: tzinfo | None, width: int | None, *, color: bool, show_all: bool) -> None:
+        self._zone = zone
+        self._width = width
+        self._color = color
+        self._show_all = show_all
+
+    # ------------------------------------------------------------ one record
+    def journey(self, journey: Journey) -> Iterator[str]:
+        """Yield the lines of one record."""
+        place = f"{words.line(journey.topic)}-{journey.partition}"
+        offset = "@?" if journey.offset is None else f"@{journey.offset}"
+        yield self._styled(place + offset, bold=True) + (GAP + _content(journey))
+        steps = hops(journey)
+        said = _batch(journey)
+        times = [hop.time for hop in steps if hop.time is not None]
+        if times:
+            said.append(f"times in {zone_name(times[0], self._zone)}")
+        if said:
+            yield f"  {self._styled(words.listed(said), dim=True)}"
+        numbers = max((len(f"{hop.number}") for hop in steps if hop.number is not None), default=1)
+        branch = ""
+        for hop in steps:
+            if hop.branch != branch:
+                branch = hop.branch
+                yield f"  {self._styled(branch, bold=True)}"
+            yield self._hop(hop, numbers)
+        if not journey.attempts:
+            yield "  The Produce request that sent it is not in the capture."
+
+    def _hop(self, hop: Hop, numbers: int) -> str:
+        time = "" if hop.time is None else clock(hop.time, self._zone)
+        wait = "" if hop.wait is None else _signed(hop.wait)
+        number = "" if hop.number is None else f"#{hop.number}"
+        head = f"  {hop.name:<{_NAME}}{GAP}{time:12}{GAP}{wait:>{_WAIT}}{GAP}{number:<{numbers + 1}}"
+        shown = f"{self._styled(head, fg=_ODD) if hop.odd else head}{GAP}{hop.text}".rstrip()
+        return Line(shown, hop.number)
+
+    def _styled(self, text: str, **how: object) -> str:
+        return style(text, **how) if self._color else text  # type: ignore[arg-type]
+
+    # ------------------------------------------------------------ all records
+    def waits(self, name: str, waits: TopicWaits) -> Iterator[str]:
+        """Yield the lines of all records of a topic together."""
+        yield from self._hops_table(name, waits).lines(self._width, None, color=self._color)
+        for group in waits.groups:
+            for title, ranges in (("delivered more than once", group.again), ("skipped", group.skipped)):
+                if ranges:
+                    yield ""
+                    limit = None if self._show_all else _RANGES
+                    table = _ranges_table(f"{_who(group)}: {title}", ranges)
+                    yield from table.lines(self._width, limit, color=self._color)
+
+    def _hops_table(self, name: str, waits: TopicWaits) -> Table:
+        columns = [
+            Column("hop", least=16),
+            Column("records", right=True),
+            *(Column(f"{title} ms", right=True) for title in ("p50", "p95", "p99", "max")),
+        ]
+        rows = [_times("sent -> acknowledged", waits.waits)]
+        for group in waits.groups:
+            who = _who(group)
+            done = "settled" if group.shares else "committed"
+            rows += [
+                Row([who, f"{group.records:,}", "", "", "", ""]),
+                _times("  acknowledged -> delivered", group.delivered),
+                _times(f"  delivered -> {done}", group.settled),
+                _times("  sent -> delivered", group.total),
+            ]
+        about = f"{words.counted(waits.sent, 'record')} sent, {waits.acknowledged:,} acknowledged"
+        for count, what in ((waits.resent, "sent more than once"), (waits.refused, "refused")):
+            about += f", {count:,} {what}" if count else ""
+        return Table(name, columns, rows, f"{about}, {words.counted(waits.partitions, 'partition')}")
+
+
+def _ranges_table(title: str, ranges: list[Range]) -> Table:
+    total = sum(each.records for each in ranges)
+    return Table.of(
+        title,
+        sorted(ranges, key=lambda each: -each.records),
+        [
+            (Column("partition", least=12), lambda each: f"{words.line(each.topic)}-{each.partition}"),
+            (Column("first", right=True), lambda each: str(each.first)),
+            (Column("last", right=True), lambda each: str(each.last)),
+            (Column("records", right=True), lambda each: f"{each.records:,}"),
+            (Column("times", right=True), lambda each: str(each.times) if each.times else ""),
+            (Column("exchanges"), lambda each: f"#{each.first_number} #{each.again_number}"),
+        ],
+        about=words.counted(total, "record"),
+    )
+
+
+def _who(group: GroupWaits) -> str:
+    if group.group is None:
+        return f"consumer {words.line(group.client)}, no group known"
+    return f"{'share group' if group.shares else 'group'} {words.line(group.group)}"
+
+
+def _times(title: str, found: Percentiles | None) -> Row:
+    if found is None:
+        return Row([title, "none", "", "", "", ""])
+    times = (found.p50, found.p95, found.p99, found.max)
+    return Row([title, f"{found.count:,}", *map(milliseconds, times)])
+
+
+def _signed(time: int) -> str:
+    return f"-{span(-time)}" if time < 0 else f"+{span(time)}"
+
+
+def _content(journey: Journey) -> str:
+    record = journey.record
+    if record is None:
+        return "(its content is not in the capture)"
+    said = [f"key {short(record.key, _VALUE)}", f"value {short(record.value, _VALUE)}"]
+    if record.timestamp >= 0:
+        said.append(f"timestamp {words.moment(record.timestamp)} UTC")
+    if record.headers:
+        said.append(words.counted(len(record.headers), "header"))
+    return GAP.join(said)
+
+
+def _batch(journey: Journey) -> list[str]:
+    batch = journey.batch
+    if batch is None:
+        return []
+    # an uncompressed message of magic 0 or 1 is a batch of its own, though sent with others
+    of = f" of {batch.records}" if batch.records is not None and batch.index < batch.records else ""
+    said = [f"record {batch.index + 1}{of} in its batch", words.size(batch.size)]
+    if batch.codec != "none":
+        said.append(batch.codec)
+    if batch.magic != 2:
+        said.append(f"magic {batch.magic}")
+    if batch.producer_id >= 0:
+        said.append(
+            f"producer {batch.producer_id} epoch {batch.producer_epoch} sequence {batch.base_sequence}"
+        )
+    if journey.transaction is not None:
+        decided = {True: "committed", False: "aborted", None: "not decided in this capture"}
+        name = journey.transaction.transactional_id or journey.transaction.producer_id
+        said.append(f"transaction {words.line(str(name))}: {decided[journey.transaction.committed]}")
+    return said

@@ -1,0 +1,160 @@
+"""One line per exchange, in columns.
+
+On a terminal lines are cut to its width, and values that repeat those of the line above are dimmed. In a pipe
+nothing is cut or coloured.
+"""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+
+from captures.exchanges import Exchange, Flag
+from captures.meaning import words
+from captures.time_format import clock, milliseconds, zone_name
+from kproxy.printing import style
+from kproxy.text.cells import cut, fit
+from kproxy.text.cells import width as width_of
+from kproxy.text.interventions import marks
+
+GAP = "  "
+_LEAST = {"#": 6, "time": 12, "ms": 8, "client": 14, "broker": 15}
+_MOST = {"client": 24, "broker": 22}
+_LIKELY = 18  # console-consumer, 10.0.12.231:9092
+_NARROW = 100
+
+
+class Lines:
+    """Formats exchanges.
+
+    :param width: columns of the terminal, or None for a pipe
+    :param zone: zone of the times; None is the local one
+    :param color: whether to colour
+    """
+
+    def __init__(self, width: int | None, zone: tzinfo | None, *, color: bool) -> None:
+        self._width = width
+        self._zone = zone
+        self._color = color
+        self._last: tuple[str, str] = ("", "")
+        self._columns = dict(_LEAST)
+        self._texts = (46, 40)
+        if width is not None:
+            if width < _NARROW:
+                self._columns["client"], self._columns["broker"] = 10, 10
+            fixed = sum(self._columns.values()) + len(GAP) * (len(self._columns) + 1)
+            rest = max(width - fixed, 30)
+            self._texts = (rest * 11 // 20, rest - rest * 11 // 20)
+
+    def fit(self, exchanges: list[Exchange], *, more: bool = False) -> None:
+        """Choose column widths by the first exchanges.
+
+        :param more: they are few, and others will come: leave room for longer names
+        """
+        if self._width is not None and self._width < _NARROW:
+            return
+        for name, values in (
+            ("client", [shown_client(exchange) for exchange in exchanges]),
+            ("broker", [exchange.shown_broker for exchange in exchanges]),
+        ):
+            longest = max(map(len, values), default=0)
+            least = _LIKELY if more else _LEAST[name]
+            extra = min(max(longest, least), _MOST[name]) - self._columns[name]
+            self._columns[name] += extra
+            if self._width is not None:
+                rest = sum(self._texts) - extra
+                self._texts = (rest * 11 // 20, rest - rest * 11 // 20)
+
+    def header(self, time: int) -> str:
+        """Return the line of column names."""
+        columns = self._columns
+        title = (
+            f"{'#':>{columns['#']}}{GAP}{'time':<{columns['time']}}{GAP}{'ms':>{columns['ms']}}{GAP}"
+            f"{'client':<{columns['client']}}{GAP}{'broker':<{columns['broker']}}{GAP}"
+            f"{'request':<{self._texts[0]}}{GAP}response    (times in {zone_name(time, self._zone)})"
+        )
+        return style(title, bold=True) if self._color else title
+
+    def line(self, exchange: Exchange) -> str:
+        """Return the line of one exchange."""
+        columns = self._columns
+        client, broker = shown_client(exchange), exchange.shown_broker
+        latency = "-" if exchange.latency is None else milliseconds(exchange.latency)
+        request, response, colour = request_text(exchange), *response_text(exchange)
+        cells = [
+            f"{'*' if exchange.note.marked else ''}{exchange.number}".rjust(columns["#"]),
+            clock(exchange.time, self._zone),
+            f"{latency:>{columns['ms']}}",
+            self._repeated(self._cell(client, columns["client"]), client == self._last[0]),
+            self._repeated(self._cell(broker, columns["broker"]), broker == self._last[1]),
+            self._cell(request, self._texts[0]),
+        ]
+        last = response if self._width is None else cut(response, self._texts[1])
+        cells.append(style(last, fg=colour) if self._color and colour else last)
+        self._last = (client, broker)
+        return GAP.join(cells).rstrip()
+
+    def _cell(self, text: str, width: int) -> str:
+        if self._width is None:
+            return text + " " * (width - width_of(text))
+        return fit(text, width)
+
+    def _repeated(self, text: str, repeated: bool) -> str:
+        return style(text, dim=True) if self._color and repeated else text
+
+
+_SPECIAL = {
+    Flag.CONFLICTING: "(captured twice, with differing bytes)",
+    Flag.RESYNCHRONISED: "(found after bytes of no frame)",
+}
+
+
+def shown_client(exchange: Exchange) -> str:
+    """Return the client ID, fit for a line, or the client's name or address where it has none."""
+    return words.line(exchange.client_id) if exchange.client_id else exchange.shown_client
+
+
+def request_text(exchange: Exchange) -> str:
+    """Return API, version and summary of the request."""
+    if exchange.api_key is None:
+        return (
+            f"SASL token  {exchange.summary[0]}".rstrip()
+            if Flag.SASL_TOKEN in exchange.flag
+            else "(request not captured)"
+        )
+    name = f"{exchange.api} v{exchange.version}"
+    return f"{name}  {exchange.summary[0]}".rstrip()
+
+
+def response_text(exchange: Exchange) -> tuple[str, str | None]:
+    """Return the summary of the response with what is special about it, and a colour or None."""
+    said, colour, separator = exchange.summary[1], "cyan" if exchange.intervened else None, " "
+    flag, notes = exchange.flag, [text for special, text in _SPECIAL.items() if special in exchange.flag]
+    marked = [marks(exchange)]
+    if not exchange.intervened:  # what kproxy did to it comes first, so that no narrow line cuts it off
+        notes, marked = [*marked, *notes], []
+    if Flag.ORPHAN in flag:
+        said = f"response to an unseen request, correlation ID {exchange.correlation_id}"
+        return " ".join(filter(None, [*marked, said, *notes])), "yellow"
+    if exchange.response is not None and exchange.response.guess:
+        notes.append(f"({exchange.response.guess})")
+    elif exchange.request is not None and exchange.request.guess:
+        notes.append(f"({exchange.request.guess})")
+    for side, problem in (exchange.problems + exchange.annotations.problems)[:1]:
+        at = f" at byte {problem.offset}" if problem.offset >= 0 else ""
+        notes.append(f"[{side}{at}: {problem.reason}]")
+    if Flag.NO_RESPONSE_EXPECTED in flag:
+        said = "(none expected)"
+    elif Flag.SASL_TOKEN in flag:
+        said = "(token)" if exchange.response_size else "(no token back)"
+    elif Flag.UNANSWERED in flag:
+        said, colour = "NO ANSWER", "yellow"
+    else:
+        separator = "  "
+        if len(exchange.errors) > len(exchange.expected):
+            colour = "red"
+        elif exchange.expected and not exchange.interventions.made_errors:
+            notes.append("(expected)")
+        if exchange.problems:
+            colour = "magenta"
+    shown = " ".join(filter(None, [*marked, said]))
+    return separator.join(filter(None, [shown, " ".join(filter(None, notes))])), colour

@@ -1,0 +1,214 @@
+"""The closing line: how much there was, and how much of it was decoded, paired, lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from captures.analysis.exchange_groups import ExchangeGroup
+from captures.exchanges import Capture, Exchange
+from captures.filters import Filter
+from captures.meaning import words
+from captures.packets import CaptureError, JoinedSource
+from captures.packets.clock_offsets import ClockOffset
+from captures.packets.files import CaptureFile
+from captures.time_format import latency, span
+
+_MOST_CLOCKS = 20
+_MOST_OPAQUE = 20
+
+
+@dataclass
+class Tally:
+    """Counts exchanges as they go by."""
+
+    exchanges: int = 0
+    errors: int = 0
+    unanswered: int = 0
+    orphans: int = 0
+    undecoded: int = 0
+    guessed: int = 0
+    clients: set[str] = field(default_factory=set)
+    first: int | None = None
+    last: int = 0
+
+    def add(self, exchange: Exchange) -> None:
+        """Count one exchange."""
+        self.count(ExchangeGroup.of(exchange))
+
+    def count(self, group: ExchangeGroup) -> None:
+        """Count exchanges."""
+        self.exchanges += group.exchanges
+        self.clients.add(group.client_id or group.connection.client)
+        self.errors += group.errors
+        self.unanswered += group.unanswered
+        self.orphans += group.orphans
+        self.undecoded += group.undecoded
+        self.guessed += group.guessed
+        self.first = group.earliest if self.first is None else min(self.first, group.earliest)
+        self.last = max(self.last, group.last)
+
+    def counting(self, exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
+        """Count exchanges and hand them on."""
+        for exchange in exchanges:
+            self.add(exchange)
+            yield exchange
+
+    def merge(self, other: Tally) -> None:
+        """Take in what was counted elsewhere."""
+        for name in ("exchanges", "errors", "unanswered", "orphans", "undecoded", "guessed"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.clients |= other.clients
+        self.first = min((time for time in (self.first, other.first) if time is not None), default=None)
+        self.last = max(self.last, other.last)
+
+    def sentence(self, capture: Capture, wanted: Filter | None = None) -> str:
+        """Return the closing line.
+
+        :param wanted: the filter, if there was one
+        """
+        if not self.exchanges and len(capture.table):
+            meant = "" if wanted is None or wanted.expanded == wanted.text.strip() else f": {wanted.expanded}"
+            return f"None of {len(capture.table):,} exchanges{_in_files(capture, ' in')} fits{meant or '.'}"
+        if not self.exchanges:
+            return f"No Kafka exchanges{_in_files(capture, ' in')}."
+        lost = int(capture.connections.streams.lost.sum())
+        skipped = sum(skip.size for skip in capture.skipped if not skip.at_end)
+        # absence proves nothing where the capture itself has holes
+        doubt = " (may have been dropped by the capture)" if capture.statistics.dropped else ""
+        ok = self.exchanges - self.errors - self.unanswered - self.orphans
+        what = [f"{ok:,} ok"]
+        what += [
+            f"{count:,} {word}"
+            for count, word in (
+                (self.errors, "with errors"),
+                (self.unanswered, f"unanswered{doubt}"),
+                (self.orphans, "without their request"),
+            )
+            if count
+        ]
+        took = f" in {span(self.last - self.first)}" if self.first is not None else ""
+        clients = words.counted(len(self.clients), "client")
+        files = _in_files(capture, ", from")
+        parts = [f"{words.counted(self.exchanges, 'exchange')} of {clients}{took}{files}: {', '.join(what)}."]
+        parts.append(f"{words.counted(lost, 'byte')} lost{doubt if lost else ''}.")
+        if skipped:
+            parts.append(f"{words.counted(skipped, 'byte')} skipped.")
+        whole = self.exchanges - self.undecoded - self.orphans
+        share = 100 * whole / self.exchanges if self.exchanges else 0.0
+        parts.append(
+            f"{'100' if whole == self.exchanges else f'{share:.1f}'} % decoded"
+            + (f", {self.guessed:,} of them by a guess." if self.guessed else ".")
+        )
+        return " ".join(parts)
+
+    def clean(self, capture: Capture) -> bool:
+        """Whether there were exchanges, all that was there was read, and no fault of ours came in between."""
+        trouble = (
+            capture.faults
+            or capture.foreign
+            or _partly_decrypted(capture)
+            or capture.statistics.damage
+            or any(not skip.at_end for skip in capture.skipped)
+            or unreadable(capture)
+        )
+        met = self.exchanges or len(capture.table)
+        return bool(met) and not trouble and not self.undecoded and not self.orphans
+
+
+def unreadable(capture: Capture) -> list[CaptureError]:
+    """Return why files of a capture could not be read, or not to their end."""
+    return capture.source.unreadable if isinstance(capture.source, JoinedSource) else []
+
+
+def _partly_decrypted(capture: Capture) -> list[int]:
+    """Return the TLS connections whose decryption stopped before their end."""
+    tls = capture.decryption.tls
+    return [each for each in tls if tls[each].info.reason and each not in capture.foreign]
+
+
+def notes(capture: Capture) -> list[str]:
+    """Return what the reader has to say about a capture, a line each."""
+    lines = _file_notes(capture.source) if isinstance(capture.source, JoinedSource) else []
+    lines += [
+        f"{damage.path}: damaged at byte {damage.offset:,}: {damage.reason}"
+        for damage in capture.statistics.damage
+    ]
+    foreign: dict[tuple[str, str], list[str]] = {}
+    for connection, guess in sorted(capture.foreign.items()):
+        client, broker = capture.shown_endpoints(connection)
+        foreign.setdefault((broker, guess), []).append(client)
+    for (broker, guess), clients in foreign.items():
+        tls = guess.startswith("TLS")  # what is inside may well be Kafka
+        what = "is" if tls else "is not Kafka: it looks like"
+        if len(clients) > 1:
+            are = "are" if tls else "are not Kafka: they look like"
+            what = f"and {len(clients) - 1:,} more connections {are}"
+        lines.append(f"{clients[0]} > {broker} {what} {guess}")
+    for connection in _partly_decrypted(capture)[:_MOST_OPAQUE]:
+        client, broker = capture.shown_endpoints(connection)
+        lines.append(f"{client} > {broker} is {capture.decryption.summary(connection)}")
+    reasons: Counter[tuple[str, int]] = Counter()
+    for skip in capture.skipped:
+        if not skip.at_end:
+            reasons[skip.reason, skip.stream >> 1] += skip.size
+    for (reason, connection), size in reasons.most_common(20):
+        client, broker = capture.shown_endpoints(connection)
+        lines.append(f"{client} > {broker}: {words.counted(size, 'byte')} skipped: {reason}")
+    if capture.statistics.dropped:
+        lines.append(
+            f"{words.counted(capture.statistics.dropped, 'packet')} dropped by the capturing machine"
+        )
+    if not capture.statistics.tcp:
+        seen = ", ".join(f"{count} {what}" for what, count in capture.statistics.not_tcp.most_common(5))
+        lines.append(
+            f"no TCP packets in {words.counted(capture.statistics.packets, 'packet')}{f' ({seen})' if seen else ''}"
+        )
+    return lines
+
+
+def _file_notes(source: JoinedSource) -> list[str]:
+    lines = [str(error) for error in source.unreadable]
+    if source.passed_over:
+        names = words.some(source.passed_over)
+        many = len(source.passed_over) > 1
+        lines.append(f"skipped, as {'they are not captures' if many else 'it is not a capture'}: {names}")
+    compared = source.clocks or []
+    lines += [_clock_note(*each, aligned=source.aligned) for each in compared[:_MOST_CLOCKS]]
+    if len(compared) > _MOST_CLOCKS:
+        lines.append(f"{len(compared) - _MOST_CLOCKS:,} more files were compared by their clocks")
+    if not source.aligned and any(each.offset.matters for each in compared):
+        lines.append("--align-clocks brings them to one clock")
+    if source.copies:
+        lines.append(
+            f"{words.counted(source.copies, 'packet')} of which another file has a copy, counted once"
+        )
+    return lines
+
+
+def _clock_note(file: CaptureFile, reference: CaptureFile, offset: ClockOffset, *, aligned: bool) -> str:
+    """Return what the clock of a file is beside that of another."""
+    both = f"{words.counted(offset.packets, 'packet')} seen in both"
+    if offset.uncertainty is None:
+        both += ", in one direction only, so the delay of the network is in it"
+    else:
+        both = f"±{latency(offset.uncertainty)}, {both}"
+    if not offset.matters:
+        return f"the clocks of {file.path} and {reference.path} agree ({both})"
+    where = "ahead of" if offset.offset >= 0 else "behind"
+    how_far = f"{'was' if aligned else 'is'} {latency(abs(offset.offset))} {where}"
+    parts = [f"{file.path} {how_far} {reference.path} ({both})"]
+    if offset.drift:
+        parts.append(
+            f"{'gaining' if offset.drift > 0 else 'losing'} {latency(abs(offset.drift) * 1e9)} a second"
+        )
+    if offset.irregular:
+        parts.append("later more or less, since a clock was set or ran unevenly")
+    if aligned:
+        parts.append("and was aligned")
+    return ", ".join(parts)
+
+
+def _in_files(capture: Capture, before: str) -> str:
+    return f"{before} {capture.source.path}" if isinstance(capture.source, JoinedSource) else ""

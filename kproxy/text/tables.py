@@ -1,0 +1,179 @@
+"""Tables in text: aligned columns that fit the terminal.
+
+On a terminal, texts are cut where there is no room, then the least important columns are left out, and what would be
+empty all the way down is not shown. In a pipe nothing is cut but what is endless. Cells hold names from the wire, so
+they are made printable before they are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kproxy.printing import style
+from kproxy.text.cells import cut, fit
+from kproxy.text.cells import width as width_of
+from kproxy.text.line import Line
+from kproxy.text.paragraphs import INDENT, wrapped
+
+T = TypeVar("T")
+GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    :ivar title: what it is called
+    :ivar right: aligned to the right, as numbers are
+    :ivar least: characters that it can be cut to; 0 if it cannot be cut
+    :ivar rank: the columns with the highest rank are left out first where there is no room; 0 never
+    """
+
+    title: str
+    right: bool = False
+    least: int = 0
+    rank: int = 0
+
+
+@dataclass(slots=True)
+class Row:
+    """One line, and lines below it that belong to it.
+
+    :ivar more: further lines in the same columns
+    :ivar below: text below them, across the columns
+    :ivar color: colour of the first line, or None
+    :ivar number: of the exchange that it is about, None if it is about none
+    """
+
+    cells: list[str]
+    more: list[list[str]] = field(default_factory=list)
+    below: list[str] = field(default_factory=list)
+    color: str | None = None
+    number: int | None = None
+
+    def printable(self) -> Row:
+        """Return the row with its cells as they are printed."""
+        from captures.meaning import words
+
+        cells, *more = ([words.line(cell) for cell in cells] for cells in (self.cells, *self.more))
+        return Row(cells, more, self.below, self.color, self.number)
+
+
+@dataclass(slots=True)
+class Table:
+    """A title, columns, and rows.
+
+    :ivar about: what the columns count, beside the title
+    """
+
+    title: str
+    columns: list[Column]
+    rows: list[Row]
+    about: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        items: Iterable[T],
+        columns: Sequence[tuple[Column, Callable[[T], str]]],
+        *,
+        about: str = "",
+        color: Callable[[T], str | None] = lambda _: None,
+        more: Callable[[T], list[list[str]]] = lambda _: [],
+        below: Callable[[T], list[str]] = lambda _: [],
+        number: Callable[[T], int | None] = lambda _: None,
+    ) -> Table:
+        """Return a table with a row for each item.
+
+        :param columns: with what makes the cells in them
+        :param color: of a row, as in :class:`Row`; so are the others
+        """
+        rows = [
+            Row([cell(each) for _, cell in columns], more(each), below(each), color(each), number(each))
+            for each in items
+        ]
+        return cls(title, [column for column, _ in columns], rows, about)
+
+    def lines(self, width: int | None, limit: int | None, *, color: bool) -> Iterator[str]:
+        """Yield the table line by line.
+
+        :param width: columns of the terminal, or None for a pipe
+        :param limit: rows shown at most, or None for all
+        """
+        from captures.meaning import words
+
+        title = style(self.title, bold=True) if color else self.title
+        about = words.line(self.about)
+        if width is not None:
+            about = cut(about, width - width_of(self.title) - len(GAP))
+        yield f"{title}{GAP}{style(about, dim=True) if color else about}" if about else title
+        shown = [row.printable() for row in self.rows[:limit]]
+        kept, widths = self._fit(shown, None if width is None else width - len(INDENT))
+        head = self._line([column.title for column in self.columns], kept, widths)
+        yield style(head, dim=True) if color else head
+        for row in shown:
+            line = self._line(row.cells, kept, widths)
+            yield Line(style(line, fg=row.color) if color and row.color else line, row.number)
+            for cells in row.more:
+                yield self._line(cells, kept, widths)
+            for text in row.below:
+                for part in wrapped(text, width, INDENT * 2, cuts_words=True):
+                    yield style(part, dim=True) if color else part
+        if len(self.rows) > len(shown):
+            yield f"{INDENT}… {len(self.rows) - len(shown):,} more, --all shows them"
+
+    def _line(self, cells: list[str], kept: list[int], widths: dict[int, int]) -> str:
+        out = [fit(cells[index], widths[index], right=self.columns[index].right) for index in kept]
+        return f"{INDENT}{GAP.join(out)}".rstrip()
+
+    def _fit(self, rows: list[Row], room: int | None) -> tuple[list[int], dict[int, int]]:
+        """Choose the columns that are shown, and their widths."""
+        longest = [
+            max((width_of(cells[index]) for row in rows for cells in (row.cells, *row.more)), default=0)
+            for index in range(len(self.columns))
+        ]
+        widths = fitted(self.columns, longest, room)
+        return list(widths), widths
+
+
+def fitted(columns: Sequence[Column], longest: Sequence[int], room: int | None) -> dict[int, int]:
+    """Choose the columns that are shown: index -> width, in order.
+
+    What does not fit is cut where columns can be cut, and left out by rank. It may be too wide all the same.
+
+    :param longest: width of the longest cell of each column; an empty column is left out, but for the first
+    :param room: width there is for all of them and the gaps between; None if there is no end to them
+    """
+    widths = {
+        index: max(size, width_of(columns[index].title))
+        for index, size in enumerate(longest)
+        if size or not index
+    }
+    while room is not None:
+        over = sum(widths.values()) + len(GAP) * (len(widths) - 1) - room
+        if over <= 0:
+            break
+        slack = {
+            index: size - least
+            for index, size in widths.items()
+            if 0 < (least := columns[index].least) < size
+        }
+        droppable = [index for index in widths if columns[index].rank]
+        if sum(slack.values()) >= over or (slack and not droppable):
+            _shrink(widths, slack, over)
+            break
+        if not droppable:
+            break
+        del widths[max(droppable, key=lambda index: columns[index].rank)]
+    return widths
+
+
+def _shrink(widths: dict[int, int], slack: dict[int, int], over: int) -> None:
+    """Take characters from the widest of the columns that have some to spare."""
+    for _ in range(min(over, sum(slack.values()))):
+        index = max((index for index in slack if slack[index]), key=lambda index: widths[index])
+        widths[index] -= 1
+        slack[index] -= 1

@@ -1,0 +1,362 @@
+"""A held message while it is edited: its fields as text and back, all of it as JSON and back, and what that changes.
+
+A :class:`Draft` is the message as it would go on. Fields are set one by one, or all at once as JSON;
+:meth:`Draft.check` builds it and says what differs, or why it cannot be built. No Textual in here; decoding and
+building are for a thread.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from captures.interventions import Change
+from dissectors import wire
+from dissectors.annotate import Annotations, Annotator
+from dissectors.domains import Domain
+from dissectors.frames import SIZE_BYTES, decode_request
+from dissectors.masks import Masks
+from dissectors.printable import printable
+from dissectors.schema import Field
+from dissectors.session_context import SessionContext
+from kproxy.proxy.rules import edits
+from kproxy.proxy.rules.errors import EditError
+from kproxy.proxy.verdicts import Frame, Peers
+from kproxy.session.published import HeldMessage
+from kproxy.text.values import short
+
+MOST_TEXT = 1 << 20
+"""Characters of JSON that can be edited; a larger message can still be edited field by field."""
+MOST_LEAVES = 20_000
+"""Fields that are listed; those behind them can be edited as JSON."""
+_MOST_BYTES = 4096
+"""Bytes of a field that can be edited as hexadecimal digits."""
+_STRUCTURED = (wire.Array, wire.Struct, wire.NullableStruct)
+
+Steps = tuple[str | int, ...]
+
+
+class InvalidError(ValueError):
+    """A text is no value of its field; says what one is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A field that can be edited, or an element of a list.
+
+    :ivar steps: names and indexes that lead to it
+    :ivar path: the same as text: ``topics[0].partitions[1].fetch_offset``
+    :ivar con: its wire type in this version
+    :ivar field: its declaration
+    :ivar value: as it is in the draft
+    :ivar fixed: why it cannot be edited here, empty if it can
+    """
+
+    steps: Steps
+    path: str
+    con: wire.WireType
+    field: Field
+    value: Any
+    fixed: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Its type, as Kafka's documentation calls it, with ``?`` where it may be null."""
+        return f"{self.con.kind}{'?' if self.con.nullable else ''}"
+
+    @property
+    def meaning(self) -> str:
+        """What it means, with its unit and the names of its values."""
+        type_ = self.field.type
+        parts = [self.field.doc, type_.unit_text]
+        if type_.domain is not None:
+            names = list(type_.domain.values.values())
+            parts.append(", ".join(names[:8]) + (" ..." if len(names) > 8 else ""))
+        return "; ".join(filter(None, parts))
+
+    @property
+    def name(self) -> str:
+        """What its value is called, empty if it has no name."""
+        domain = self.field.type.domain
+        if domain is None or isinstance(self.value, bool) or not isinstance(self.value, int):
+            return ""
+        return domain.name_of(self.value) or ""
+
+    @property
+    def text(self) -> str:
+        """Its value as text that :meth:`parse` takes, fit to be shown; or why it is not shown."""
+        return self.fixed or _text(self.con, self.value)
+
+    def parse(self, text: str) -> Any:
+        """Return the value that a text means.
+
+        :raises InvalidError: if it means none
+        """
+        if self.con.nullable and text.strip() == "null":
+            return None
+        value = _parsed(self.con, self.field.type.domain, text)
+        if not isinstance(self.con, _STRUCTURED):
+            try:
+                self.con.build(value)
+            except Exception as error:  # construct's own and those of struct, binascii and str
+                raise InvalidError(f"this is no {self.con.kind}") from error
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class EditResult:
+    """What a draft has become.
+
+    :ivar data: the frame, with its size field
+    :ivar changes: what differs from the frame that is held
+    """
+
+    data: bytes
+    changes: tuple[Change, ...]
+
+
+class Draft:
+    """A held message on its way to be another one.
+
+    :param held: what is known of it
+    :param answer: what the control socket answers to ``held``
+    :param show_secrets: whether secrets may be shown, and edited
+    :raises EditError: if it cannot be read to its end
+    :ivar masked: whether something in it is a secret that is not shown; it cannot be edited as JSON then
+    """
+
+    def __init__(self, held: HeldMessage, answer: Mapping[str, Any], *, show_secrets: bool = False) -> None:
+        asked = answer["response_to"]
+        peers = Peers(held.connection, ("", 0), ("", 0), None, held.client_id)
+        self.frame = Frame(
+            peers,
+            answer["side"],
+            b64decode(answer["frame"]),
+            answer["api_key"],
+            answer["version"],
+            held.correlation_id,
+            held.since,
+        )
+        body = edits.decoded(self.frame)
+        message = body.message(response=self.frame.side == "response")
+        assert message is not None, "what has a value was read with a layout"
+        assert body.value is not None
+        self._struct = message.struct
+        self._value: dict[str, Any] = body.value
+        masked = [] if show_secrets else self._secrets(None if asked is None else b64decode(asked))
+        self._masks = Masks(masked)
+        self.masked = bool(masked)
+
+    def _secrets(self, asked: bytes | None) -> list[str]:
+        """Return the paths of values that must not be shown."""
+        other = edits.decoded(self.frame)  # it is changed by being annotated
+        request = None if asked is None else decode_request(asked[SIZE_BYTES:]).value
+        found = Annotations()
+        Annotator(SessionContext(), payload="none").annotate(other, self.frame.side, found, request=request)
+        return found.masked
+
+    # ------------------------------------------------------------ fields
+    def leaves(self) -> list[Leaf]:
+        """Return the fields that can be edited, in the order of the message; the first :data:`MOST_LEAVES`."""
+        found = []
+        for leaf in self._in_struct(self._struct, self._value, ()):
+            found.append(leaf)
+            if len(found) == MOST_LEAVES:
+                break
+        return found
+
+    def _in_struct(self, struct: wire.Struct, value: Mapping[str, Any], steps: Steps) -> Iterator[Leaf]:
+        for member in struct.all_members:
+            if member.name in value:
+                yield from self._in(member.con, member.field, value[member.name], (*steps, member.name))
+
+    def _in(self, con: wire.WireType, field: Field, value: Any, steps: Steps) -> Iterator[Leaf]:
+        inner = con.struct if isinstance(con, wire.NullableStruct) else con
+        # what was given as JSON may be of any shape, until it is checked
+        if isinstance(inner, wire.Struct) and isinstance(value, Mapping):
+            yield from self._in_struct(inner, value, steps)
+        elif _has_rows(inner) and isinstance(value, list) and value:
+            for index, item in enumerate(value):
+                yield from self._in(inner.element, field, item, (*steps, index))
+        else:
+            path = _path(steps)
+            yield Leaf(steps, path, con, field, value, self._fixed(path, con, value))
+
+    def _fixed(self, path: str, con: wire.WireType, value: Any) -> str:
+        if self._masks.covers(f"{self.frame.side}.{path}"):
+            return "(masked)"
+        if isinstance(con, wire.Records) and value is not None:
+            return f"(records, {len(value):,} bytes: to be edited as JSON)"
+        if isinstance(value, bytes) and len(value) > _MOST_BYTES:
+            return f"({len(value):,} bytes: to be edited as JSON)"
+        return ""
+
+    def put(self, leaf: Leaf, value: Any) -> None:
+        """Give a field another value."""
+        holder: Any = self._value
+        for step in leaf.steps[:-1]:
+            holder = holder[step]
+        holder[leaf.steps[-1]] = value
+
+    # ------------------------------------------------------------ JSON
+    @property
+    def json(self) -> str:
+        """All of it as JSON, bytes in base64. Characters that are not shown as they are stand there escaped."""
+        return _json_text(self._value, indent=2)
+
+    def put_json(self, text: str) -> None:
+        """Take all of it from JSON.
+
+        :raises InvalidError: if it is none
+        """
+        try:
+            value = _with_tags(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise InvalidError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
+        except RecursionError:
+            raise InvalidError("this is nested too deeply") from None
+        if not isinstance(value, dict):
+            raise InvalidError("a message is an object: { ... }")
+        self._value = value
+
+    # ------------------------------------------------------------ what came of it
+    def check(self) -> EditResult:
+        """Return the frame as it would go on.
+
+        :raises EditError: if it is no message of its API and version; says which field is wrong
+        """
+        try:
+            return EditResult(*edits.with_body(self.frame, self._value))
+        except (OverflowError, RecursionError) as error:
+            raise EditError(f"this cannot be built: {error}") from error
+
+
+def differences_text(change: Change) -> tuple[str, str, str]:
+    """Return a change as path, old and new value, as they are shown."""
+    return change.path or "all", short(change.sent), short(change.got)
+
+
+def _has_rows(con: wire.WireType) -> bool:
+    """Tell whether something is a list of structs; lists of plain values are edited as one."""
+    return isinstance(con, wire.Array) and isinstance(con.element, wire.Struct | wire.NullableStruct)
+
+
+def _path(steps: Steps) -> str:
+    out = ""
+    for step in steps:
+        out += f"[{step}]" if isinstance(step, int) else f".{step}" if out else step
+    return out
+
+
+def _text(con: wire.WireType, value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, str):
+        plain = value == value.strip() == printable(value) and value not in ("", "null") and value[0] != '"'
+        return value if plain else _json_text(value)
+    return str(value) if isinstance(value, int | float) else _json_text(value)
+
+
+def _parsed(con: wire.WireType, domain: Domain | None, text: str) -> Any:
+    bare = text.strip()
+    if isinstance(con, wire.String):
+        return _quoted(bare) if bare.startswith('"') else text
+    if isinstance(con, wire.Bytes):
+        return _bytes(bare)
+    if isinstance(con, _STRUCTURED):
+        try:
+            return json.loads(bare)
+        except json.JSONDecodeError as error:
+            raise InvalidError(f"this is no JSON: {error.msg} at column {error.colno}") from None
+    if con.kind == "bool":
+        if bare.lower() not in ("true", "false"):
+            raise InvalidError("write true or false")
+        return bare.lower() == "true"
+    if con.kind == "uuid":
+        return bare
+    return _number(con, domain, bare)
+
+
+def _number(con: wire.WireType, domain: Domain | None, text: str) -> Any:
+    named = None if domain is None else domain.value_of(text)
+    if named is not None:
+        return named
+    try:
+        value = float(text) if con.kind == "float64" else int(text.replace("_", ""), 0)
+    except ValueError:
+        raise InvalidError(f"write a number{' or a name' if domain is not None else ''}") from None
+    if con.kind != "float64":
+        low, high = _limits(con.kind)
+        if not low <= value <= high:
+            raise InvalidError(f"{con.kind} goes from {low} to {high}")
+    return value
+
+
+def _limits(kind: str) -> tuple[int, int]:
+    signed = not kind.startswith("u")
+    bits = int(re.sub(r"\D", "", kind))
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+
+
+def _quoted(text: str) -> str:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidError(f'what begins with " is a JSON string: {error.msg}') from None
+    if not isinstance(value, str):
+        raise InvalidError('what begins with " is a JSON string')
+    return value
+
+
+def _bytes(text: str) -> bytes:
+    if text.startswith('"'):
+        try:
+            return _quoted(text).encode()
+        except UnicodeEncodeError:
+            raise InvalidError("half of a surrogate pair is no text") from None
+    try:
+        return binascii.unhexlify(text.removeprefix("0x").replace(" ", ""))
+    except (binascii.Error, ValueError):
+        raise InvalidError('write bytes as 0x and hexadecimal digits, or as "text"') from None
+
+
+def _json_text(value: Any, indent: int | None = None) -> str:
+    """Return JSON that can be shown as it is; bytes are in base64."""
+    made = json.dumps(value, indent=indent, ensure_ascii=False, default=lambda data: b64encode(data).decode())
+    return made if made.isascii() else "".join(map(_escaped, made))
+
+
+def _escaped(character: str) -> str:
+    """Return a character of JSON, escaped where it would not be shown as it is."""
+    if character == "\n" or printable(character) == character:
+        return character
+    code = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{code[at : at + 4]}" for at in range(0, len(code), 4))
+
+
+def _with_tags(value: Any) -> Any:
+    """Return a value with the tags that are not known by number and as bytes, as messages are built from them."""
+    if isinstance(value, list):
+        return [_with_tags(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    made = {name: _with_tags(item) for name, item in value.items()}
+    tags = value.get(wire.UNKNOWN_TAGS)
+    if isinstance(tags, dict):
+        try:
+            made[wire.UNKNOWN_TAGS] = {int(tag): b64decode(data, validate=True) for tag, data in tags.items()}
+        except (ValueError, TypeError):
+            raise InvalidError(f"{wire.UNKNOWN_TAGS} are numbers, with bytes in base64") from None
+    return made
+
+
+__all__ = ["Draft", "EditError", "EditResult", "InvalidError", "Leaf", "differences_text"]

@@ -1,0 +1,273 @@
+"""Recorded requests sent again from the UI: collected, planned, sent, and what came back beside what was recorded.
+
+The requests are taken out of the capture first, by a job of the session; from then on nothing here touches it. Planning
+and sending wait for the network, so they run in threads of their own (:mod:`kproxy.replay` does the work).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+
+from captures.exchanges import Exchange, ExchangeReader
+from captures.faults import Faults
+from dissectors.apis import api_name
+from dissectors.frames import Body
+from dissectors.session_context import SessionContext
+from kproxy.proxy.own_requests import OwnRequestError
+from kproxy.proxy.tls.security import PLAINTEXT, Security
+from kproxy.replay.cluster import LiveCluster
+from kproxy.replay.cluster_queries import live_cluster
+from kproxy.replay.permission import allowed_keys, refusal
+from kproxy.replay.plan import NODE_TELLING, Plan, Planner, named_topics, recorded_nodes
+from kproxy.replay.results import Outcome, Results
+from kproxy.replay.run import Pace, Replay
+from kproxy.session.access import Access
+from kproxy.session.engine import Steps
+
+_log = logging.getLogger(__name__)
+
+MOST_EXCHANGES = 1_000
+MOST_BYTES = 64 << 20
+"""Bytes of their frames: all of them are kept, decoded. For more there is ``kproxy replay``."""
+_MOST_TELLING = 200
+"""Exchanges that are asked where recorded brokers were, the latest of them."""
+_TOGETHER = 16
+
+Address = tuple[str, int]
+
+
+class ReplayError(Exception):
+    """It cannot be replayed; the text is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedRequests:
+    """Requests that are to be sent again, out of the capture.
+
+    :ivar exchanges: in the order of their requests
+    :ivar knowledge: tells topics of recorded IDs
+    :ivar nodes: node IDs of recorded brokers by address
+    :ivar answer_times: ns since the epoch of the last byte of each response, by row of the exchange table
+    """
+
+    exchanges: Sequence[Exchange]
+    knowledge: SessionContext
+    nodes: dict[str, int]
+    answer_times: Sequence[int]
+
+    @property
+    def writing(self) -> Counter[str]:
+        """The APIs of those requests that change something, and how many there are of each."""
+        found: Counter[str] = Counter()
+        for exchange in self.exchanges:
+            request = exchange.request
+            if request is not None and request.value is not None:
+                reason = refusal(request.key, request.asked, request.value, frozenset())
+                if reason and not refusal(
+                    request.key, request.asked, request.value, _everything(request.key)
+                ):
+                    found[api_name(request.key)] += 1
+        return found
+
+
+def _everything(key: int) -> frozenset[int]:
+    return allowed_keys(["InitProducerId"]) | {key}
+
+
+def collecting(numbers: Iterable[int]) -> Callable[[Access], Steps[CollectedRequests]]:
+    """Return the job that takes requests out of a session, by the numbers of their exchanges.
+
+    The job raises :class:`ReplayError` if these are too many.
+    """
+    wanted = sorted(set(numbers))
+
+    def job(access: Access) -> Steps[CollectedRequests]:
+        if len(wanted) > MOST_EXCHANGES:
+            raise ReplayError(
+                f"{len(wanted):,} exchanges are too many to be replayed here, {MOST_EXCHANGES:,} are not: "
+                "kproxy replay sends any number"
+            )
+        exchanges: list[Exchange] = []
+        size = 0
+        for place, exchange in enumerate(access.exchanges(wanted)):
+            size += exchange.request_size + exchange.response_size
+            if size > MOST_BYTES:
+                raise ReplayError(
+                    f"these exchanges have more than {MOST_BYTES >> 20} MiB: kproxy replay sends any number"
+                )
+            exchanges.append(exchange)
+            if place % _TOGETHER == 0:
+                yield
+        nodes = yield from _nodes(access)
+        times = array(
+            "q", np.ascontiguousarray(access.capture.table.column("response_last"), np.int64).tobytes()
+        )
+        return CollectedRequests(exchanges, access.plain.knowledge, nodes, times)
+
+    return job
+
+
+def _nodes(access: Access) -> Steps[dict[str, int]]:
+    """Return where recorded brokers were, as the latest exchanges tell that speak of it."""
+    reader = access.plain
+    keys = access.capture.table.column("api_key")[reader.rows]
+    telling = np.isin(keys, list(NODE_TELLING)).nonzero()[0][-_MOST_TELLING:].tolist()
+    found: dict[str, int] = {}
+    for index in telling:
+        found.update(recorded_nodes([reader.exchange(index)]))
+        yield
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How requests are to be sent.
+
+    :ivar brokers: of the live cluster, to begin with
+    :ivar writes: names of APIs that change something and may be sent nevertheless
+    :ivar speed: how many times as fast as recorded; None for as fast as answers come
+    :ivar timeout: seconds after which an answer counts as missing, beyond what the recorded one took
+    """
+
+    brokers: tuple[Address, ...]
+    writes: tuple[str, ...] = ()
+    speed: float | None = None
+    timeout: float = 30.0
+    security: Security = PLAINTEXT
+    keep_offsets: bool = False
+
+
+@dataclass(slots=True)
+class ReplayPlan:
+    """What is going to be sent.
+
+    :ivar cluster: the live one
+    """
+
+    collected: CollectedRequests
+    wish: Wish
+    cluster: LiveCluster
+    plan: Plan
+
+
+async def planned(collected: CollectedRequests, wish: Wish) -> ReplayPlan:
+    """Ask the live cluster what it is like, and plan.
+
+    :raises ReplayError: if it cannot be reached
+    """
+    return await asyncio.to_thread(_plan, collected, wish)
+
+
+def _plan(collected: CollectedRequests, wish: Wish) -> ReplayPlan:
+    allowed = allowed_keys(wish.writes)
+    topics = named_topics(collected.exchanges, allowed, collected.knowledge)
+    try:
+        cluster = asyncio.run(live_cluster(wish.brokers, wish.security, topics, wish.timeout))
+    except OwnRequestError as error:
+        raise ReplayError(str(error)) from None
+    planner = Planner(cluster, allowed, collected.knowledge, collected.nodes, collected.answer_times)
+    for index, exchange in enumerate(collected.exchanges):
+        planner.add(index, exchange)
+    return ReplayPlan(collected, wish, cluster, planner.plan)
+
+
+@dataclass(slots=True)
+class ReplayedExchange:
+    """One request that was sent again, with both responses as they came.
+
+    :ivar recorded: None if there is none
+    :ivar new: likewise
+    """
+
+    outcome: Outcome
+    recorded: Body | None
+    new: Body | None
+
+
+class _TakenAnswer:
+    """What a replay asks of a reader: exchanges by index, and knowledge."""
+
+    def __init__(self, collected: CollectedRequests) -> None:
+        self._exchanges = collected.exchanges
+        self.knowledge = collected.knowledge
+
+    def exchange(self, index: int) -> Exchange:
+        """Return an exchange."""
+        return self._exchanges[index]
+
+
+@dataclass(slots=True)
+class ReplayRun:
+    """A plan that is carried out.
+
+    :ivar answered: what came of it so far, in the order in which it came; only grows
+    :ivar results: the same, added up
+    :ivar faults: those that came up with single exchanges; what came of these says so
+    """
+
+    planned: ReplayPlan
+    answered: list[ReplayedExchange] = field(default_factory=list)
+    results: Results = field(default_factory=Results)
+    faults: Faults = field(default_factory=Faults)
+    _loop: asyncio.AbstractEventLoop | None = None
+    _task: asyncio.Task[None] | None = None
+    _cancelled: bool = False
+
+    @property
+    def total(self) -> int:
+        """How many requests are sent."""
+        return len(self.planned.plan.steps)
+
+    async def run(self) -> None:
+        """Send everything, in a thread, and wait for what is due, or until :meth:`cancel`.
+
+        :raises ReplayError: if the cluster cannot give what the plan needs
+        """
+        try:
+            await asyncio.to_thread(lambda: asyncio.run(self._run()))
+        except OwnRequestError as error:
+            raise ReplayError(str(error)) from None
+        except ExceptionGroup as group:
+            _log.exception("replaying failed")
+            raise ReplayError(f"replaying failed: {group.exceptions[0]!r}") from None
+
+    async def _run(self) -> None:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        wish = self.planned.wish
+        # a capture may grow while this runs: the exchanges were taken out of it before
+        reader = cast(ExchangeReader, _TakenAnswer(self.planned.collected))
+        replay = Replay(
+            reader,
+            self.planned.plan,
+            self.planned.cluster,
+            wish.security,
+            Pace(wish.speed, wish.timeout),
+            self._tell,
+            self.faults,
+            keep_offsets=wish.keep_offsets,
+        )
+        if self._cancelled:
+            return
+        try:
+            await replay.run()
+        except asyncio.CancelledError:
+            if not self._cancelled:
+                raise
+
+    def _tell(self, outcome: Outcome, recorded: Body | None, new: Body | None) -> None:
+        self.results.add(outcome)
+        self.answered.append(ReplayedExchange(outcome, recorded, new))
+
+    def cancel(self) -> None:
+        """Send nothing more, and wait for nothing more."""
+        self._cancelled = True
+        if self._loop is not None and self._task is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._task.cancel)

@@ -1,0 +1,88 @@
+"""The ``:`` line: commands by their names, with what is known of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from textual.widget import Widget
+
+from captures.filters import compile_filter
+from kproxy.proxy.rules.completion import complete_rule
+from kproxy.proxy.rules.parser import parse_condition, parse_rule, with_saved_filters
+from kproxy.tui.columns import COLUMNS, field_problem
+from kproxy.tui.commands import Command
+from kproxy.tui.main.part import Part
+from kproxy.tui.widgets.command_line import Argument, CommandLine, FilePath, FilterText, Number, Words
+from kproxy.tui.widgets.filter_bar import FilterBar
+
+
+class CommandEntry(Part):
+    """Carries out commands by name."""
+
+    def line(self) -> CommandLine:
+        """Return the line."""
+        return CommandLine(self._arguments(), id="command")
+
+    def _arguments(self) -> Mapping[str, Argument]:
+        settings = self.kproxy.settings
+
+        def saved(text: str) -> str:
+            return with_saved_filters(text, settings.filters)
+
+        filters = FilterText(
+            lambda text: compile_filter(saved(text), self.session.zone), self._complete_filter
+        )
+        return {
+            "filter.edit": filters,
+            "filter.save": Words(lambda: settings.filters, "filter", only=False),
+            "hold.filter": FilterText(lambda text: parse_condition(saved(text)), self._complete_filter),
+            "rule.add": FilterText(lambda text: parse_rule(saved(text)), self._complete_rule),
+            "goto.number": Number(),
+            "app.theme": Words(lambda: dict.fromkeys(self.app.available_themes, "theme"), "theme"),
+            "columns.profile": Words(
+                lambda: dict.fromkeys(settings.profiles, "columns of the list"), "profile", only=False
+            ),
+            "order.choose": Words(self._columns, "column", only=False, problem=field_problem),
+            "write.selection": FilePath(),
+            "app.screenshot": FilePath(),
+        }
+
+    async def _complete_filter(self, text: str, cursor: int) -> Any:
+        return await self.screen.query_one("#filter", FilterBar).candidates(text, cursor)
+
+    @staticmethod
+    async def _complete_rule(text: str, cursor: int) -> Any:
+        return complete_rule(text, cursor)
+
+    def _columns(self) -> dict[str, str]:
+        return {name: column.title for name, column in COLUMNS.items()}
+
+    def action_command_line(self) -> None:
+        """Type a command."""
+        self.screen.query_one(CommandLine).open()
+
+    def target_of(self, command: Command) -> Widget | None:
+        """Return what carries out a command now, None if nothing does."""
+        method = f"action_{command.action}"
+        if hasattr(self.screen, method):
+            return self.screen
+        around = () if self.screen.focused is None else self.screen.focused.ancestors_with_self
+        for widget in (*around, self.screen.view, *self.screen.view.query("*")):
+            if isinstance(widget, Widget) and hasattr(widget, method):
+                return widget
+        return None
+
+    def perform(self, command: Command, argument: str = "") -> None:
+        """Carry out a command, as if its key was pressed.
+
+        :param argument: what stands behind it on the command line
+        """
+        target = self.target_of(command)
+        if target is None:
+            self.tell(f"{command.title} is a command of the {command.place}, which is not here")
+            return
+        action: Callable[..., Any] = getattr(target, f"action_{command.action}")
+        outcome = action(argument) if argument and command.argument else action()
+        if hasattr(outcome, "__await__") and not hasattr(outcome, "is_finished"):
+            self.screen.run_worker(outcome, group="command")

@@ -1,0 +1,109 @@
+"""What is done with exchanges: marks, comments, and getting them out as text, files and pictures."""
+
+from __future__ import annotations
+
+from kproxy.copy_as.errors import CannotCopyError
+from kproxy.copy_as.formats import by_name
+from kproxy.session import Priority
+from kproxy.tui.clipboard import copy
+from kproxy.tui.dialogs.comment import CommentDialog
+from kproxy.tui.dialogs.copy import CopyDialog, making, taking
+from kproxy.tui.dialogs.write import WriteDialog
+from kproxy.tui.main.part import Part, work
+from kproxy.tui.screenshot import save_screenshot
+
+
+class ExchangeCommands(Part):
+    """The commands about the exchange under the cursor, or those that are marked."""
+
+    @work("noting")
+    async def action_mark_toggle(self) -> None:
+        """Mark the exchange under the cursor, or take its mark away; go on to the next."""
+        number = self.number
+        if number is None:
+            return
+        await self.session.mark([number])
+        self.session.summaries.want([number])
+        if self.exchanges.list.has_focus:
+            self.exchanges.list.action_list_down()
+
+    @work("noting")
+    async def action_mark_only(self) -> None:
+        """Show only what is marked, or again all that fits the filter."""
+        status = self.session.status
+        if not status.marked_only and not status.marked:
+            self.tell("nothing is marked: m marks the exchange under the cursor")
+            return
+        await self.session.set_marked_only(not status.marked_only)
+
+    @work("noting")
+    async def action_mark_clear(self) -> None:
+        """Take all marks away."""
+        await self.session.unmark_all()
+        if self.session.status.marked_only:
+            await self.session.set_marked_only(False)
+
+    @work("noting", asks=True)
+    async def action_comment_edit(self, text: str = "") -> None:
+        """Comment on the exchange under the cursor."""
+        number = self.number
+        if number is None:
+            return
+        if not text:
+            exchange = await self.session.exchange(number)
+            written = await self.screen.app.push_screen_wait(CommentDialog(number, exchange.note.comment))
+            if written is None:
+                return
+            text = written
+        await self.session.comment(number, text)
+        self.session.summaries.want([number])
+        self.exchanges.outdate_details()
+
+    @work("output", exclusive=True, asks=True)
+    async def action_copy_as(self, form: str = "") -> None:
+        """Copy the exchange under the cursor; text that is selected with the mouse goes before.
+
+        :param form: name of a format; asked for if there is none
+        """
+        selected = self.screen.get_selected_text()
+        if selected and not form:
+            self.tell((await copy(self.app, selected)).said)
+            self.screen.clear_selection()
+            return
+        number = self.number
+        if number is None:
+            self.tell("there is no exchange to copy")
+            return
+        if not form:
+            done = await self.screen.app.push_screen_wait(CopyDialog(self.session, [number]))
+            if done is not None:
+                self.tell(done)
+            return
+        try:
+            chosen = by_name(form)
+            exchanges = await self.session.run(taking([number]), Priority.LOOK)
+            text = await self.session.run(making(chosen, exchanges, self.session), Priority.LOOK)
+        except (LookupError, CannotCopyError) as error:
+            self.tell(str(error))
+            return
+        self.tell((await copy(self.app, text)).said)
+
+    @work("output", exclusive=True, asks=True)
+    async def action_write_selection(self, path: str = "") -> None:
+        """Write what is shown, or marked, to a file."""
+        number = self.number
+        dialog = WriteDialog(self.session, [] if number is None else [number], path)
+        done = await self.screen.app.push_screen_wait(dialog)
+        if done is not None:
+            self.tell(done)
+            self.kproxy.note(done)
+
+    @work("output", exclusive=True)
+    async def action_app_screenshot(self, path: str = "") -> None:
+        """Write the screen to an SVG file."""
+        try:
+            written = await save_screenshot(self.app, path)
+        except OSError as error:
+            self.tell(f"{error.filename or path} cannot be written: {error.strerror}")
+        else:
+            self.tell(f"the screen is in {written}")

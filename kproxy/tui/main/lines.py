@@ -1,0 +1,138 @@
+"""The lines of the main screen: on top what is looked at; above the keys what was told last, and what is unusual."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from rich.text import Text
+from textual.widget import Widget
+
+from captures.meaning import words
+from dissectors.printable import printable
+from kproxy.session import Status
+from kproxy.text.cells import cut, width
+from kproxy.tui.views.base import Counting
+
+_GAP = "   "
+
+
+class Headline(Widget):
+    """Shows the state of a session in one line.
+
+    :param title: what is looked at
+    """
+
+    DEFAULT_CSS = """
+    Headline { height: 1; dock: top; background: $panel; color: $foreground; padding: 0 1; }
+    """
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title = printable(title)
+        self._status = Status()
+        self._filter_off = ""
+        self._counting: Counting | None = None
+
+    def show(self, status: Status, filter_off: str = "", counting: Counting | None = None) -> None:
+        """Show a state.
+
+        :param filter_off: a filter that was switched off, to be switched on again
+        :param counting: how far the view is, None when it is done
+        """
+        self._status, self._filter_off, self._counting = status, filter_off, counting
+        self.refresh()
+
+    def on_show(self) -> None:
+        """Show how it stands, after a pane had the whole screen."""
+        self.refresh()
+
+    def render(self) -> Text:
+        """Return the line."""
+        room = self.size.width
+        left = f"kproxy{_GAP}{self._title}"
+        right = _GAP.join(self._parts())
+        left = cut(left, max(room - width(right) - len(_GAP), 12))
+        right = cut(right, max(room - width(left) - 1, 0))
+        line = Text(f"{left}{' ' * max(room - width(left) - width(right), 1)}{right}", no_wrap=True, end="")
+        line.stylize("bold", 0, len("kproxy"))
+        return line
+
+    def _parts(self) -> list[str]:
+        status = self._status
+        parts = [words.counted(status.exchanges, "exchange")]
+        if status.first > 1:
+            parts.append(f"from {status.first:,} on")
+        if not status.finished and status.size:
+            parts.append(f"reading {_share(status.read / status.size)}{_rate(status.rate)}")
+        if status.filter is not None:
+            parts.append(f"filter: {printable(status.filter.text)}")
+        elif self._filter_off:
+            parts.append(f"filter off: {printable(self._filter_off)}")
+        if status.filtering is not None:
+            parts.append(f"filtering {_share(status.filtering)}{_rate(status.filter_rate)} (esc stops)")
+        if status.marked_only:
+            parts.append("marked only")
+        if status.filter is not None or status.marked_only:
+            parts.append(f"{status.shown:,} shown{' so far' * (status.filtering is not None)}")
+        if self._counting is not None:
+            parts.append(f"counting {_share(self._counting.share)}{_rate(self._counting.rate)}")
+        return parts
+
+
+def _share(share: float) -> str:
+    """Return how far something is that is not done."""
+    return f"{min(99, int(100 * share))} %"
+
+
+def _rate(rate: float) -> str:
+    return f", {rate:,.0f}/s" if rate >= 1 else ""
+
+
+_SECONDS = 6.0
+
+
+class StatusLine(Widget):
+    """Shows a message for some seconds on its left, and states on its right.
+
+    States are words, such as ``following`` and ``41/s``; what is lost or held stands out.
+    """
+
+    DEFAULT_CSS = """
+    StatusLine { height: 1; background: $surface; color: $foreground; padding: 0 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._message = ""
+        self._until = 0.0
+        self._states: tuple[str, ...] = ()
+        self._loud: tuple[str, ...] = ()
+
+    def tell(self, message: str) -> None:
+        """Show a message for a while."""
+        self._message, self._until = printable(message), monotonic() + _SECONDS
+        self.refresh()
+        self.set_timer(_SECONDS + 0.1, self.refresh)
+
+    def show(self, states: tuple[str, ...], loud: tuple[str, ...] = ()) -> None:
+        """Show states.
+
+        :param loud: those that ask for attention
+        """
+        if (states, loud) != (self._states, self._loud):
+            self._states, self._loud = states, loud
+            self.refresh()
+
+    def render(self) -> Text:
+        """Return the line."""
+        room = self.size.width
+        right = "   ".join((*self._loud, *self._states))
+        left = self._message if monotonic() < self._until else ""
+        left = cut(left, max(room - min(width(right), room // 2) - 2, 0))
+        right = cut(printable(right), max(room - width(left) - 1, 0))
+        line = Text(f"{left}{' ' * max(room - width(left) - width(right), 0)}{right}", no_wrap=True, end="")
+        loud = "   ".join(self._loud)
+        if loud:
+            begin = len(line.plain) - len(right)
+            line.stylize("bold reverse", begin, min(begin + len(loud), len(line.plain)))
+        return line

@@ -1,0 +1,296 @@
+"""What the list shows, in which order, and where in it something is: filters, order, columns."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from captures.filters import Context, Filter, FilterError, compile_filter
+from kproxy.proxy.rules.parser import with_saved_filters
+from kproxy.session import Access, Order, Priority
+from kproxy.tui.columns import COLUMNS
+from kproxy.tui.dialogs.ask import Prompt
+from kproxy.tui.dialogs.columns import ColumnsDialog
+from kproxy.tui.dialogs.order import OrderDialog
+from kproxy.tui.dialogs.quick_filter import QuickFilterDialog
+from kproxy.tui.main.part import Part, work
+from kproxy.tui.profiles import Profile
+from kproxy.tui.quick_filters import QuickFilter, Use, combined, of_exchange, of_field
+from kproxy.tui.settings import SettingsError
+from kproxy.tui.widgets.exchange_list import ExchangeList
+from kproxy.tui.widgets.field_tree import FieldTree
+from kproxy.tui.widgets.filter_bar import FilterBar
+
+if TYPE_CHECKING:
+    from kproxy.tui.main.screen import MainScreen
+
+
+class ListCommands(Part):
+    """The commands about what the list shows.
+
+    :ivar filter_off: the text of a filter that was switched off
+    """
+
+    def __init__(self, screen: MainScreen) -> None:
+        super().__init__(screen)
+        self.filter_off = ""
+
+    def filter_bar(self) -> FilterBar:
+        """Return the bar in which filters are typed."""
+        return FilterBar(
+            self.session.known,
+            self.kproxy.settings.filters,
+            check=lambda text: compile_filter(text, self.session.zone),
+            id="filter",
+        )
+
+    # ------------------------------------------------------------ filter
+    @property
+    def filter_text(self) -> str:
+        """The filter that holds, empty for none."""
+        wanted = self.session.status.filter
+        return "" if wanted is None else wanted.text
+
+    def action_filter_edit(self, text: str = "") -> None:
+        """Type a filter, or take one from the command line."""
+        if text:
+            self.use_filter(text)
+        else:
+            self.screen.query_one("#filter", FilterBar).open(self.filter_text or self.filter_off)
+
+    def filter_typed(self, message: FilterBar.Applied) -> None:
+        """Use a filter that was typed."""
+        self.set_filter(message.filter)
+        self.screen.view.take_focus()
+
+    def use_filter(self, text: str) -> None:
+        """Show what fits a filter."""
+        try:
+            text = with_saved_filters(text, self.kproxy.settings.filters)
+            wanted = compile_filter(text, self.session.zone) if text.strip() else None
+        except FilterError as error:
+            self.tell(f"the filter is not understood: {error}")
+            return
+        self.set_filter(wanted)
+
+    def add_to_filter(self, text: str) -> None:
+        """Show what fits a filter too, of what is shown."""
+        self.use_filter(combined(self.filter_text, text, Use.ONLY))
+
+    @work("filter", exclusive=True)
+    async def set_filter(self, wanted: Filter | None, off: str = "") -> None:
+        """Show what fits; everything if None.
+
+        :param off: a filter that can be switched on again
+        """
+        self.filter_off = off
+        await self.session.set_filter(wanted)
+
+    def action_filter_clear(self) -> None:
+        """Show everything."""
+        self.set_filter(None)
+
+    @work("filter", exclusive=True)
+    async def restore(self, wanted: Filter | None, number: int | None) -> None:
+        """Show what was shown before, with the cursor where it was."""
+        if wanted is not self.session.status.filter:
+            self.filter_off = ""
+            await self.session.set_filter(wanted)
+            self.exchanges.refresh_rows()
+        if number is not None:
+            self.exchanges.list.go_to(number)
+
+    def stop_filtering(self) -> bool:
+        """Give up a filter that takes long; return whether there was one. It can be switched on again."""
+        status = self.session.status
+        if status.filtering is not None and status.filter is not None:
+            self.set_filter(None, status.filter.text)
+            self.tell("the filter is given up: t begins again")
+            return True
+        return False
+
+    @work("filter", exclusive=True)
+    async def action_filter_toggle(self) -> None:
+        """Switch the filter off, and on again."""
+        wanted = self.session.status.filter
+        if wanted is not None:
+            self.filter_off = wanted.text
+            await self.session.set_filter(None)
+        elif self.filter_off:
+            text, self.filter_off = self.filter_off, ""
+            await self.session.set_filter(compile_filter(text, self.session.zone))
+        else:
+            self.tell("there is no filter: f types one")
+
+    @work("settings", asks=True)
+    async def action_filter_save(self, name: str = "") -> None:
+        """Keep the filter under a name."""
+        settings, text = self.kproxy.settings, self.filter_text
+        if not text:
+            self.tell("there is no filter to keep: f types one")
+            return
+        if not name:
+            answer = await self.screen.app.push_screen_wait(
+                Prompt(
+                    f"Keep this filter under a name:\n{text}", validate=settings.filter_problem, title="keep"
+                )
+            )
+            if not answer:
+                return
+            name = answer
+        try:
+            await asyncio.to_thread(settings.keep_filter, name, text)
+        except SettingsError as error:
+            self.tell(str(error))
+            return
+        self.screen.query_one("#filter", FilterBar).saved = settings.filters
+        self.tell(f"kept: @{name} stands for it, here and in commands")
+
+    @work("filter", exclusive=True, asks=True)
+    async def action_filter_quick(self) -> None:
+        """Offer filters of what is selected."""
+        number = self.number
+        if number is None:
+            self.tell("there is no exchange to make a filter of")
+            return
+        details = self.exchanges.details
+        focused = self.screen.focused
+        in_fields = focused is not None and details in focused.ancestors
+        field = details.selected_field if in_fields else None
+
+        def make(access: Access) -> list[QuickFilter]:
+            exchange = access.exchange(number)
+            context = Context(access.reader.knowledge.topic_name)
+            if field is not None:
+                return of_field(field.path, field.value, exchange, context)
+            return of_exchange(exchange, context)
+
+        try:
+            offers = await self.session.run(make, Priority.LOOK)
+        except LookupError as error:
+            self.tell(str(error))
+            return
+        present = self.filter_text
+        chosen = await self.screen.app.push_screen_wait(QuickFilterDialog(offers, present))
+        if chosen is not None:
+            offer, use = chosen
+            self.use_filter(combined(present, offer.text, use))
+
+    # ------------------------------------------------------------ order and columns
+    @work("order", exclusive=True)
+    async def set_order(self, order: Order | None) -> None:
+        """Order the list; by number if None."""
+        try:
+            await self.session.set_order(order)
+        except (FilterError, LookupError) as error:
+            self.tell(f"the list cannot be ordered by that: {error}")
+
+    def sort(self, message: ExchangeList.SortBy) -> None:
+        """Order by a column, then the other way round, then not."""
+        now = self.session.status.order
+        if now is None or now.column != message.order:
+            self.set_order(Order(message.order))
+        else:
+            self.set_order(None if now.descending else Order(message.order, True))
+
+    def action_order_reverse(self) -> None:
+        """Turn the order round."""
+        now = self.session.status.order or Order("number")
+        turned = Order(now.column, not now.descending)
+        self.set_order(None if turned == Order("number") else turned)
+
+    @work("order", exclusive=True, asks=True)
+    async def action_order_choose(self, column: str = "") -> None:
+        """Order the list by a column."""
+        if column:
+            known = COLUMNS.get(column)
+            if known is not None and not known.order:
+                self.tell(f"the list cannot be ordered by {column}")
+            else:
+                self.set_order(Order(column if known is None else known.order))
+            return
+        chosen = await self.screen.app.push_screen_wait(
+            OrderDialog(self.exchanges.list.profile, self.session.status.order)
+        )
+        if chosen is not None:
+            self.set_order(None if chosen == Order("number") else chosen)
+
+    @work("columns", exclusive=True, asks=True)
+    async def action_columns_edit(self) -> None:
+        """Choose the columns."""
+        settings = self.kproxy.settings
+        chosen = await self.screen.app.push_screen_wait(
+            ColumnsDialog(self.exchanges.list.profile, settings.profiles, settings.profile_problem)
+        )
+        if chosen is None:
+            return
+        self.use_profile(chosen)
+        if chosen.name and settings.profiles.get(chosen.name) != chosen:
+            try:
+                await asyncio.to_thread(settings.keep_profile, chosen)
+            except SettingsError as error:
+                self.tell(str(error))
+
+    def use_profile(self, profile: Profile) -> None:
+        """Show other columns."""
+        self.exchanges.list.profile = profile
+
+    def profile_changed(self, message: ExchangeList.ProfileChanged) -> None:
+        """Have shown what the columns need."""
+        self.session.summaries.show_fields(message.profile.fields)
+        self.exchanges.refresh_rows()
+
+    @work("settings", asks=True)
+    async def action_columns_profile(self, name: str = "") -> None:
+        """Use columns that were kept under a name; keep the present ones if there are none."""
+        settings = self.kproxy.settings
+        if not name:
+            self.action_columns_edit()
+            return
+        known = settings.profiles.get(name)
+        try:
+            if known is not None:
+                self.use_profile(known)
+                await asyncio.to_thread(settings.use_profile, name)
+            else:
+                kept = replace(self.exchanges.list.profile, name=name)
+                await asyncio.to_thread(settings.keep_profile, kept)
+                self.tell(f"these columns are kept as {name}")
+        except SettingsError as error:
+            self.tell(str(error))
+
+    def add_column(self, message: FieldTree.AddColumn) -> None:
+        """Make a field a column."""
+        self.use_profile(self.exchanges.list.profile.with_column(message.field))
+        self.tell(f"{message.field} is a column of the list; C chooses columns")
+
+    def step(self, message: FieldTree.StepExchange) -> None:
+        """Go to the next exchange, or to the one before."""
+        move = (
+            self.exchanges.list.action_list_down if message.step > 0 else self.exchanges.list.action_list_up
+        )
+        move()
+
+    # ------------------------------------------------------------ places in the list
+    @work("goto", exclusive=True, asks=True)
+    async def action_goto_number(self, text: str = "") -> None:
+        """Go to an exchange by its number."""
+        if not text:
+            answer = await self.screen.app.push_screen_wait(
+                Prompt("Go to the exchange with this number.", validate=_no_number, title="go to")
+            )
+            if not answer:
+                return
+            text = answer
+        self.screen.show_view("exchanges")
+        self.screen.go_to(int(text.replace(",", "").replace("_", "")))
+
+    def action_follow_toggle(self) -> None:
+        """Stay with the newest exchange, or not."""
+        self.exchanges.list.following = not self.exchanges.list.following
+
+
+def _no_number(text: str) -> str:
+    digits = text.strip().replace(",", "").replace("_", "")
+    return "" if digits.isascii() and digits.isdigit() else "a number, such as 17 or 120,412"

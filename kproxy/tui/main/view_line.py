@@ -1,0 +1,129 @@
+"""The line of views: their keys and names, the one that is shown marked, and where escape leads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+from textual import events
+from textual.keys import key_to_character
+from textual.message import Message
+from textual.widget import Widget
+
+from captures.filters import Filter
+from dissectors.printable import printable
+from kproxy.text.cells import cut, width
+from kproxy.tui.commands import COMMANDS
+from kproxy.tui.keymap import keys_of
+
+_GAP = 2
+_BACK = 14
+"""Cells below which it is not told where escape leads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What escape leads back to.
+
+    :ivar view: name of the view
+    :ivar filter: what was shown, None for everything
+    :ivar number: the exchange under the cursor of the list
+    """
+
+    view: str
+    filter: Filter | None
+    number: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Tab:
+    name: str
+    text: str
+    begin: int
+
+
+def _shown_key(keys: Sequence[str]) -> str:
+    return (key_to_character(keys[0]) or keys[0]) if keys else ""
+
+
+class ViewLine(Widget):
+    """Shows which views there are.
+
+    :param keymap: keys that were changed
+    """
+
+    DEFAULT_CSS = """
+    ViewLine { height: 1; background: $surface; color: $foreground-muted; padding: 0 1; }
+    """
+
+    class Chosen(Message):
+        """A view was clicked.
+
+        :ivar name: of the view
+        """
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, keymap: Mapping[str, str]) -> None:
+        super().__init__()
+        self._views = [
+            (command.name.removeprefix("view."), _shown_key(keys_of(command, keymap)))
+            for command in COMMANDS
+            if command.group == "view"
+        ]
+        self._current = ""
+        self._back: Visit | None = None
+
+    def show(self, current: str, visits: Sequence[Visit]) -> None:
+        """Mark a view.
+
+        :param visits: where escape leads, the last first
+        """
+        back = visits[-1] if visits else None
+        if (current, back) != (self._current, self._back):
+            self._current, self._back = current, back
+            self.refresh()
+
+    def render(self) -> Text:
+        """Return the line."""
+        room = self.size.width
+        tabs = self._tabs(room)
+        line = Text((" " * _GAP).join(tab.text for tab in tabs), no_wrap=True, end="")
+        for tab in tabs:
+            if tab.name == self._current:
+                line.stylize("bold reverse", tab.begin, tab.begin + len(tab.text))
+        left = room - width(line.plain) - _GAP
+        if self._back is not None and left >= _BACK:
+            wanted = self._back.filter
+            filtered = "" if wanted is None else f" {printable(wanted.text)}"
+            told = cut(f"esc: back to {self._back.view}{filtered}", left)
+            line.append(f"{' ' * (left + _GAP - width(told))}{told}")
+        return line
+
+    def _tabs(self, room: int) -> list[_Tab]:
+        """Return the views, with names as long as there is room for all."""
+        longest = max(len(name) for name, _ in self._views)
+        for most in range(longest, 0, -1):
+            texts = [
+                f"{key} {name if name == self._current else name[:most]}".strip() for name, key in self._views
+            ]
+            if sum(map(len, texts)) + _GAP * (len(texts) - 1) <= room:
+                break
+        tabs: list[_Tab] = []
+        at = 0
+        for (name, _), text in zip(self._views, texts, strict=True):
+            tabs.append(_Tab(name, text, at))
+            at += len(text) + _GAP
+        return tabs
+
+    def on_click(self, event: events.Click) -> None:
+        """Show the view under the pointer."""
+        at = event.get_content_offset(self)
+        if at is None:
+            return
+        for tab in self._tabs(self.size.width):
+            if tab.begin <= at.x < tab.begin + len(tab.text):
+                self.post_message(self.Chosen(tab.name))

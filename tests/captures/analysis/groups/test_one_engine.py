@@ -1,0 +1,139 @@
+"""What tells of a group tells the same: the command, the UI's list and stories, the tables, filters and journeys."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from captures.analysis.groups.facts import members_now
+from captures.analysis.groups.history import GroupHistories
+from captures.analysis.groups.model import GroupTimeline, Kind, Phase
+from captures.exchanges import ExchangeReader, open_capture
+from captures.filters.groups import GroupInference
+from captures.json_objects import to_json
+from captures.tables.whole_rows import WholeTables
+from kproxy.cli import main
+from kproxy.tui.views.groups import GroupDetail, Groups
+from kproxy.tui.widgets.table_rows import text_of
+from tests.captures.analysis.groups.truth import FOLDER
+from tests.kproxy.tui.kit import read_session
+
+RECORDINGS = sorted(FOLDER.glob("*.pcap*"))
+TITLES = [column.title for column in Groups.COLUMNS]
+
+every_recording = pytest.mark.parametrize(
+    "path", RECORDINGS, ids=lambda path: str(path.name).partition(".")[0]
+)
+
+
+def told(path: Path) -> tuple[list[GroupTimeline], GroupInference, list[dict[str, Any]]]:
+    """The timelines of a recording, what filters know of it, and its table of rebalances."""
+    capture = open_capture(str(path))
+    capture.read()
+    reader = ExchangeReader(capture, annotate=False, summary=False)
+    reader.learn(len(reader))
+    names = reader.knowledge.topic_name
+    histories, inference = GroupHistories(names, capture), GroupInference(names)
+    tables = WholeTables(capture, names, ["rebalances"], run=0)
+    for exchange in reader:
+        histories.add(exchange)
+        inference.observe(exchange)
+        tables.add(exchange)
+    rows = tables.batches().get("rebalances")
+    return histories.result(), inference, [] if rows is None else rows.to_pylist()
+
+
+@pytest.mark.sample(6)
+@every_recording
+def test_command_and_tables_tell_the_rebalances_of_the_timelines(path: Path) -> None:
+    timelines, _, rows = told(path)
+    assert any(timeline.members for timeline in timelines)
+    stories = sorted(
+        (story for timeline in timelines for story in timeline.rebalances), key=lambda story: story.time
+    )
+    printed = CliRunner().invoke(main, ["groups", "--json", str(path)])
+    assert printed.exit_code in (0, 3)  # 3: what is shown has gaps
+    assert [json.loads(line) for line in printed.stdout.splitlines()] == [
+        json.loads(json.dumps(to_json(story))) for story in stories
+    ]
+    assert Counter(
+        (row["group"], row["generation"], row["trigger"], row["size"], tuple(row["members"] or ()))
+        for row in rows
+    ) == Counter(
+        (
+            story.group,
+            None if story.generation < 0 else story.generation,
+            story.trigger,
+            story.size,
+            tuple(story.members),
+        )
+        for story in stories
+    )
+
+
+@pytest.mark.sample(6)
+@every_recording
+async def test_the_list_and_the_stories_of_the_ui_tell_the_timelines(path: Path) -> None:
+    timelines, _, _ = told(path)
+    async with read_session(path) as session:
+        view = Groups(session)
+        view.on_shown()
+        await session.idle()
+        rows = {row.key: row for row in await view._folding.read(view.rows)}
+        for timeline in timelines:
+            cells = [text_of(cell) for cell in rows[timeline.group].cells]
+            of = dict(zip(TITLES, cells, strict=True))
+            assert of["kind"] == timeline.kind
+            assert of["state"] == timeline.state
+            assert int(of["members"] or 0) == members_now(timeline)
+            assert int(of["rebalances"] or 0) == len(timeline.rebalances)
+            assert of["gen"] == ("" if timeline.generation < 0 else f"{timeline.generation}")
+            detail = await view._folding.read(
+                lambda fold, access, key=timeline.group: view.detail(fold, access, key)
+            )
+            assert isinstance(detail, GroupDetail)
+            stories, members = detail.tables
+            assert [text_of(row.cells[5]) for row in stories] == [
+                each.sentence for each in timeline.rebalances
+            ]
+            assert {row.key for row in members} == {member.member for member in timeline.members}
+        view.on_hidden()
+
+
+@pytest.mark.sample(6)
+@every_recording
+def test_filters_and_journeys_know_the_partitions_that_members_have(path: Path) -> None:
+    timelines, inference, _ = told(path)
+    for timeline in timelines:
+        for member in timeline.members:
+            had = {
+                place
+                for span in member.spans
+                if span.phase is Phase.STABLE and timeline.kind is not Kind.STREAMS
+                for place in span.assigned or ()
+            }
+            last = member.spans[-1].assigned if member.spans else None
+            if not member.connections or member.left is not None or timeline.kind is Kind.STREAMS:
+                continue
+            client = member.client if member.client != member.host else None
+            by_client = inference._assigned.get(((client, member.host), timeline.group), set())
+            if not member.former:  # another process may have had what a static member has
+                assert had <= by_client
+            for place in last or ():
+                assert inference.member_of(timeline.group, client, member.host, place) == member.member
+
+
+def test_tasks_of_streams_members_are_partitions_of_the_topics_they_read() -> None:
+    timelines, inference, _ = told(FOLDER / "21_k430_streams_kip1071.pcap.zst")
+    (timeline,) = [timeline for timeline in timelines if timeline.kind is Kind.STREAMS]
+    member = next(member for member in timeline.members if member.spans[-1].assigned)
+    known = inference._assigned[(member.client, member.host), timeline.group]
+    tasks = {task.partition for span in member.spans for task in span.assigned or ()}
+    assert {partition for _, partition in known} == tasks
+    sources = {topic for topic, _ in known if not topic.endswith("-repartition")}
+    assert sources == {*member.subscription}

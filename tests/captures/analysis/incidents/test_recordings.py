@@ -1,0 +1,148 @@
+"""Incidents of recordings, as they happened by what was written down beside them (``tests/lanes/groups.py``)."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from captures.analysis.findings.diagnosis import Diagnosis
+from captures.analysis.groups.model import Certainty
+from captures.analysis.incidents.model import Incident, IncidentKind
+from captures.exchanges import ExchangeReader, open_capture
+from tests.captures.analysis.groups.truth import FOLDER, SECOND, read
+
+CLEAN = FOLDER.parent / "clean"
+HALF_A_SECOND = SECOND // 2
+
+
+@cache
+def diagnosed(path: Path) -> Diagnosis:
+    capture = open_capture(str(path))
+    capture.read()
+    reader = ExchangeReader(capture, annotate=False, summary=False)
+    diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
+    for exchange in reader:
+        diagnosis.add(exchange)
+    diagnosis.findings()
+    assert not capture.faults
+    return diagnosis
+
+
+def incidents(name: str) -> list[Incident]:
+    return diagnosed(FOLDER / f"{name}.pcap.zst").incidents
+
+
+def moment(name: str, who: str, what: str, place: int = 0) -> int:
+    """Return when something was done, in ns since the epoch."""
+    times = [event["t"] for event in read(name).events if event["who"] == who and event["what"] == what]
+    return round(times[place] * SECOND)
+
+
+@pytest.mark.parametrize(("name", "how"), [("broker_stopped", "SIGTERM"), ("broker_killed", "SIGKILL")])
+def test_a_broker_that_is_restarted_is_one_incident(name: str, how: str) -> None:
+    (outage,) = incidents(f"46_k430_{name}")
+    assert (outage.kind, outage.certainty) == (IncidentKind.BROKER_OUTAGE, Certainty.INFERRED)
+    ended = moment(f"46_k430_{name}", "node", "ended")
+    assert moment(f"46_k430_{name}", "node", how) - HALF_A_SECOND <= outage.begin <= ended + HALF_A_SECOND
+    assert outage.end is not None
+    assert outage.end - ended > 12 * SECOND
+    kinds = {each.kind for each in outage.consequences}
+    assert {"rebalance", "stop", "finding"} <= kinds
+    # all rebalances but those of joining in the beginning and of leaving in the end
+    assert all(each.time > outage.begin for each in outage.rebalances)
+
+
+def test_what_a_restart_of_a_broker_causes_is_no_finding_of_its_own() -> None:
+    diagnosis = diagnosed(FOLDER / "46_k430_broker_killed.pcap.zst")
+    found = diagnosis.findings()
+    own = {each.rule for each in found if not each.because_of}
+    assert own == {"coordinator_unavailable", "positions_reset"}
+    assert {each.because_of for each in found if each.because_of} == {"broker_outage-1"}
+
+
+def test_a_coordinator_that_is_killed_moves_the_group_and_back() -> None:
+    outage, move = incidents("46_k430_coordinator_back")
+    assert outage.consequences[0].kind == "coordinator_move"
+    assert move.kind is IncidentKind.COORDINATOR_MOVE
+    assert move.who == tuple(reversed([outage.who[0], move.who[0]]))
+
+
+def test_a_rolling_restart_is_one_incident() -> None:
+    (restart,) = incidents("46_k430_rolling_restart")
+    assert (restart.kind, restart.who) == (IncidentKind.ROLLING_RESTART, ("m1", "m2", "m3"))
+    assert [each.generation for each in restart.rebalances] == [4, 5, 6, 7, 8, 9]
+    assert abs(restart.begin - moment("46_k430_rolling_restart", "m1", "clean close")) < 2 * SECOND
+
+
+def test_restarts_of_static_members_are_told_without_rebalances() -> None:
+    (restart,) = incidents("46_k430_rolling_restart_static")
+    assert restart.kind is IncidentKind.ROLLING_RESTART
+    assert restart.who == ("inst-m1", "inst-m2", "inst-m3")
+    assert [each.generation for each in restart.rebalances] == [4, 5]
+    stood_still = [each.sentence for each in restart.consequences if "had no consumer" in each.sentence]
+    assert [text.split()[3].rstrip(".") for text in stood_still] == ["inst-m1", "inst-m2"]
+    assert "longer than its session of 6 s" in restart.sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "who"),
+    [
+        ("46_k430_quick_return", IncidentKind.QUICK_RESTART, "m1"),
+        ("46_k430_shared_group", IncidentKind.SHARED_GROUP_ID, "orders-1"),
+        ("21_k430_ck_crashloop", IncidentKind.CRASH_LOOP, "crash"),
+        ("21_k430_java_sigstop", IncidentKind.PROCESS_PAUSE, "m2"),
+        ("41_k430_host_gone", IncidentKind.NETWORK_OUTAGE, "m2"),
+        ("41_k430_coordinator_away", IncidentKind.BROKER_OUTAGE, ""),
+        ("21_k430_java_eager_range", IncidentKind.MEMBER_ABSENCE, "m3"),
+    ],
+)
+def test_one_thing_that_happened_is_one_incident(name: str, kind: IncidentKind, who: str) -> None:
+    (found,) = incidents(name)
+    assert found.kind is kind
+    assert not who or found.who[0] == who
+    assert found.rebalances
+    assert {each.because_of.id for each in found.rebalances if each.because_of} == {found.id}
+
+
+@pytest.mark.parametrize(
+    "name", ["21_k430_ck_maxpoll", "21_k430_ck_fenced_instance", "41_k430_instance_fenced", "41_k430_stuck"]
+)
+def test_what_has_other_reasons_is_no_incident(name: str) -> None:
+    """Slow polls and instance IDs that are used twice are findings."""
+    assert incidents(name) == []
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("path", sorted(CLEAN.glob("*.zst")), ids=lambda path: path.name)
+def test_of_healthy_clusters_nothing_is_told(path: Path) -> None:
+    assert diagnosed(path).incidents == []
+
+
+def test_every_kind_is_shown_by_a_recording() -> None:
+    names = [
+        "46_k430_coordinator_back", "46_k430_rolling_restart", "46_k430_quick_return", "46_k430_shared_group",
+        "21_k430_ck_crashloop", "21_k430_java_sigstop", "41_k430_host_gone", "21_k430_java_eager_range",
+        "41_k430_rare_reasons",
+    ]  # fmt: skip
+    assert {each.kind for name in names for each in incidents(name)} == set(IncidentKind)
+
+
+def test_findings_stand_with_their_incident_once_however_often_they_are_asked_for() -> None:
+    diagnosis = diagnosed(FOLDER / "46_k430_broker_killed.pcap.zst")
+    (before,) = [
+        list(each.consequences) for each in diagnosis.incidents if each.kind is IncidentKind.BROKER_OUTAGE
+    ]
+    diagnosis.findings()
+    (after,) = [each.consequences for each in diagnosis.incidents if each.kind is IncidentKind.BROKER_OUTAGE]
+    assert after == before
+    assert {each.rule for each in after if each.kind == "finding"} >= {"session_timeouts", "closed_by_broker"}
+
+
+def test_nothing_is_told_after_the_end_of_the_capture() -> None:
+    for name in ("46_k430_broker_killed", "46_k430_rolling_restart_static"):
+        diagnosis = diagnosed(FOLDER / f"{name}.pcap.zst")
+        latest = diagnosis.groups.incidents[0].begin
+        latest = max(latest, *(each.last for each in diagnosis.groups.result()))
+        assert all(each.last <= latest + SECOND for each in diagnosis.findings())

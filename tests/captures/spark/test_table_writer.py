@@ -1,0 +1,141 @@
+"""Tasks that write: each by itself, in this process, as Spark would call them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from captures.exchanges import Exchange, ExchangeReader
+from captures.filters import compile_filter
+from captures.ranges.edges import pack, unpack
+from captures.ranges.jobs import Input, MergeResult, read_here
+from captures.ranges.plan import make_plan
+from captures.ranges.whole import whole_of
+from captures.spark.table_writer import (
+    Judge,
+    Task,
+    TaskResult,
+    WriteHeaders,
+    WriteRanges,
+    columns_of,
+    faults_of,
+    header_only,
+)
+from captures.spark.task_shares import Share
+from captures.tables.folder import Folder, StagingFolder, open_folder
+from captures.tables.partition_rows import PartitionRows
+from tests.captures.export.files import SAMPLE
+
+NOWHERE = StagingFolder("", 0, "")
+
+
+@pytest.fixture(scope="module")
+def read() -> MergeResult:
+    return read_here(Input(make_plan([str(SAMPLE)], 60_000)))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return open_folder(str(tmp_path / "out"))
+
+
+def task_of(read: MergeResult, staged: StagingFolder = NOWHERE, **more: Any) -> Task:
+    return Task(given=read.given, staged=staged, facts=read.numbered.facts, start=read.numbered.start, **more)
+
+
+def run(task: Callable[[Iterator[Any]], Iterator[Any]], **columns: list[Any]) -> dict[int, TaskResult]:
+    """What a task gives for rows."""
+    batch = pa.RecordBatch.from_pydict(columns)
+    found = [row for made in task(iter([batch])) for row in columns_of(made, "part", "data")]
+    return {part: unpack(data) for part, data in found}
+
+
+def test_ranges_write_their_rows(read: MergeResult, folder: Folder) -> None:
+    contexts = [pack(context) for context in read.numbered.contexts]
+    writer = WriteRanges(task_of(read, folder.staged), ("exchanges", "topic_partitions"), prefix="7x")
+    done = run(writer, part=list(range(len(contexts))), context=contexts)
+    assert sum(each.exchanges for each in done.values()) == 402
+    assert [each.exchanges for _, each in sorted(done.items())] == [c.count for c in read.numbered.contexts]
+    parts = [part for each in done.values() for part in each.parts]
+    assert sum(part.rows for part in parts if part.table == "exchanges") == 402
+    assert all("-7x0000" in part.path for part in parts)
+    assert all(Path(part.staged).exists() for part in parts)
+
+
+def test_what_fails_in_a_range_is_told_with_its_number(
+    read: MergeResult, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish, of = ExchangeReader._finish, PartitionRows.of
+
+    def decode(reader: ExchangeReader, made: Exchange) -> None:
+        if made.number == 300:
+            raise RecursionError("planted")
+        finish(reader, made)
+
+    def rows(partitions: PartitionRows, exchange: Exchange) -> Any:
+        if exchange.number == 301:
+            raise KeyError("planted")
+        return of(partitions, exchange)
+
+    monkeypatch.setattr(ExchangeReader, "_finish", decode)
+    monkeypatch.setattr(PartitionRows, "of", rows)
+    contexts = [pack(context) for context in read.numbered.contexts]
+    writer = WriteRanges(task_of(read, folder.staged), ("exchanges", "topic_partitions"))
+    done = run(writer, part=list(range(len(contexts))), context=contexts)
+    parts = [part for each in done.values() for part in each.parts]
+    assert sum(part.rows for part in parts if part.table == "exchanges") == 402
+    decoding, row, _ = faults_of(done.values()).lines()
+    assert decoding.startswith("exchange 300: decoding failed: RecursionError: planted")
+    assert row.startswith("exchange 301: the table topic_partitions failed: KeyError: 'planted'")
+    assert sum(each.undecoded for each in done.values()) == 1
+
+
+def test_headers_are_written_from_what_was_told(read: MergeResult, folder: Folder) -> None:
+    contexts = [pack(context) for context in read.numbered.contexts]
+    writer = WriteHeaders(task_of(read, folder.staged), ("number", "time_ns", "api"))
+    done = run(writer, part=list(range(len(contexts))), context=contexts, data=read.finished)
+    assert sum(part.rows for each in done.values() for part in each.parts) == 402
+
+
+def test_the_judge_writes_what_needs_all(read: MergeResult, folder: Folder) -> None:
+    contexts = [pack(context) for context in read.numbered.contexts]
+    whole = whole_of(read.numbered, [each.mark for each in read.marked])
+    shares = (Share(("rebalances",), ()), Share(("connections",), ()))
+    done = run(Judge(task_of(read, folder.staged), shares, contexts, whole, {}), id=[0, 1])
+    rows = {part.table: part.rows for each in done.values() for part in each.parts}
+    assert rows["connections"] == len(read.numbered.connections)
+    assert rows["rebalances"] > 0
+
+
+def test_a_task_that_fails_leaves_nothing(
+    read: MergeResult, folder: Folder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(*_: Any) -> int:
+        raise OSError("no luck")
+
+    monkeypatch.setattr("captures.spark.table_writer.undecoded", fail)
+    writer = WriteRanges(task_of(read, folder.staged), ("exchanges",))
+    with pytest.raises(OSError, match="no luck"):
+        run(writer, part=[0], context=[pack(read.numbered.contexts[0])])
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+
+
+def test_only_what_fits_is_decoded_and_counted(read: MergeResult, folder: Folder) -> None:
+    contexts = [pack(context) for context in read.numbered.contexts]
+    task = task_of(read, folder.staged, filter=compile_filter("number <= 10"))
+    done = run(WriteRanges(task, ("exchanges",)), part=list(range(len(contexts))), context=contexts)
+    assert sum(each.exchanges for each in done.values()) == 10
+
+
+def test_headers_do_where_nothing_has_to_be_decoded(read: MergeResult) -> None:
+    columns = {"exchanges": ("number", "time_ns", "api")}
+    assert header_only(("exchanges",), task_of(read, columns=columns)) == columns["exchanges"]
+    assert header_only(("exchanges",), task_of(read)) is None
+    assert header_only(("connections",), task_of(read, columns=columns)) is None
+    assert header_only(("exchanges", "topic_partitions"), task_of(read, columns=columns)) is None
+    some = compile_filter("api == Fetch")
+    assert header_only(("exchanges",), task_of(read, columns=columns, filter=some)) is None

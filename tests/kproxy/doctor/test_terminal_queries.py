@@ -1,0 +1,69 @@
+"""A terminal is asked and answers, or does not; it is left as it was."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import termios
+from select import select
+from time import monotonic
+
+import pytest
+
+from kproxy.doctor.terminal_queries import Answers, understood
+
+# a process of its own session, whose terminal the pseudo-terminal becomes when it is opened
+_ASKS = """
+import os, sys
+terminal = os.open(sys.argv[1], os.O_RDWR)
+from kproxy.doctor.terminal_queries import ask
+answers = ask(terminal)
+print(answers.width, answers.mouse)
+"""
+# what xterm answers: xterm 378 and ctlseqs
+_XTERM = b"\x1b[1;1R\x1b[1;2R\x1b[?1006;2$y\x1b[?64;1;2;6;9;15;16;17;18;21;22;28c"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(_XTERM, "1 True", id="xterm"),
+        pytest.param(b"\x1b[1;1R\x1b[1;4R\x1b[?1;2c", "3 None", id="not UTF-8, no DECRQM"),
+        pytest.param(b"", "None None", id="says nothing"),
+    ],
+)
+def test_ask(answer: bytes, expected: str) -> None:
+    ours, theirs = os.openpty()
+    try:
+        before = termios.tcgetattr(theirs)
+        child = subprocess.Popen(
+            [sys.executable, "-c", _ASKS, os.ttyname(theirs)], stdout=subprocess.PIPE, start_new_session=True
+        )
+        asked = b""
+        while not asked.endswith(b"\x1b[c"):
+            assert select([ours], [], [], 20)[0], "the terminal is asked nothing"
+            asked += os.read(ours, 1024)
+        os.write(ours, answer)
+        begin = monotonic()
+        said, _ = child.communicate(timeout=20)
+        assert said.decode().strip() == expected
+        assert monotonic() - begin < 10
+        assert termios.tcgetattr(theirs) == before
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+@pytest.mark.parametrize(
+    ("reply", "answers"),
+    [
+        (b"\x1b[?1006;1$y\x1b[?6c", Answers(mouse=True)),
+        (b"\x1b[?1006;0$y\x1b[?6c", Answers(mouse=False)),
+        (b"\x1b[?1006;4$y\x1b[?6c", Answers(mouse=False)),
+        (b"typed\x1b[12;1Rahead\x1b[12;2R\x1b[?6c", Answers(width=1)),
+        (b"\x1b[12;1R", Answers()),
+    ],
+)
+def test_replies_are_understood(reply: bytes, answers: Answers) -> None:
+    assert understood(reply) == answers

@@ -1,0 +1,90 @@
+"""What runs by default, what with a marker, and what if it is named."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.packaging.tree import ROOT
+from tests.selection import QUICK
+
+pytest_plugins = ("pytester",)
+
+#: the plugin has one folder for a process, and ends with it
+_ALONE = ("-p", "no:textual-snapshot")
+
+_CONFTEST = """
+from tests.conftest import pytest_collection_modifyitems, pytest_configure, pytest_ignore_collect
+"""
+_CASES = 12
+_MIXED = f"""
+import pytest
+def test_plain(): pass
+@pytest.mark.slow
+def test_long(): pass
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("one", range({_CASES}))
+def test_many(one): pass
+"""
+_INNER = f"""
+import pytest
+pytestmark = pytest.mark.{QUICK}
+def test_inner(): pass
+"""
+_LONG = f"""
+import pytest
+pytestmark = pytest.mark.{"slow"}
+def test_long(): pass
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A project that chooses its tests as this one does: a mixed module, one of the inner loop, one of slow tests."""
+    given = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[tool.pytest.ini_options]")
+    pytester.makepyprojecttoml("".join(given[1:]).partition("\n[tool.ruff]")[0])
+    tests = pytester.mkdir("tests")
+    for name, text in {
+        "conftest": _CONFTEST,
+        "test_mixed": _MIXED,
+        "test_inner": _INNER,
+        "test_long": _LONG,
+    }.items():
+        (tests / f"{name}.py").write_text(text)
+    return pytester
+
+
+@pytest.mark.parametrize(
+    ("arguments", "passed"),
+    [
+        ((), 1 + 2 + 1),
+        (("-m", "quick"), 1),
+        (("-m", "slow"), 1 + (_CASES - 2) + 1),
+        (("-k", "long"), 2),
+        (("tests",), 1 + 1 + _CASES + 1 + 1),
+        (("tests/test_mixed.py::test_long",), 1),
+    ],
+    ids=["default", "quick", "slow", "word", "folder", "test"],
+)
+def test_what_runs(project: pytest.Pytester, arguments: tuple[str, ...], passed: int) -> None:
+    done = project.runpytest_inprocess(*_ALONE, *arguments)
+    assert done.parseoutcomes()["passed"] == passed
+    assert done.ret == 0
+
+
+def test_default_and_slow_tests_are_all_tests(project: pytest.Pytester) -> None:
+    def named(*arguments: str) -> list[str]:
+        done = project.runpytest_inprocess(*_ALONE, "--collect-only", "-q", *arguments)
+        return [line for line in done.outlines if "::" in line]
+
+    assert sorted(named() + named("-m", "slow")) == sorted(named("tests"))
+
+
+def test_the_inner_loop_is_of_every_floor() -> None:
+    quick = {
+        path.relative_to(ROOT / "tests").parts[0]
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if re.search(r"^pytestmark = pytest\.mark\.quick$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert {"dissectors", "captures", "kproxy"} <= quick
