@@ -62,21 +62,22 @@ def read_frames(capture: Capture, rows: Int64s, side: Side, room: bytearray) -> 
     ends = starts + sizes
     decrypted = np.isin(streams >> 1, list(capture.decryption.tls))
     found = np.full(len(rows), -1, np.int64)
-    total = int(sizes.sum())
-    data = room if len(room) >= total else bytearray(total)
-    done = 0
+    wholes = []
     for index, chosen in ((capture.index, ~decrypted), (capture.decryption.plaintext, decrypted)):
         mine = np.flatnonzero(chosen)
-        if len(mine):
-            frame, offset, length = index.pieces_of_many(streams[mine], starts[mine], ends[mine])
-            first = np.flatnonzero(np.diff(frame, prepend=-1))
-            if not len(first):
-                continue
-            places = done + np.cumsum(length) - length
-            read = _read(capture.source, offset, length, places, data)
-            at = np.where(np.logical_and.reduceat(read, first), places[first], -1)
-            found[mine[frame[first]]] = at
-            done = int(places[-1] + length[-1])
+        frame, offset, length = index.pieces_of_many(streams[mine], starts[mine], ends[mine])
+        if len(frame):
+            wholes.append((mine[frame], offset, length))
+    # not the sizes of the frames: a damaged one may announce gigabytes that are not there
+    total = sum(int(length.sum()) for _, _, length in wholes)
+    data = room if len(room) >= total else bytearray(total)
+    done = 0
+    for frame, offset, length in wholes:
+        first = np.flatnonzero(np.diff(frame, prepend=-1))
+        places = done + np.cumsum(length) - length
+        read = _read(capture.source, offset, length, places, data)
+        found[frame[first]] = np.where(np.logical_and.reduceat(read, first), places[first], -1)
+        done = int(places[-1] + length[-1])
     return Frames(data, found, np.where(found < 0, -1, found + sizes))
 
 

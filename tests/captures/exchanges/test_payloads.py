@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from captures.exchanges import Capture, open_capture
-from captures.exchanges.payloads import payloads
+from captures.exchanges.payloads import payloads, read_frames
 from captures.packets.reader import BLOCK_SIZE
 from captures.packets.tls import KeyLog
 from dissectors.sides import SIDES
 from tests.captures.exchanges.talk import capture_of, mixed, packets, random_talk
 from tests.captures.recorded import FOLDER
+from tests.lanes.hostile.messages import announced_holes
 
 
 def compare(capture: Capture) -> tuple[int, int]:
@@ -80,3 +81,16 @@ def test_decrypted_frames() -> None:
     frames, missed = compare(capture)
     assert frames
     assert missed == 0
+
+
+def test_frames_that_announce_more_than_the_capture_has_take_no_room(tmp_path: Path) -> None:
+    """Two gigabytes announced, the beginning and the end captured."""
+    path = tmp_path / "holes.pcap"
+    path.write_bytes(b"".join(announced_holes(4)))
+    capture = open_capture(str(path))
+    capture.read()
+    rows = np.flatnonzero(capture.table.column("response_size") > 1 << 29)
+    assert len(rows)
+    frames = read_frames(capture, rows, "response", bytearray())
+    assert len(frames.data) < path.stat().st_size
+    assert frames.payload(0) is None
