@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from enum import Enum
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -62,6 +64,30 @@ def attempts(capture: Capture, wanted: Collection[Outcome] = tuple(Outcome)) -> 
         outcome = next(outcome for outcome in wanted if which[outcome][connection])
         client, broker = capture.endpoints(connection)
         yield Attempt(connection, int(connections.syn_time[connection]), client, broker, outcome)
+
+
+class AcceptedConnections:
+    """When brokers accepted connections.
+
+    :param capture: that is gone through when it is first asked for; without it, nothing is known
+    """
+
+    def __init__(self, capture: Capture | None = None) -> None:
+        self._capture = capture
+
+    @cached_property
+    def _times(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        if self._capture is not None:
+            for attempt in attempts(self._capture, (Outcome.ACCEPTED,)):
+                found.setdefault(attempt.broker, []).append(attempt.time)
+        return {broker: sorted(times) for broker, times in found.items()}
+
+    def after(self, broker: str, time: int) -> int | None:
+        """Return when a broker first accepted a connection after a time; None if that was not captured."""
+        times = self._times.get(broker, [])
+        place = bisect_right(times, time)
+        return times[place] if place < len(times) else None
 
 
 def ended_by_brokers(capture: Capture) -> Iterator[tuple[int, int]]:

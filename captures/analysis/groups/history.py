@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from captures.analysis.attempts import AcceptedConnections
 from captures.analysis.groups import classic, modern
 from captures.analysis.groups.calls import OF_MEMBERS, Call, GroupCalls, group_of
 from captures.analysis.groups.consumption import NEEDED as BY_CONSUMPTION
@@ -158,11 +159,12 @@ class GroupHistories:
         groups = self._with(pending)
         known: dict[str, GroupTimeline] = {}
         told: list[GroupTimeline] = []
+        accepting = AcceptedConnections(self._capture)
         for name in sorted(groups):
             steady = self._steady.get(name) if live else None
             going_on = steady and steady.going_on(groups[name], now)
             timeline = going_on or self._faults.made(
-                partial(self._timeline, groups[name], now), _history_of(name), None
+                partial(self._timeline, groups[name], now, accepting), _history_of(name), None
             )
             if timeline is not None:
                 known[name] = timeline
@@ -230,13 +232,14 @@ class GroupHistories:
             groups[name] = groups.get(name, GroupCalls(name)).and_also(calls)
         return groups
 
-    def _timeline(self, calls: GroupCalls, now: int) -> GroupTimeline:
+    def _timeline(self, calls: GroupCalls, now: int, accepting: AcceptedConnections) -> GroupTimeline:
         context = GroupContext(
             now=now,
             names=self._names,
             partitions=self._partitions,
             coordinators=self._coordinators.of(calls.group),
             capture=self._capture,
+            accepting=accepting,
         )
         tell = classic.tell if calls.kinds <= {Kind.CLASSIC} else modern.tell
         return tell(calls, context)
