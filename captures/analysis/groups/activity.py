@@ -87,6 +87,7 @@ class ConnectionActivity:
         self.closed: Int64s = np.min(np.where(times >= 0, times, _NEVER), axis=0)
         """By stream, when its sender sent a FIN or RST; a time that never comes if it did not."""
         self._of_clients: dict[str, dict[str, Int64s]] = {}
+        self._requests: dict[tuple[int, str], Requests] = {}
 
     def connections_of(self, client: str, host: str) -> Int64s:
         """Return the connections on which requests with a client ID came from a host.
@@ -109,6 +110,12 @@ class ConnectionActivity:
 
     def requests(self, connection: int, client: str) -> Requests:
         """Return the requests with a client ID on a connection."""
+        found = self._requests.get((connection, client))
+        if found is None:
+            found = self._requests[connection, client] = self._read(connection, client)
+        return found
+
+    def _read(self, connection: int, client: str) -> Requests:
         table, rows = self._capture.table, self._on(connection)
         numbers = self._client_numbers(client)
         rows = rows[

@@ -55,6 +55,8 @@ _HALF = 1 << 31
 
 _MOST_CONNECTIONS = 200
 """Of a process that are looked at for one silence: it has one or two with each broker."""
+_MOST_OF_SEVERAL = 20
+"""The same where several members have its client ID and host, so that most of them may be of other processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,14 +224,14 @@ class _Connections:
         """
         silence, activity = case.silence, self._activity
         half = (silence.since + silence.until) // 2
-        mine = np.union1d(
-            np.array(silence.connections, np.int64), activity.connections_of(silence.client, silence.host)
-        )
+        own = np.array(silence.connections, np.int64)
+        mine = np.append(own, np.setdiff1d(activity.connections_of(silence.client, silence.host), own))
+        most = _MOST_CONNECTIONS if silence.alone else _MOST_OF_SEVERAL
         begun = self._capture.connections.first_time[mine] <= silence.since
         closed = np.minimum(activity.closed[2 * mine], activity.closed[2 * mine + 1]) < silence.since
-        went_on: int | None = None
+        went_on = 0
         resumed = False
-        for connection in mine[begun & ~closed][:_MOST_CONNECTIONS].tolist():
+        for connection in mine[begun & ~closed][:most].tolist():
             requests = activity.requests(connection, silence.client)
             before = requests.until(silence.until)
             if not len(before.sent):
@@ -237,12 +239,12 @@ class _Connections:
             if int(before.sent.max()) > half:
                 # one that went on is another process with the same client ID, if there may be one
                 if silence.alone or connection in silence.connections:
-                    went_on = before.last_of_consumer(half) or went_on
+                    went_on = max(went_on, before.last_of_consumer(half) or 0)
                 continue
             case.open.append(connection)
             case.last = max(case.last, int(before.sent.max()))
             resumed |= len(before.sent) < len(requests.sent)
-        return went_on, resumed
+        return went_on or None, resumed
 
 
 # ---------------------------------------------------------------- what packets tell
