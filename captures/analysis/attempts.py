@@ -66,28 +66,26 @@ def attempts(capture: Capture, wanted: Collection[Outcome] = tuple(Outcome)) -> 
         yield Attempt(connection, int(connections.syn_time[connection]), client, broker, outcome)
 
 
-class AcceptedConnections:
-    """When brokers accepted connections.
+class Acceptances:
+    """When brokers accepted connections; a capture that grows is looked at when it is first asked for."""
 
-    :param capture: that is gone through when it is first asked for; without it, nothing is known
-    """
-
-    def __init__(self, capture: Capture | None = None) -> None:
+    def __init__(self, capture: Capture) -> None:
         self._capture = capture
 
-    @cached_property
-    def _times(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        if self._capture is not None:
-            for attempt in attempts(self._capture, (Outcome.ACCEPTED,)):
-                found.setdefault(attempt.broker, []).append(attempt.time)
-        return {broker: sorted(times) for broker, times in found.items()}
-
-    def after(self, broker: str, time: int) -> int | None:
-        """Return when a broker first accepted a connection after a time; None if that was not captured."""
-        times = self._times.get(broker, [])
-        place = bisect_right(times, time)
+    def next(self, broker: str, after: int) -> int | None:
+        """Return when a broker first accepted a connection after a moment; None if that was not captured."""
+        times = self._by_broker.get(broker, [])
+        place = bisect_right(times, after)
         return times[place] if place < len(times) else None
+
+    @cached_property
+    def _by_broker(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for attempt in attempts(self._capture, (Outcome.ACCEPTED,)):
+            found.setdefault(attempt.broker, []).append(attempt.time)
+        for times in found.values():
+            times.sort()
+        return found
 
 
 def ended_by_brokers(capture: Capture) -> Iterator[tuple[int, int]]:

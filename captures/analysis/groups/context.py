@@ -11,7 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from captures.analysis.attempts import AcceptedConnections
+from captures.analysis.attempts import Acceptances
 from captures.analysis.client_identity import client_name
 from captures.analysis.groups.model import CoordinatorSeen
 from captures.exchanges import Capture, Exchange
@@ -205,7 +205,7 @@ class GroupContext:
     :ivar partitions: how many partitions topics have
     :ivar coordinators: brokers that answered the group's members, one for each change
     :ivar capture: tells how connections ended; None if there is none
-    :ivar accepting: when brokers accepted connections
+    :ivar acceptances: of the same capture; None if there is none
     """
 
     now: int
@@ -213,7 +213,11 @@ class GroupContext:
     partitions: PartitionCounts
     coordinators: list[CoordinatorSeen] = field(default_factory=list)
     capture: Capture | None = None
-    accepting: AcceptedConnections = field(default_factory=AcceptedConnections)
+    acceptances: Acceptances | None = None
+
+    def accepted(self, broker: str, after: int) -> int | None:
+        """Return when a broker first accepted a connection after a moment; None if that was not captured."""
+        return None if self.acceptances is None else self.acceptances.next(broker, after)
 
     def ending(self, connection: int) -> Ending | None:
         """Return how a connection ended; None if it did not, or that was not captured."""

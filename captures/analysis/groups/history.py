@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from captures.analysis.attempts import AcceptedConnections
+from captures.analysis.attempts import Acceptances
 from captures.analysis.groups import classic, modern
 from captures.analysis.groups.calls import OF_MEMBERS, Call, GroupCalls, group_of
 from captures.analysis.groups.consumption import NEEDED as BY_CONSUMPTION
@@ -109,6 +109,7 @@ class GroupHistories:
         self._coordinators = Coordinators()
         self._consumption = Consumption(names)
         self._silences = Silences(capture)
+        self._acceptances: Acceptances | None = None
         self._latest = 0
         self._added = 0
         self.incidents: list[Incident] = []
@@ -159,12 +160,13 @@ class GroupHistories:
         groups = self._with(pending)
         known: dict[str, GroupTimeline] = {}
         told: list[GroupTimeline] = []
-        accepting = AcceptedConnections(self._capture)
+        # made anew, as a capture that grows has more of them by now
+        self._acceptances = None if self._capture is None else Acceptances(self._capture)
         for name in sorted(groups):
             steady = self._steady.get(name) if live else None
             going_on = steady and steady.going_on(groups[name], now)
             timeline = going_on or self._faults.made(
-                partial(self._timeline, groups[name], now, accepting), _history_of(name), None
+                partial(self._timeline, groups[name], now), _history_of(name), None
             )
             if timeline is not None:
                 known[name] = timeline
@@ -232,14 +234,14 @@ class GroupHistories:
             groups[name] = groups.get(name, GroupCalls(name)).and_also(calls)
         return groups
 
-    def _timeline(self, calls: GroupCalls, now: int, accepting: AcceptedConnections) -> GroupTimeline:
+    def _timeline(self, calls: GroupCalls, now: int) -> GroupTimeline:
         context = GroupContext(
             now=now,
             names=self._names,
             partitions=self._partitions,
             coordinators=self._coordinators.of(calls.group),
             capture=self._capture,
-            accepting=accepting,
+            acceptances=self._acceptances,
         )
         tell = classic.tell if calls.kinds <= {Kind.CLASSIC} else modern.tell
         return tell(calls, context)

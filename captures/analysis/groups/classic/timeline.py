@@ -377,7 +377,7 @@ def _came_back(ordered: list[Call], context: GroupContext) -> Iterator[int]:
             if ending.time <= over or not before or last_ends[before - 1] > ending.time + LATE:
                 continue  # it answered on another one all the while
             # what is accepted sooner was still in the queue of the socket that is being closed
-            accepted = context.accepting.after(broker, last_ends[before - 1] + LATE)
+            accepted = context.accepted(broker, last_ends[before - 1] + LATE)
             if accepted is not None:
                 over = accepted
                 yield over
