@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from captures.analysis.attempts import Acceptances
 from captures.analysis.groups import classic, modern
 from captures.analysis.groups.calls import OF_MEMBERS, Call, GroupCalls, group_of
 from captures.analysis.groups.consumption import NEEDED as BY_CONSUMPTION
@@ -30,7 +31,7 @@ from captures.analysis.groups.reading import read_call
 from captures.analysis.groups.silence import Silences, explain_timeouts
 from captures.analysis.groups.storms import mark_storms
 from captures.analysis.groups.words import compose
-from captures.analysis.incidents.incidents import tell as tell_incidents
+from captures.analysis.incidents.incidents import find_incidents
 from captures.analysis.incidents.model import Incident
 from captures.exchanges import Capture, Exchange
 from captures.faults import RaisedFaults
@@ -108,6 +109,7 @@ class GroupHistories:
         self._coordinators = Coordinators()
         self._consumption = Consumption(names)
         self._silences = Silences(capture)
+        self._acceptances: Acceptances | None = None
         self._latest = 0
         self._added = 0
         self.incidents: list[Incident] = []
@@ -158,6 +160,8 @@ class GroupHistories:
         groups = self._with(pending)
         known: dict[str, GroupTimeline] = {}
         told: list[GroupTimeline] = []
+        # made anew, as a capture that grows has more of them by now
+        self._acceptances = None if self._capture is None else Acceptances(self._capture)
         for name in sorted(groups):
             steady = self._steady.get(name) if live else None
             going_on = steady and steady.going_on(groups[name], now)
@@ -169,7 +173,7 @@ class GroupHistories:
                 if going_on is None:
                     told.append(timeline)
         self._faults.made(
-            partial(explain_timeouts, told, self._silences), "telling why members were silent", None
+            partial(explain_timeouts, told, self._silences), "finding why members were silent", None
         )
         for timeline in told:
             name = timeline.group
@@ -181,7 +185,7 @@ class GroupHistories:
         every = list(known.values())
         if not live:
             self.incidents = self._faults.made(
-                partial(tell_incidents, self._capture, every, groups), "telling incidents", []
+                partial(find_incidents, self._capture, every, groups), "finding incidents", []
             )
         return every
 
@@ -237,6 +241,7 @@ class GroupHistories:
             partitions=self._partitions,
             coordinators=self._coordinators.of(calls.group),
             capture=self._capture,
+            acceptances=self._acceptances,
         )
         tell = classic.tell if calls.kinds <= {Kind.CLASSIC} else modern.tell
         return tell(calls, context)
