@@ -88,7 +88,7 @@ _plain("connections", "The connections that are open.", "List the connections th
 _plain(
     "brokers",
     "The brokers, where clients find them, and whether they can be reached.",
-    "List the brokers: what they advertise, where --map dials them, where clients find them, whether they can be reached.",
+    "List the brokers: what they advertise, where clients find them, and whether they can be reached.",
 )
 _plain("rules", "The fault rules.", "List the fault rules, with how often each was applied.")
 
