@@ -42,6 +42,7 @@ from captures.tables.options import (
     FileRead,
     TablesOptions,
     TablesSummary,
+    check_passed_over,
     damage_told,
     notes_told,
 )
@@ -81,7 +82,11 @@ def write_tables(
     folder = open_folder(*absolute([out]), append=options.append, overwrite=options.overwrite)
     found = _look(paths, folder, options)
     made = TablesSummary(
-        out=out, engine="spark", skipped=tuple(found.skipped), unreadable=tuple(found.unreadable)
+        out=out,
+        engine="spark",
+        skipped=tuple(found.skipped),
+        unreadable=tuple(found.unreadable),
+        passed_over=tuple(found.passed_over),
     )
     if not found.plan.files:
         return replace(made, rows=dict.fromkeys(wanted.tables, 0), seconds=monotonic() - begin)
@@ -133,12 +138,14 @@ class _InputFiles:
     :ivar inputs: the same, to be known again
     :ivar skipped: those that a run before has read
     :ivar unreadable: those that cannot be read
+    :ivar passed_over: those in folders, or matched by patterns, that are no captures
     """
 
     plan: Plan
     inputs: list[FileInput]
     skipped: list[FileLeftOut]
     unreadable: list[FileLeftOut]
+    passed_over: list[str]
 
 
 def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> _InputFiles:
@@ -147,6 +154,8 @@ def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> _Inpu
     unreadable = [FileLeftOut(error.path, error.reason) for error in plan.unreadable]
     if options.strict and plan.unreadable:
         raise plan.unreadable[0]
+    passed_over = plan.passed_over
+    check_passed_over(passed_over, options)
     inputs = [FileInput.of(file.path) for file in plan.files]
     compared = folder.compare(inputs)
     new = {each.path for each in compared.new}
@@ -155,7 +164,7 @@ def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> _Inpu
         plan = make_plan(paths_of_new, options.range_bytes) if paths_of_new else Plan([])
     skipped = [FileLeftOut(each.path, ALREADY_READ) for each in compared.known]
     unreadable += [FileLeftOut(each.path, CHANGED) for each in compared.changed]
-    return _InputFiles(plan, compared.new, skipped, unreadable)
+    return _InputFiles(plan, compared.new, skipped, unreadable, passed_over)
 
 
 def _check(read: MergeResult, options: TablesOptions) -> None:

@@ -35,6 +35,7 @@ from captures.tables.options import (
     FileRead,
     TablesOptions,
     TablesSummary,
+    check_passed_over,
     damage_told,
     notes_told,
 )
@@ -214,12 +215,14 @@ class _InputFiles(NamedTuple):
     :ivar inputs: the same, as far as they are files that can be known again
     :ivar skipped: those that a run before has read
     :ivar unreadable: those that cannot be read
+    :ivar passed_over: those in folders, or matched by patterns, that are no captures
     """
 
     paths: list[str]
     inputs: list[Input]
     skipped: list[FileLeftOut]
     unreadable: list[FileLeftOut]
+    passed_over: list[str]
 
 
 def write_tables(
@@ -241,11 +244,16 @@ def write_tables(
     wanted = TableRequest.of(options)
     folder = open_folder(out, append=options.append, overwrite=options.overwrite)
     found = _look(paths, folder)
+    check_passed_over(found.passed_over, options)
     if options.strict and found.unreadable:
         first = found.unreadable[0]
         raise CaptureError(first.path, 0, first.reason)
     made = TablesSummary(
-        out=out, engine="single", skipped=tuple(found.skipped), unreadable=tuple(found.unreadable)
+        out=out,
+        engine="single",
+        skipped=tuple(found.skipped),
+        unreadable=tuple(found.unreadable),
+        passed_over=tuple(found.passed_over),
     )
     if not found.paths:
         return replace(made, rows=dict.fromkeys(wanted.tables, 0), seconds=monotonic() - begin)
@@ -267,7 +275,7 @@ def write_tables(
 def _look(paths: Sequence[str], folder: Folder) -> _InputFiles:
     """Look for captures, and leave out those that the tables have already."""
     if STANDARD_INPUT in paths:
-        return _InputFiles(list(paths), [], [], [])
+        return _InputFiles(list(paths), [], [], [], [])
     files = find_files(paths, Quota(DEFAULT_SPOOL))
     unreadable = [FileLeftOut(error.path, error.reason) for error in files.unreadable]
     # a pipe with a name can be read only once, and is not known again
@@ -279,7 +287,8 @@ def _look(paths: Sequence[str], folder: Folder) -> _InputFiles:
     compared = folder.compare(inputs)
     skipped = [FileLeftOut(each.path, ALREADY_READ) for each in compared.known]
     unreadable += [FileLeftOut(each.path, CHANGED) for each in compared.changed]
-    return _InputFiles([*pipes, *(each.path for each in compared.new)], compared.new, skipped, unreadable)
+    read = [*pipes, *(each.path for each in compared.new)]
+    return _InputFiles(read, compared.new, skipped, unreadable, files.passed_over)
 
 
 def _read(paths: Sequence[str], options: TablesOptions, progress: Progress) -> Capture:
