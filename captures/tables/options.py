@@ -15,7 +15,9 @@ KEYS = ("run", "number", "time", "time_ns")
 """Columns of ``exchanges`` that are always written."""
 ALREADY_READ = "a run before has read it"
 """Why a file is skipped."""
-CHANGED = f"it has changed since {ALREADY_READ}: --overwrite, or write to another folder"
+CHANGED = (
+    f"it has grown since {ALREADY_READ}, and other files of that run are gone: --overwrite, or another folder"
+)
 """Why a file is not read that a run before has read under its path."""
 _TELLING = 10_000_000  # bytes from which on the rate says something
 _SHOWN = 10

@@ -84,8 +84,8 @@ def _plain(made: TablesSummary) -> dict[str, Any]:
 
 
 def leftovers(out: Path) -> list[str]:
-    """Return the names of what is in a folder of tables besides tables and manifests."""
-    return [each.name for each in out.iterdir() if each.name not in (*TABLES, "_kproxy")]
+    """Return the names of what is in a folder of tables besides tables, manifests and the lock of a run."""
+    return [each.name for each in out.iterdir() if each.name not in (*TABLES, "_kproxy", ".lock")]
 
 
 def copied(paths: Sequence[Path], folder: Path) -> list[Path]:
