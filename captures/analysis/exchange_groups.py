@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from captures.analysis.client_identity import ConnectionKey, connection_key
 from captures.arrays import Bools, Int64s
-from captures.exchanges import Exchange, ExchangeReader, Flag
+from captures.exchanges import Exchange, Flag
 from captures.exchanges.columns import ExchangeColumns
-from dissectors.api_keys import CONNECTING
 from dissectors.apis import api_name
 
 SASL_TOKEN = "SaslToken"  # noqa: S105  # a name
@@ -247,26 +246,6 @@ def _undecoded(columns: ExchangeColumns) -> Bools:
     unanswered = flags & int(Flag.UNANSWERED) != 0
     found: Bools = (sides & np.where(unanswered, 1, 3) != 0) & (flags & int(Flag.ORPHAN) == 0)
     return found
-
-
-def introducing(columns: ExchangeColumns, reader: ExchangeReader, indexes: Int64s) -> Iterator[Exchange]:
-    """Yield the exchanges that tell who a client is, with the first on each connection that was answered after one.
-
-    :param reader: reads them
-    :param indexes: in the reader, of each row of the columns
-    """
-    keys, flags = columns.flat("api_key"), columns.flat("flags")
-    telling = np.isin(keys, sorted(CONNECTING)) | (flags & int(Flag.SASL_TOKEN) != 0)
-    met = telling | ((columns.flat("response_size") > 0) & (keys >= 0))
-    rows = np.flatnonzero(met)
-    rows = rows[np.argsort(columns.flat("connection")[rows], kind="stable")]
-    connection = columns.flat("connection")[rows]
-    after = np.zeros(len(rows), np.bool_)
-    after[1:] = telling[rows[:-1]] & (connection[1:] == connection[:-1])
-    wanted = np.sort(rows[telling[rows] | after])
-    for row in wanted.tolist():
-        index = int(indexes[row])
-        yield reader.exchange(index) if telling[row] else reader.bare(index)
 
 
 def client_names(columns: ExchangeColumns) -> tuple[Int64s, list[str]]:

@@ -34,7 +34,7 @@ from dissectors.sides import SIDES, Side
 NO_VALUE = np.iinfo(np.int64).min
 """Stands in columns of int64 where a row has no value."""
 
-_FETCH = frozenset({ApiKey.FETCH})
+_FETCH, _PRODUCE = frozenset({ApiKey.FETCH}), frozenset({ApiKey.PRODUCE})
 Column = NDArray[Any] | RaggedArray
 Index: TypeAlias = "int | Int64s"
 """Of a row, or of several."""
@@ -266,6 +266,24 @@ class Replica(ColumnBuilder):
         if value:
             state = value.get("replica_state") or value
             self._replica.block[index] = number(state, "replica_id")
+
+
+class Acks(ColumnBuilder):
+    """How many replicas a producer waits for."""
+
+    need = "acks"
+
+    def __init__(self) -> None:
+        self._acks = _Flat()
+        super().__init__(acks=self._acks)
+
+    def apis(self) -> frozenset[int] | None:
+        return _PRODUCE
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        value = parts.request.value if parts.request is not None else None
+        if value:
+            self._acks.block[index] = number(value, "acks")
 
 
 class Decoding(ColumnBuilder):
