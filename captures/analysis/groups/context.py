@@ -223,12 +223,10 @@ class GroupContext:
         """Return how a connection ended; None if it did not, or that was not captured."""
         if self.capture is None:
             return None
-        directions = self.capture.connections[connection].directions
-        turned = self.capture.client_stream(connection) & 1
+        streams, client = self.capture.connections.streams, self.capture.client_stream(connection)
         ends = [
-            Ending(time, reset, side == turned)
-            for side, direction in enumerate(directions)
-            for time, reset in ((direction.fin_time, False), (direction.reset_time, True))
-            if time >= 0
+            Ending(int(times[stream]), reset, stream == client)
+            for stream in (client, client ^ 1)
+            for times, reset in ((streams.fin_time, False), (streams.reset_time, True))
         ]
-        return min(ends, default=None)
+        return min((ending for ending in ends if ending.time >= 0), default=None)
