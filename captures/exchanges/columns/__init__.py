@@ -87,7 +87,8 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "partition_topics": ColumnKind("int32", "topic of each of `partitions`", ragged=True, coded=True),
     "groups": ColumnKind("int32", "groups in request or response, each once", ragged=True, coded=True),
     "members": ColumnKind("int32", "member IDs in request or response, each once", ragged=True, coded=True),
-    "replica_id": ColumnKind("int64", "Fetch: ID of the broker that fetches, negative for a consumer"),
+    "replica_id": ColumnKind("int64", "Fetch, ListOffsets, OffsetForLeaderEpoch: ID of the broker that asks, negative"
+                             " for a consumer"),
     "acks": ColumnKind("int64", "Produce: acks of the request, -1 for all replicas"),
     "records": ColumnKind("int64", "records that batch headers announce, without control records and without those"
                           " in compressed messages of magic 0 and 1, which do not tell"),
