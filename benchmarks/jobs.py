@@ -36,10 +36,22 @@ from kproxy.proxy.verdicts import Peers
 from tests.batches import batches, build_batch
 from tests.kproxy.frames import request_frame, response_frame
 
-METADATA, FIND_COORDINATOR = 3, 10
+FETCH, METADATA, FIND_COORDINATOR, API_VERSIONS = 1, 3, 10, 18
 
 #: newer versions than those of the made captures: a proxy has to do with clients of today
 _VERSIONS = {0: 9, 1: 12, METADATA: 12, 8: 8, FIND_COORDINATOR: 4, 12: 4}
+#: what a connection of a client begins with
+_ASKED_VERSIONS = request_frame(API_VERSIONS, 3, {"client_software_name": "client"})
+_OFFERED_VERSIONS = response_frame(
+    API_VERSIONS,
+    3,
+    {
+        "api_keys": [
+            {"api_key": key, "min_version": 0, "max_version": last} for key, last in _VERSIONS.items()
+        ]
+    },
+)
+_PARTITIONS = 50
 _READ = 1 << 16
 """Bytes that a socket gives at once, when there are so many."""
 _RECORDS = 10_000
@@ -371,6 +383,8 @@ def forwarding(*, recorded: bool = False, rewrites: bool = True) -> Iterator[Ses
         session.requests.connection_made(Transport())
         session.responses.connection_made(Transport())
         session.record(plane.recordings.open(*ends, 0))
+        session.requests.data_received(_ASKED_VERSIONS)
+        session.responses.data_received(_OFFERED_VERSIONS)
         yield session
         tee = plane.recordings.tee
         if tee is not None:
@@ -379,6 +393,14 @@ def forwarding(*, recorded: bool = False, rewrites: bool = True) -> Iterator[Ses
     finally:
         loop.close()
         os.close(nowhere)
+
+
+def _fetched(size: int) -> list[tuple[bytes, bytes]]:
+    """Return polls that are answered with records of many partitions."""
+    partitions = [{"partition_index": index, "records": _batch(1)} for index in range(_PARTITIONS)]
+    topic = {"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": partitions}
+    poll = request_frame(FETCH, 17, {"topics": [], "forgotten_topics_data": []})
+    return [(poll, response_frame(FETCH, 17, {"responses": [topic]}))] * (100 * size)
 
 
 def conversation(asks: Iterator[traffic.Ask], count: int) -> list[tuple[bytes, bytes]]:
@@ -484,6 +506,7 @@ JOBS = (
     Job("frame in pieces", "piece", _assembled),
     Job("frame in pieces, captured", "piece", _pieces_captured),
     Job("proxy", "exchange", partial(_frames, _talk)),
+    Job("proxy, many partitions fetched", "exchange", partial(_frames, _fetched)),
     Job("proxy that records", "exchange", partial(_frames, _talk, recorded=True)),
     Job("proxy that records bufferfuls", "exchange", _buffers),
     Job("proxy that rewrites", "exchange", partial(_frames, cluster)),

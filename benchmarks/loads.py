@@ -12,8 +12,8 @@ import json
 import struct
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -37,8 +37,12 @@ from tests.lanes.tools import CannotRun, free_ports, listens, need, run, wait_fo
 _SOURCES = Path(__file__).parent / "load"
 _SIZE = struct.Struct(">i")
 _SMALL = 200
+_BATCH = 100
+_PARTITIONS = (1, 50, 200)
+_FETCH_SESSION = 0x1A2B3C4D
 _LARGE = 1_000_000
-_CLIENT_ID = "benchmark"
+_CLIENT_ID = "%02d benchmark"
+"""It begins with the number of the load, by which the server finds the answer."""
 
 PRODUCE, FETCH, METADATA, HEARTBEAT, API_VERSIONS = 0, 1, 3, 12, 18
 _ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # some topic ID, as text
@@ -70,6 +74,7 @@ class Load:
     :ivar connections: that ask all the time
     :ivar window: requests that each of them has in flight
     :ivar idle: connections beside them that asked once
+    :ivar processes: of clients that do all that at the same time
     :ivar bulk: throughput in bytes is what counts, not requests
     """
 
@@ -80,6 +85,7 @@ class Load:
     connections: int = 1
     window: int = 1
     idle: int = 0
+    processes: int = 1
     bulk: bool = False
 
 
@@ -88,7 +94,7 @@ class Result(NamedTuple):
 
     :ivar rate: requests a second
     :ivar mb_s: MB a second, in the direction that has more of them
-    :ivar p50: microseconds, as p99
+    :ivar p50: microseconds, as p99; of several processes those of the slowest
     """
 
     requests: int
@@ -105,7 +111,7 @@ def _known(key: int) -> Api:
     return known
 
 
-def request_frame(ask: Ask, client_id: str = _CLIENT_ID) -> bytes:
+def request_frame(ask: Ask, client_id: str = _CLIENT_ID % 99) -> bytes:
     """Return a request with its header."""
     header = {
         "request_api_key": ask.key,
@@ -156,6 +162,10 @@ def _still_a_member() -> Ask:
     return answer(_padded(lambda padding: response_frame(answer(padding)), _SMALL))
 
 
+_HELLO = Ask(API_VERSIONS, 3, {"client_software_name": "benchmark", "client_software_version": "1"})
+"""What every connection begins with, as those of clients do."""
+
+
 @cache
 def _records(size: int) -> bytes:
     now = time_ns() // 1_000_000  # a broker removes what is too old
@@ -167,25 +177,29 @@ def _produced(size: int) -> Callable[[Topic], Ask]:
     return lambda to: produced(to, _records(size))
 
 
-def produced(to: Topic, records: bytes, acks: int = -1) -> Ask:
-    """Return a Produce of a batch to partition 0 of a topic."""
-    topic = {"name": to.name, "partition_data": [{"index": 0, "records": records}]}
+def produced(to: Topic, records: bytes, acks: int = -1, partitions: int = 1) -> Ask:
+    """Return a Produce of a batch to each of the first partitions of a topic."""
+    data = [{"index": index, "records": records} for index in range(partitions)]
+    topic = {"name": to.name, "partition_data": data}
     body = {"transactional_id": None, "acks": acks, "timeout_ms": 30_000, "topic_data": [topic]}
     return Ask(PRODUCE, 11, body)
 
 
-def acknowledged(to: Topic = Topic()) -> Ask:  # noqa: B008  # it is immutable
+def acknowledged(to: Topic = Topic(), partitions: int = 1) -> Ask:  # noqa: B008  # it is immutable
     """Return the answer to a Produce that was taken."""
-    partition = {
-        "index": 0,
-        "error_code": 0,
-        "base_offset": 0,
-        "log_append_time_ms": -1,
-        "log_start_offset": 0,
-        "record_errors": [],
-        "error_message": None,
-    }
-    responses = [{"name": to.name, "partition_responses": [partition]}]
+    taken = [
+        {
+            "index": index,
+            "error_code": 0,
+            "base_offset": 0,
+            "log_append_time_ms": -1,
+            "log_start_offset": 0,
+            "record_errors": [],
+            "error_message": None,
+        }
+        for index in range(partitions)
+    ]
+    responses = [{"name": to.name, "partition_responses": taken}]
     return Ask(PRODUCE, 11, {"responses": responses, "throttle_time_ms": 0})
 
 
@@ -199,35 +213,119 @@ def fetched(topic: Topic) -> Ask:
         "log_start_offset": -1,
         "partition_max_bytes": _LARGE,
     }
+    return _fetch(0, -1, [{"topic_id": topic.topic_id, "partitions": [partition]}])
+
+
+def _polled(_: Topic) -> Ask:
+    """Return a Fetch of an incremental session in which nothing has changed (KIP-227)."""
+    return _fetch(_FETCH_SESSION, 1, [])
+
+
+def _fetch(session_id: int, epoch: int, topics: list[dict[str, Any]]) -> Ask:
     body = {
         "max_wait_ms": 500,
         "min_bytes": 1,
         "max_bytes": _LARGE,
         "isolation_level": 0,
-        "session_id": 0,
-        "session_epoch": -1,
-        "topics": [{"topic_id": topic.topic_id, "partitions": [partition]}],
+        "session_id": session_id,
+        "session_epoch": epoch,
+        "topics": topics,
         "forgotten_topics_data": [],
         "rack_id": "",
     }
     return Ask(FETCH, 17, body)
 
 
-def records_fetched(records: bytes) -> Ask:
-    """Return the answer to a Fetch that has a batch."""
-    partition = {
-        "partition_index": 0,
-        "error_code": 0,
-        "high_watermark": 1000,
-        "last_stable_offset": 1000,
-        "log_start_offset": 0,
-        "aborted_transactions": None,
-        "preferred_read_replica": -1,
-        "records": records,
+def records_fetched(records: bytes, partitions: int = 1) -> Ask:
+    """Return the answer to a Fetch that has a batch of each partition; of none, an empty answer."""
+    fetched = [
+        {
+            "partition_index": index,
+            "error_code": 0,
+            "high_watermark": 1000,
+            "last_stable_offset": 1000,
+            "log_start_offset": 0,
+            "aborted_transactions": None,
+            "preferred_read_replica": -1,
+            "records": records,
+        }
+        for index in range(partitions)
+    ]
+    responses = [{"topic_id": _ID, "partitions": fetched}] if fetched else []
+    session_id = 0 if partitions == 1 else _FETCH_SESSION
+    return Ask(
+        FETCH,
+        17,
+        {"throttle_time_ms": 0, "error_code": 0, "session_id": session_id, "responses": responses},
+    )
+
+
+def _fetch_load(partitions: int) -> Load:
+    return Load(
+        f"fetch-{partitions}",
+        f"Fetch responses with {partitions} partitions of {_BATCH} bytes, one connection, one at a time",
+        _polled,
+        records_fetched(_records(_BATCH), partitions),
+    )
+
+
+def _produce_load(partitions: int) -> Load:
+    return Load(
+        f"produce-{partitions}",
+        f"Produce requests to {partitions} partitions, {_BATCH} bytes to each, one connection, one at a time",
+        lambda to: produced(to, _records(_BATCH), partitions=partitions),
+        acknowledged(partitions=partitions),
+    )
+
+
+def metadata(port: int) -> dict[str, Any]:
+    """Return an answer to Metadata, version 12: one broker at a port of the loopback interface, no topics."""
+    return {
+        "throttle_time_ms": 0,
+        "brokers": [{"node_id": 0, "host": "127.0.0.1", "port": port, "rack": None}],
+        "cluster_id": "MkU3OEVBNTcwNTJENDM2Qg",
+        "controller_id": 0,
+        "topics": [],
     }
-    responses = [{"topic_id": _ID, "partitions": [partition]}]
-    body = {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses}
-    return Ask(FETCH, 17, body)
+
+
+def _all_topics(_: Topic) -> Ask:
+    return Ask(
+        METADATA,
+        12,
+        {"topics": None, "allow_auto_topic_creation": False, "include_topic_authorized_operations": False},
+    )
+
+
+def _cluster() -> Ask:
+    """The metadata of ten topics with six partitions each, on three brokers."""
+    brokers = [
+        {"node_id": node, "host": f"broker-{node}.example.com", "port": 9092, "rack": None}
+        for node in range(3)
+    ]
+    partitions = [
+        {
+            "error_code": 0,
+            "partition_index": index,
+            "leader_id": index % 3,
+            "leader_epoch": 0,
+            "replica_nodes": [0, 1, 2],
+            "isr_nodes": [0, 1, 2],
+            "offline_replicas": [],
+        }
+        for index in range(6)
+    ]
+    topics = [
+        {
+            "error_code": 0,
+            "name": f"orders-{number}",
+            "topic_id": _ID,
+            "is_internal": False,
+            "partitions": partitions,
+        }
+        for number in range(10)
+    ]
+    return Ask(METADATA, 12, metadata(0) | {"brokers": brokers, "topics": topics})
 
 
 LOADS = (
@@ -244,6 +342,31 @@ LOADS = (
         _still_a_member(),
         connections=200,
         idle=1000,
+    ),
+    Load(
+        "processes",
+        "200 bytes each way on 200 connections of four processes",
+        _heartbeat,
+        _still_a_member(),
+        connections=50,
+        processes=4,
+    ),
+    Load("fetch-empty", "empty polls, one connection, one at a time", _polled, records_fetched(b"", 0)),
+    *map(_fetch_load, _PARTITIONS),
+    Load(
+        "fetch-many",
+        "Fetch responses with 50 partitions on 200 connections of two processes",
+        _polled,
+        records_fetched(_records(_BATCH), 50),
+        connections=100,
+        processes=2,
+    ),
+    *map(_produce_load, _PARTITIONS),
+    Load(
+        "metadata",
+        "Metadata of 10 topics with 6 partitions, one connection, one at a time",
+        _all_topics,
+        _cluster(),
     ),
     Load(
         "fetch",
@@ -301,11 +424,18 @@ def _written(folder: Path, name: str, frame: bytes) -> Path:
 def server(folder: Path) -> Iterator[int]:
     """Run a server that has the answers to all loads, as one broker of a cluster; gives its port."""
     [port] = free_ports(1)
-    answers = {load.answer.key: load.answer for load in LOADS if load.answer is not None}
-    answers[API_VERSIONS] = Ask(API_VERSIONS, 3, api_versions(_OFFERED))
-    answers[METADATA] = Ask(METADATA, 12, metadata(port))
-    files = {key: _written(folder, f"answer-{key}", response_frame(each)) for key, each in answers.items()}
-    arguments = [f"{key}:{file}" for key, file in files.items()]
+    answers = {
+        f"{load.answer.key}/{number:02}": load.answer
+        for number, load in enumerate(LOADS)
+        if load.answer is not None
+    }
+    answers[f"{API_VERSIONS}"] = Ask(API_VERSIONS, 3, api_versions(_OFFERED))
+    answers[f"{METADATA}"] = Ask(METADATA, 12, metadata(port))
+    files = {
+        which: _written(folder, f"answer-{which.replace('/', '-')}", response_frame(each))
+        for which, each in answers.items()
+    }
+    arguments = [f"{which}:{file}" for which, file in files.items()]
     process = subprocess.Popen([_program("server"), str(port), *arguments])
     try:
         wait_for("the server", lambda: listens(port))
@@ -327,17 +457,6 @@ def api_versions(offered: Mapping[int, int]) -> dict[str, Any]:
     return {"error_code": 0, "api_keys": keys, "throttle_time_ms": 0}
 
 
-def metadata(port: int) -> dict[str, Any]:
-    """Return an answer to Metadata, version 12: one broker at a port of the loopback interface, no topics."""
-    return {
-        "throttle_time_ms": 0,
-        "brokers": [{"node_id": 0, "host": "127.0.0.1", "port": port, "rack": None}],
-        "cluster_id": "MkU3OEVBNTcwNTJENDM2Qg",
-        "controller_id": 0,
-        "topics": [],
-    }
-
-
 def measure(
     load: Load,
     port: int,
@@ -357,30 +476,41 @@ def measure(
     :raises CannotRun: if connections break, answers do not fit the requests, or a broker answers with an error
     """
     ask = load.asked(topic)
-    file = _written(folder, f"{load.name}-request", request_frame(ask))
-    numbers = [load.connections, load.window, seconds, load.idle, rate]
-    command = [str(_program("client")), str(port), str(file), *map(str, numbers)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
-        assert client.stdout is not None
-        assert client.stdin is not None
-        if client.stdout.readline():
+    client_id = _CLIENT_ID % LOADS.index(load)
+    hello = _written(folder, "hello", request_frame(_HELLO, client_id))
+    file = _written(folder, f"{load.name}-request", request_frame(ask, client_id))
+    numbers = [load.connections, load.window, seconds, load.idle, rate / load.processes]
+    command = [str(_program("client")), str(port), str(hello), str(file), *map(str, numbers)]
+    with ExitStack() as stack:
+        clients = [
+            stack.enter_context(
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            )
+            for _ in range(load.processes)
+        ]
+        if all(_lines(clients)):
             begun()
-        line = client.stdout.readline()
-        if line:
+        lines = _lines(clients)
+        if all(lines):
             done()
-        client.stdin.close()
-        if client.wait(_PATIENCE_S) or not line:
+        for client in clients:
+            assert client.stdin is not None
+            client.stdin.close()
+        codes = [client.wait(_PATIENCE_S) for client in clients]
+        if any(codes) or not all(lines):
             raise CannotRun(f"{load.name} did not get through")
-    told = json.loads(line)
-    _check(ask, bytes.fromhex(told["last"]))
-    size = max(told["sent"], told["received"])
-    return Result(
-        told["requests"],
-        told["requests"] / told["seconds"],
-        size / told["seconds"] / 1e6,
-        told["p50"],
-        told["p99"],
-    )
+    told = [json.loads(line) for line in lines]
+    _check(ask, bytes.fromhex(told[0]["last"]))
+    seconds = max(each["seconds"] for each in told)
+    requests = sum(each["requests"] for each in told)
+    size = max(sum(each[side] for each in told) for side in ("sent", "received"))
+    slowest = max(told, key=lambda each: each["p50"])
+    return Result(requests, requests / seconds, size / seconds / 1e6, slowest["p50"], slowest["p99"])
+
+
+def _lines(clients: Sequence[subprocess.Popen[str]]) -> list[str]:
+    """Return the next line of each client."""
+    return [client.stdout.readline() for client in clients if client.stdout is not None]
 
 
 def _check(ask: Ask, start: bytes) -> None:

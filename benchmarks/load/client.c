@@ -1,7 +1,7 @@
-/* Asks the same again and again, and measures: client PORT FILE CONNECTIONS WINDOW SECONDS IDLE RATE
+/* Asks the same again and again, and measures: client PORT HELLO FILE CONNECTIONS WINDOW SECONDS IDLE RATE
 
-   Each of CONNECTIONS has up to WINDOW requests in flight, each of them the frame in FILE with a correlation ID of its
-   own. IDLE more connections ask once and stay open. RATE bounds requests a second over all connections, 0 for no
+   Each connection begins with the request in the file HELLO. Then each of CONNECTIONS has up to WINDOW requests in
+   flight, each of them the frame in FILE with a correlation ID of its own. IDLE more connections ask once and stay open. RATE bounds requests a second over all connections, 0 for no
    bound. Answers have to come in order. The first fifth of a second is not counted; a line tells when it is over.
    Prints JSON: requests, seconds, bytes in both directions, latencies in microseconds, the first bytes of the last
    answer; then connections stay open until its standard input ends. One thread, epoll. */
@@ -20,7 +20,7 @@ struct connection {
     struct outgoing out;
 };
 
-static struct frame request;
+static struct frame hello, request;
 static char buffer[CHUNK], last[256];
 static size_t last_size;
 static unsigned window;
@@ -86,24 +86,25 @@ static void take(struct connection *c, const char *data, size_t size) {
     }
 }
 
-static int dial(int port) {
-    struct sockaddr_in address = loopback(port);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (connect(fd, (void *)&address, sizeof address)) die("connect");
-    return fd;
-}
-
 /* Ask once and wait for the answer. */
-static void ask_once(int fd) {
+static void ask_once(int fd, const struct frame *frame) {
     struct outgoing out;
     uint32_t length;
-    begin(&out, &request, 0);
+    begin(&out, frame, 0);
     if (flush(fd, &out) != 1 || recv(fd, &length, 4, MSG_WAITALL) != 4) gone();
     for (size_t left = ntohl(length); left;) {
         ssize_t got = recv(fd, buffer, left < sizeof buffer ? left : sizeof buffer, 0);
         if (got <= 0) gone();
         left -= got;
     }
+}
+
+static int dial(int port) {
+    struct sockaddr_in address = loopback(port);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(fd, (void *)&address, sizeof address)) die("connect");
+    ask_once(fd, &hello);
+    return fd;
 }
 
 static int by_size(const void *a, const void *b) {
@@ -116,15 +117,15 @@ static double share(double part) {
 }
 
 int main(int count, char **arguments) {
-    if (count != 8) return 2;
+    if (count != 9) return 2;
     end_with_parent();
-    int port = atoi(arguments[1]), connections = atoi(arguments[3]), idle = atoi(arguments[6]);
-    request = read_frame(arguments[2], 8);
-    window = atoi(arguments[4]);
-    double seconds = atof(arguments[5]);
-    rate = atof(arguments[7]);
+    int port = atoi(arguments[1]), connections = atoi(arguments[4]), idle = atoi(arguments[7]);
+    hello = read_frame(arguments[2], 8), request = read_frame(arguments[3], 8);
+    window = atoi(arguments[5]);
+    double seconds = atof(arguments[6]);
+    rate = atof(arguments[8]);
     alarm(seconds + 60); /* a proxy that stalls */
-    for (int i = 0; i < idle; i++) ask_once(dial(port));
+    for (int i = 0; i < idle; i++) ask_once(dial(port), &request);
     int poll = epoll_create1(0);
     struct connection *all = calloc(connections, sizeof *all);
     for (int i = 0; i < connections; i++) {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from enum import Enum
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -62,6 +64,28 @@ def attempts(capture: Capture, wanted: Collection[Outcome] = tuple(Outcome)) -> 
         outcome = next(outcome for outcome in wanted if which[outcome][connection])
         client, broker = capture.endpoints(connection)
         yield Attempt(connection, int(connections.syn_time[connection]), client, broker, outcome)
+
+
+class Acceptances:
+    """When brokers accepted connections; a capture that grows is looked at when it is first asked for."""
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+
+    def next(self, broker: str, after: int) -> int | None:
+        """Return when a broker first accepted a connection after a moment; None if that was not captured."""
+        times = self._by_broker.get(broker, [])
+        place = bisect_right(times, after)
+        return times[place] if place < len(times) else None
+
+    @cached_property
+    def _by_broker(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for attempt in attempts(self._capture, (Outcome.ACCEPTED,)):
+            found.setdefault(attempt.broker, []).append(attempt.time)
+        for times in found.values():
+            times.sort()
+        return found
 
 
 def ended_by_brokers(capture: Capture) -> Iterator[tuple[int, int]]:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.fetch_sessions import MOST_SESSIONS, FetchSession, FetchSessions
-from captures.analysis.positions import LEARNED_FROM, Position, Positions
+from captures.analysis.positions import LEARNED_FROM, Position, Positions, lag_behind
 from captures.exchanges import Exchange, rfc3339
 from captures.filters.groups import GroupInference
 from captures.json_objects import OrNull, Time
@@ -33,6 +33,8 @@ MOST_SLICES = 120
 LEAST_SLICE = 100_000_000
 """ns, the width of a slice at first; it doubles."""
 
+NEEDED = LEARNED_FROM | MEMBER_APIS
+"""APIs whose exchanges tell something of lag; others need not be added."""
 _TELL_ENDS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS})
 
 Group = str
@@ -114,7 +116,7 @@ class _Series:
     def add(self, time: int, width: int, lag: int) -> None:
         at = time // width
         known = self.slices.get(at)
-        self.slices[at] = (lag if known is None else max(known[0], lag), lag)
+        self.slices[at] = (lag if known is None or lag > known[0] else known[0], lag)
         if self.highest is None or lag > self.highest:
             self.highest, self.highest_at = lag, time
 
@@ -192,9 +194,13 @@ class LagStats:
             end = exchange.end
             heapq.heappush(self._waiting, (end, exchange.number, exchange))
 
-    def result(self) -> list[LagRow]:
-        """Return a row for each partition of each group, in the order of their names."""
+    def result(self, latest: int = 0) -> list[LagRow]:
+        """Return a row for each partition of each group, in the order of their names.
+
+        :param latest: ns since the epoch, of the latest request, which may be one that was not added
+        """
         self._take_in(None)
+        self._latest = max(self._latest, latest)
         if self._begin is not None:
             self._cover(self._latest)
         self._confirm_ends()
@@ -238,8 +244,7 @@ class LagStats:
                 kept = by_group.setdefault(group, _PartitionLag())
                 if kept.committed != offset:
                     kept.committed, kept.committed_at = offset, time
-        for kept in self._kept.get(place, {}).values():
-            self._measure(kept, known, time)
+        self._measure(self._kept.get(place, {}).values(), known, time)
 
     def _fetched(self, exchange: Exchange) -> None:
         seen = self._sessions.add(exchange)
@@ -261,14 +266,17 @@ class LagStats:
             kept.fetching = _FetchPosition(offset, client)
             known = self._positions.of(place)
             if known is not None:
-                self._measure(kept, known, exchange.time)
+                self._measure((kept,), known, exchange.time)
 
-    def _measure(self, kept: _PartitionLag, known: Position, time: int) -> None:
-        lag = _lag(kept, known)
-        if lag is None:
-            return
-        self._cover(time)
-        kept.series.add(time, self._width, lag)
+    def _measure(self, every: Iterable[_PartitionLag], known: Position, time: int) -> None:
+        covered, end = False, known.known_end
+        for kept in every:
+            lag = _lag(kept, end)
+            if lag is not None:
+                if not covered:
+                    self._cover(time)
+                    covered = True
+                kept.series.add(time, self._width, lag)
 
     def _cover(self, time: int) -> None:
         """Widen the slices if need be, so that there are not too many of them."""
@@ -310,7 +318,7 @@ class LagStats:
             client=fetching.client if fetching is not None else "",
             end=end[0] if end is not None else None,
             end_at=end[1] if end is not None else None,
-            lag=_lag(kept, known),
+            lag=_lag(kept, known.known_end),
             behind=known.lag(fetching.offset) if fetching is not None else None,
             highest=kept.series.highest,
             highest_at=kept.series.highest_at,
@@ -318,10 +326,10 @@ class LagStats:
         )
 
 
-def _lag(kept: _PartitionLag, known: Position) -> int | None:
+def _lag(kept: _PartitionLag, end: int | None) -> int | None:
     if kept.committed is not None:
-        return known.lag(kept.committed)
-    return None if kept.fetching is None else known.lag(kept.fetching.offset)
+        return lag_behind(end, kept.committed)
+    return None if kept.fetching is None else lag_behind(end, kept.fetching.offset)
 
 
 def total(rows: Iterable[LagRow]) -> tuple[int, int]:

@@ -41,14 +41,15 @@ class Position:
     committed: dict[str, int] = field(default_factory=dict)
     fetched: dict[str, int] = field(default_factory=dict)
 
-    def lag(self, offset: int) -> int | None:
-        """Return how many offsets lie between a position and the end.
+    @property
+    def known_end(self) -> int | None:
+        """The end; None if it is not known, or a group or client has come further, so that it is out of date."""
+        furthest = max(max(self.committed.values(), default=0), max(self.fetched.values(), default=0), 0)
+        return None if self.end is None or self.end < furthest else self.end
 
-        None if the end is not known, or somebody has come further: then what was told of it is out of date.
-        """
-        if self.end is None or self.end < max(offset, *self.committed.values(), *self.fetched.values(), 0):
-            return None
-        return self.end - offset
+    def lag(self, offset: int) -> int | None:
+        """Return how many offsets lie between a position and the end; None if the end is not known or out of date."""
+        return lag_behind(self.known_end, offset)
 
     def include(self, other: Position) -> None:
         """Take over what another row of the same partition knows and this one does not."""
@@ -57,6 +58,11 @@ class Position:
         self.leader = other.leader if self.leader is None else self.leader
         self.committed = other.committed | self.committed
         self.fetched = other.fetched | self.fetched
+
+
+def lag_behind(end: int | None, offset: int) -> int | None:
+    """Return how many offsets lie between a position and an end; None if that is not known, or out of date."""
+    return None if end is None or end < offset else end - offset
 
 
 class Positions:

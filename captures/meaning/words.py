@@ -67,6 +67,13 @@ def some(names: Iterable[str], shown: int = SHOWN) -> str:
     return f"{' '.join(every[:shown])} +{rest}"
 
 
+def several(names: Iterable[str], shown: int = 5) -> str:
+    """The first of different names, for sentences: ``m1, m2 and 3 more``."""
+    every = list(dict.fromkeys(names))
+    rest = len(every) - shown
+    return ", ".join(every[:shown]) + (f" and {rest} more" if rest > 0 else "")
+
+
 def phrases(parts: list[str]) -> str:
     """The first of several phrases, and how many more there are: ``orders to 12, logs to 6 +2``."""
     rest = len(parts) - SHOWN

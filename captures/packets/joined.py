@@ -28,6 +28,11 @@ def base_of(number: int) -> int:
     return number << _PLACE_BITS
 
 
+def file_at(offset: int) -> int:
+    """The number of the file that an offset is in, which is below :data:`~captures.packets.source.KEPT`."""
+    return offset >> _PLACE_BITS
+
+
 class _Files:
     """The files of a joined capture as one store of bytes. Of those that can be opened again a few are open."""
 

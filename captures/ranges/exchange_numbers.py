@@ -9,6 +9,8 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges.checkpoints import Endpoint
+from captures.packets.joined import file_at
+from captures.packets.source import KEPT
 from captures.ranges.edges import Pair, SyncPoint
 from captures.ranges.plan import Plan, Range
 from captures.ranges.stitcher import StitchedConnections, StitchedExchange, WholeConnection
@@ -52,6 +54,13 @@ class Context:
     locals: list[Local] = field(default_factory=list)
     stitched: list[StitchedExchange] = field(default_factory=list)
     connections: dict[int, WholeConnection] = field(default_factory=dict)
+
+    @property
+    def files(self) -> set[int]:
+        """Numbers of the files that have bytes of these exchanges: what begins in a range may end in another file."""
+        pieces = (piece for each in self.stitched for side in each.pieces for piece in side)
+        ends = {file_at(offset) for _, offset, _, data in pieces if data is None and offset < KEPT}
+        return ends.union(range(*self.part.files))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,11 @@ bytes, and little: no payload but that of encrypted connections and of files tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
 from typing import NamedTuple
 
 from captures.packets.tls import KeyLog
@@ -21,7 +24,7 @@ from captures.ranges.range_reader import FinishedExchanges, in_buckets, read_ran
 from captures.ranges.stitcher import StitchedConnections, stitch
 from dissectors.session_context import SessionContext, SessionFacts
 
-MARK, FINISHED, EDGES = "mark", "finished", "edges"
+MARK, FINISHED, EDGES = KINDS = "mark", "finished", "edges"
 
 _TOGETHER = "captured at the same time as other files, or IP fragments cross its parts"
 
@@ -206,12 +209,14 @@ class MergeResult(NamedTuple):
     numbered: NumberedRanges
 
 
-def read_here(given: Input) -> MergeResult:
-    """Take all steps in this process, one after another.
+def read_here(given: Input, processes: int = 1, kinds: Collection[str] = KINDS) -> MergeResult:
+    """Take all steps on this machine.
 
+    :param processes: that read ranges side by side
+    :param kinds: what is kept of the ranges; without :data:`FINISHED` memory does not grow with the exchanges
     :raises CaptureError: if a file cannot be read any more
     """
-    given, told = settled(given, _read_all(given))
+    given, told = settled(given, _read_all(given, processes, kinds), processes, kinds)
     marked = marked_of(told)
     marks = [each.mark for each in marked]
     everything = [each for number in sorted(told) for each in told[number]]
@@ -223,10 +228,17 @@ def read_here(given: Input) -> MergeResult:
     return MergeResult(given, marked, finished, number_all(given, marked, together))
 
 
-def settled(given: Input, told: dict[int, list[RangeOutput]]) -> tuple[Input, dict[int, list[RangeOutput]]]:
-    """Read again, in this process, what was not read from its first record on, or has to be read together.
+def settled(
+    given: Input,
+    told: dict[int, list[RangeOutput]],
+    processes: int = 1,
+    kinds: Collection[str] = KINDS,
+) -> tuple[Input, dict[int, list[RangeOutput]]]:
+    """Read again, on this machine, what was not read from its first record on, or has to be read together.
 
     :param told: by number of the range; what was read again takes its place
+    :param processes: that read ranges side by side
+    :param kinds: what is kept of the ranges
     :return: the capture as its plan came out at the end, and what was reported about it
     """
     while True:
@@ -234,18 +246,30 @@ def settled(given: Input, told: dict[int, list[RangeOutput]]) -> tuple[Input, di
         again = misread(given.plan, marks)
         for part in again:
             given.plan.ranges[part.number] = part
-            told[part.number] = list(read_part(given, part))
+            told |= [_read_kinds(given, kinds, part)]
         if again:
             continue
         merged = replan(given.plan, marks)
         if merged is None:
             return given, told
         given = replace(given, plan=merged)
-        told = _read_all(given)
+        told = _read_all(given, processes, kinds)
 
 
-def _read_all(given: Input) -> dict[int, list[RangeOutput]]:
-    return {part.number: list(read_part(given, part)) for part in given.plan.ranges}
+def _read_all(
+    given: Input, processes: int = 1, kinds: Collection[str] = KINDS
+) -> dict[int, list[RangeOutput]]:
+    ranges = given.plan.ranges
+    read = partial(_read_kinds, given, kinds)
+    if min(processes, len(ranges)) < 2:
+        return dict(map(read, ranges))
+    # forked, because the programs of others, such as the workers of Spark, cannot be imported once more
+    with ProcessPoolExecutor(min(processes, len(ranges)), get_context("fork")) as pool:
+        return dict(pool.map(read, ranges))
+
+
+def _read_kinds(given: Input, kinds: Collection[str], part: Range) -> tuple[int, list[RangeOutput]]:
+    return part.number, [each for each in read_part(given, part) if each.kind in kinds]
 
 
 def marked_of(told: Mapping[int, Sequence[RangeOutput]]) -> list[RangeSummary]:

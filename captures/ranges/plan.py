@@ -85,6 +85,11 @@ class Plan:
         return replace(self, ranges=ranges, whole=whole)
 
 
+def absolute(paths: Sequence[str]) -> list[str]:
+    """Return paths as tasks need them, which run in folders of their own."""
+    return [path if "://" in path else str(Path(path).absolute()) for path in paths]
+
+
 def make_plan(paths: Sequence[str], range_bytes: int = RANGE_BYTES) -> Plan:
     """Look for captures, and cut them into parts.
 
@@ -92,9 +97,7 @@ def make_plan(paths: Sequence[str], range_bytes: int = RANGE_BYTES) -> Plan:
     :param range_bytes: how large a part is
     :raises CaptureError: if there is none that can be read
     """
-    # tasks run in folders of their own
-    absolute = [path if "://" in path else str(Path(path).absolute()) for path in paths]
-    found = find_files(absolute, Quota(DEFAULT_SPOOL))
+    found = find_files(absolute(paths), Quota(DEFAULT_SPOOL))
     if not found.files:
         raise found.unreadable[0]
     plan = Plan(found.files, unreadable=found.unreadable, passed_over=found.passed_over)

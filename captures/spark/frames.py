@@ -14,21 +14,18 @@ from typing import TYPE_CHECKING
 from captures.analysis.findings.all import RULES
 from captures.filters import compile_filter
 from captures.ranges.edges import pack, unpack
-from captures.ranges.jobs import Input, give_out
+from captures.ranges.jobs import Input
 from captures.ranges.plan import RANGE_BYTES, make_plan
 from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import SparkReading
-from captures.spark.table_writer import Judge, Task, columns_of, header_rows, rows_of
+from captures.spark.table_writer import Judge, Task, columns_of, header_rows
 from captures.spark.task_shares import Share
 from captures.tables.exchange_rows import ExchangeTables
-from captures.tables.folder import StagingFolder
 from captures.tables.schema import PER_EXCHANGE, Needs, choose_tables, ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-NOWHERE = StagingFolder("", 0, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +112,6 @@ def _read(
     read = reading.read
     task = Task(
         given=read.given,
-        staged=NOWHERE,
         facts=read.numbered.facts,
         columns=by_table,
         filter=wanted,
@@ -158,7 +154,7 @@ class _GiveRows:
         task = self._task
         for batch in batches:
             for (context,) in columns_of(batch, "context"):
-                yield from rows_of(task, give_out(task.given, unpack(context), task.facts), self._table)
+                yield from task.rows_of(self._table, unpack(context))
 
 
 class _GiveHeaders:

@@ -2,20 +2,25 @@
 
 ::
 
-    captures.spark.register(spark)
     spark.read.format("kproxy").option("table", "exchanges").load("/captures/monday")
-    spark.readStream.format("kproxy").option("table", "parts").load("/captures/rotated")
+    spark.readStream.format("kproxy").option("table", "exchanges").load("/captures/rotated")
 
-A partition of a reader cannot ask others. So the files of a path are read by one task, as one capture; several paths
-are several captures. The table ``parts`` is what :mod:`captures.spark.capture_reader` begins with: ranges side by
-side, with what has to be put together. As a stream, every file is read once: those that are there and those that
-come, the newest not before there is a newer one, or it was left alone for a while.
+All paths together are one capture. Its partitions are the ranges of :mod:`captures.ranges.plan`. A partition cannot ask
+others, so what crosses the edges of ranges is put together when Spark plans the query: the driver's processors read the
+headers of all packets, and each partition gets what its range needs to know of the others. Tables that need all
+exchanges, and filters that ask for groups, are one partition.
+
+The table ``parts`` is what :mod:`captures.spark.stream_source` begins with: ranges side by side, with what has to be
+put together. As a stream, every file is read once: those that are there and those that come, the newest not before
+there is a newer one, or it was left alone for a while.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+import sys
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,21 +48,29 @@ except ImportError:
 
 from captures.analysis.findings.all import RULES
 from captures.exchanges import Exchange, ExchangeReader, open_capture
-from captures.filters import compile_filter
+from captures.filters import FilterError, compile_filter
+from captures.filters.errors import did_you_mean
+from captures.filters.lexer import quoted
 from captures.packets.errors import CaptureError
 from captures.packets.files import LEAST_HEADER, CaptureFile, FileStatus, expanded, head_of
 from captures.packets.tls import KeyLog
 from captures.ranges.edges import pack, unpack
-from captures.ranges.jobs import Input, RangeOutput, read_part
-from captures.ranges.plan import RANGE_BYTES, Range, make_plan
+from captures.ranges.jobs import EDGES, MARK, Input, RangeOutput, read_here, read_part
+from captures.ranges.plan import RANGE_BYTES, Plan, Range, absolute, make_plan
 from captures.spark.capture_reader import PARTS, batches_of
-from captures.tables.exchange_rows import ExchangeTables
+from captures.spark.table_writer import Task
+from captures.tables.exchange_rows import ExchangeTables, wants_summary
 from captures.tables.schema import PER_EXCHANGE, TABLES, Needs, ddl
+from captures.tables.schema import schema as arrow_schema
 from captures.tables.whole_rows import WholeTables, needs
+from dissectors.apis import NAMES
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from captures.filters.filter import Filter as CaptureFilter
 
 NAME = "kproxy"
 SETTLED = 60.0
@@ -77,6 +90,14 @@ _COMPARED: dict[type[Filter], str] = {
 }
 _NUMBERS = frozenset({"api_key", "version", "correlation_id", "request_size", "response_size", "connection"})
 """Columns that filters of the project name alike, with integers as values."""
+_TEXTS = frozenset({"api", "client_id"})
+"""Columns that filters of the project name alike, with texts as values."""
+_PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The program of Spark's that pushes filters; others refuse a reader that takes them if the session does not push."""
+_OPTIONS = (
+    *("path", "paths", "table", "columns", "filter", "keylog"),
+    *("range_bytes", "buckets", "settled", "maxFilesPerTrigger"),
+)
 
 
 class OptionError(ValueError):
@@ -92,7 +113,7 @@ class Options:
     :ivar columns: of that table; the usual ones if empty
     :ivar filter: only exchanges that fit (docs/filters.md) are rows
     :ivar keylog: path of TLS secrets, on every machine
-    :ivar range_bytes: bytes that a task reads, of ``parts``
+    :ivar range_bytes: bytes that a task reads
     :ivar buckets: of ``parts``: among how many those are dealt out who put connections together
     :ivar settled: seconds, of streams: see :data:`SETTLED`
     :ivar most_files: of a batch of a stream, 0 for all that are there
@@ -114,13 +135,19 @@ class Options:
 
         :raises OptionError: if one cannot be used
         """
+        known = {name.lower() for name in _OPTIONS}
+        for name in given:
+            if name.lower() not in known:
+                hint = did_you_mean(name, _OPTIONS) or f"there are {', '.join(_OPTIONS)}"
+                raise OptionError(f"{name!r} is no option of kproxy: {hint}")
         options = {name.lower(): value for name, value in given.items()}
         paths = json.loads(options["paths"]) if "paths" in options else [options.get("path", "")]
         if not any(paths):
             raise OptionError("no path: load('/captures/monday')")
         table = options.get("table", "exchanges")
         if table not in (*TABLES, "parts"):
-            raise OptionError(f"{table!r} is no table; there are parts, {', '.join(TABLES)}")
+            hint = did_you_mean(table, TABLES) or f"there are {', '.join(TABLES)}"
+            raise OptionError(f"{table!r} is no table of kproxy: {hint}")
         columns = tuple(name.strip() for name in options.get("columns", "").split(",") if name.strip())
         made = cls(
             tuple(paths),
@@ -130,13 +157,45 @@ class Options:
             options.get("keylog"),
             _number(options, "range_bytes", RANGE_BYTES),
             _number(options, "buckets", 8),
-            float(options.get("settled", SETTLED)),
+            _seconds(options, "settled", SETTLED),
             _number(options, "maxfilespertrigger", 0),  # the name that Spark's own sources have for it
         )
-        if made.filter:
-            compile_filter(made.filter)
-        made.shape()
+        try:
+            made.compiled()
+            made.shape()
+        except FilterError as error:
+            raise OptionError(f"filter: {error}") from None
+        except ValueError as error:
+            raise OptionError(f"columns: {error}") from None
         return made
+
+    def compiled(self, pushed: Sequence[str] = ()) -> CaptureFilter | None:
+        """Return what rows have to fit, None for all.
+
+        :param pushed: further filters
+        :raises FilterError: if it is none
+        """
+        parts = [f"({text})" for text in (self.filter, *pushed) if text]
+        return compile_filter(" and ".join(parts)) if parts else None
+
+    def chosen(self, schema: StructType) -> Options:
+        """Return the same with the columns of a schema: that of the options, or the user's own.
+
+        :raises OptionError: for a column that the table does not have, or has with another type
+        """
+        if self.table == "parts":
+            return self
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        names = tuple(schema.fieldNames())
+        try:
+            ours = arrow_schema(self.table, names)
+        except ValueError as error:
+            raise OptionError(f"schema: {error}") from None
+        for one, other in zip(ours, to_arrow_schema(schema, timezone="UTC"), strict=True):
+            if one.type != other.type:
+                raise OptionError(f"schema: {one.name} is declared as {other.type}, and is {one.type}")
+        return replace(self, columns=names)
 
     def shape(self) -> str:
         """Return the columns, as Spark SQL declares them.
@@ -159,8 +218,18 @@ def _number(options: Mapping[str, str], name: str, usual: int) -> int:
     return int(text)
 
 
+def _seconds(options: Mapping[str, str], name: str, usual: float) -> float:
+    text = options.get(name)
+    if text is None:
+        return usual
+    with suppress(ValueError):
+        if 0 <= float(text) < float("inf"):
+            return float(text)
+    raise OptionError(f"{name} is {text!r}, and has to be a number of seconds from 0 on")
+
+
 def register(spark: SparkSession) -> None:
-    """Let a session know the data source ``kproxy``."""
+    """Let a session know the data source ``kproxy``, where the driver has not found it among the installed packages."""
     spark.dataSource.register(KafkaCaptures)
 
 
@@ -174,12 +243,14 @@ class KafkaCaptures(DataSource):
     def schema(self) -> str:
         return Options.of(self.options).shape()
 
-    def reader(self, schema: Any) -> DataSourceReader:
-        options = Options.of(self.options)
-        return PartsReader(options) if options.table == "parts" else TableReader(options)
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = Options.of(self.options).chosen(schema)
+        if options.table == "parts":
+            return PartsReader(options)
+        return FilteringReader(options, schema) if _PUSHING in sys.modules else TableReader(options, schema)
 
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        return FolderStream(Options.of(self.options))
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        return FolderStream(Options.of(self.options).chosen(schema), schema)
 
 
 # ---------------------------------------------------------------- ranges side by side
@@ -204,43 +275,93 @@ class PartsReader(DataSourceReader):
         return batches_of(read_part(self._given, self._given.plan.ranges[partition.number]))
 
 
-# ---------------------------------------------------------------- whole captures
+# ---------------------------------------------------------------- tables
 @dataclass
-class CapturePartition(InputPartition):
-    """Files that are one capture."""
+class FilesPartition(InputPartition):
+    """Files that are one capture, read by one task.
+
+    :ivar paths: none if there is nothing to read
+    """
 
     paths: tuple[str, ...]
 
 
-class TableReader(DataSourceReader):
-    """Reads whole captures, each by one task, into the rows of a table."""
+@dataclass
+class RowsPartition(InputPartition):
+    """A range of a capture, with what it has to know of the others.
 
-    def __init__(self, options: Options) -> None:
+    :ivar task: packed :class:`~captures.spark.table_writer.Task`, with only the files of this range
+    :ivar context: packed :class:`~captures.ranges.exchange_numbers.Context`
+    """
+
+    task: bytes
+    context: bytes
+
+
+class TableReader(DataSourceReader):
+    """Reads the rows of a table.
+
+    :param schema: of the rows
+    """
+
+    def __init__(self, options: Options, schema: StructType | None = None) -> None:
         self._options = options
+        self._schema = schema
         self._pushed: list[str] = []
 
+    def partitions(self) -> Sequence[InputPartition]:
+        return partitions_of(self._options.paths, self._options, self._pushed)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return rows_of(partition, self._options, self._schema, self._pushed)
+
+
+class FilteringReader(TableReader):
+    """Takes filters that narrow the exchanges that are decoded."""
+
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Take what narrows the exchanges that are decoded; Spark asks all of it of the rows once more."""
+        """Take what can be taken; Spark asks all of it of the rows once more."""
         for each in filters:
             text = _as_filter(each)
             if text and self._options.table in PER_EXCHANGE:
                 self._pushed.append(text)
             yield each
 
-    def partitions(self) -> Sequence[InputPartition]:
-        return [CapturePartition((path,)) for path in self._options.paths]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, CapturePartition)
-        return rows_of(partition.paths, self._options, self._pushed)
+def partitions_of(paths: Sequence[str], options: Options, pushed: Sequence[str] = ()) -> list[InputPartition]:
+    """Return the partitions of a table of a capture; one at least.
+
+    :param pushed: filters that all rows will be asked for anyway
+    :raises CaptureError: if there is nothing that can be read
+    """
+    wanted = options.compiled(pushed)
+    if options.table not in PER_EXCHANGE or (wanted is not None and wanted.needs_groups):
+        return [FilesPartition(tuple(absolute(paths)))]
+    columns = {options.table: options.columns} if options.columns else {}
+    rows = ExchangeTables((options.table,), names=lambda _: None, run=0, columns=columns)
+    learn = rows.needs is not Needs.HEADER or wanted is not None
+    given = Input(make_plan(paths, options.range_bytes), options.secrets(), options.buckets, learn)
+    read = read_here(given, os.cpu_count() or 1, (MARK, EDGES))
+    numbered, plan = read.numbered, read.given.plan
+    made: list[InputPartition] = []
+    for context in numbered.contexts:
+        if context.count:
+            mine = replace(read.given, plan=_only(plan, context.files, []), keylog=b"")
+            task = Task(
+                given=mine, facts=numbered.facts, columns=columns, filter=wanted, start=numbered.start
+            )
+            made.append(RowsPartition(pack(task), pack(context)))
+    return made or [FilesPartition(())]
 
 
 def _as_filter(wanted: Filter) -> str:
     """Return a comparison as the project's filters write it; empty if they have no such field."""
     attribute: tuple[str, ...] = getattr(wanted, "attribute", ())
-    if len(attribute) != 1 or attribute[0] not in _NUMBERS:
+    if len(attribute) != 1 or attribute[0] not in _NUMBERS | _TEXTS:
         return ""
     (name,) = attribute
+    if name in _TEXTS:
+        return _as_text_filter(name, wanted)
     if isinstance(wanted, In):
         values = [value for value in wanted.value if isinstance(value, int)]
         return (
@@ -251,53 +372,74 @@ def _as_filter(wanted: Filter) -> str:
     return f"{name} {operator} {value}" if operator and type(value) is int else ""
 
 
-def rows_of(paths: Sequence[str], options: Options, pushed: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+def _as_text_filter(name: str, wanted: Filter) -> str:
+    values = wanted.value if isinstance(wanted, In) else (getattr(wanted, "value", None),)
+    fits = all(isinstance(value, str) and (name != "api" or value in NAMES) for value in values)
+    if not isinstance(wanted, EqualTo | In) or not fits:
+        return ""
+    return " or ".join(f"{name} == {quoted(value)}" for value in values)
+
+
+def rows_of(
+    partition: InputPartition, options: Options, schema: StructType | None, pushed: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a table that a partition has.
+
+    :param schema: that they are to have; None for that of the table
+    :param pushed: filters that all rows will be asked for anyway
+    :raises CaptureError: if a file cannot be read any more
+    """
+    if isinstance(partition, RowsPartition):
+        task: Task = unpack(partition.task)
+        task = replace(task, given=replace(task.given, keylog=options.secrets()))
+        found = task.rows_of(options.table, unpack(partition.context))
+    else:
+        assert isinstance(partition, FilesPartition)
+        found = _rows_of_files(partition.paths, options, pushed) if partition.paths else iter(())
+    if schema is None:
+        return found
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    shape = to_arrow_schema(schema, timezone="UTC")
+    return (_shaped(batch, shape) for batch in found)
+
+
+def _shaped(batch: pa.RecordBatch, shape: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays([batch.column(name) for name in shape.names], schema=shape)
+
+
+def _rows_of_files(paths: Sequence[str], options: Options, pushed: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Read files as one capture; yield the rows of a table.
 
-    :param pushed: filters that all rows will be asked for anyway
     :raises CaptureError: if there is nothing that can be read
     """
     keylog = KeyLog()
     keylog.add(options.secrets())
     capture = open_capture(list(paths), keylog=keylog)
     capture.read()
-    reader = ExchangeReader(capture, annotate=False)
+    columns = {options.table: options.columns} if options.columns else {}
+    reader = ExchangeReader(capture, annotate=False, summary=wants_summary((options.table,), columns))
     reader.learn(len(reader))
     names = reader.knowledge.topic_name
-    parts = [f"({text})" for text in (options.filter, *pushed) if text]
-    wanted = compile_filter(" and ".join(parts)) if parts else None
+    wanted = options.compiled(pushed)
     exchanges: Iterable[Exchange] = reader if wanted is None else wanted.exchanges(reader)
-    if options.table not in PER_EXCHANGE:
+    if options.table in PER_EXCHANGE:
+        rows = ExchangeTables((options.table,), names=names, run=0, columns=columns, faults=capture.faults)
+        for exchange in exchanges:
+            rows.add(exchange)
+            if rows.full:
+                yield from rows.take().values()
+        yield from rows.take().values()
+    else:
         whole = WholeTables(capture, names, (options.table,), run=0, rules=RULES)
         keys = needs((options.table,), RULES)
         for exchange in exchanges:
             if keys is None or exchange.api_key in keys:
                 whole.add(exchange)
-        yield whole.batches()[options.table]
-        capture.faults.log()
-        return
-    columns = {options.table: options.columns} if options.columns else {}
-    rows = ExchangeTables((options.table,), names=names, run=0, columns=columns, faults=capture.faults)
-    if rows.needs is Needs.HEADER and wanted is None:
-        yield _headers(reader, options)
-        return
-    for exchange in exchanges:
-        rows.add(exchange)
-        if rows.full:
-            yield from rows.take().values()
-    yield from rows.take().values()
+        yield from whole.batches().values()  # none of a table without rows
     capture.faults.log()
-
-
-def _headers(reader: ExchangeReader, options: Options) -> pa.RecordBatch:
-    import numpy as np
-
-    from captures.tables.exchange_rows import header_batch
-
-    capture, rows = reader.capture, reader.rows
-    connections = capture.table.column("connection")[rows]
-    numbers = np.arange(len(rows)) + 1
-    return header_batch(capture, rows, numbers, connections, 0, options.columns)
 
 
 # ---------------------------------------------------------------- streams
@@ -368,8 +510,9 @@ class FolderStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     is not read again; another one under the same name, as a ring has them, is.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, schema: StructType | None = None) -> None:
         self._options = options
+        self._schema = schema
         self._known: Listing = {}
         self._last: Listing | None = None
 
@@ -400,22 +543,25 @@ class FolderStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not there:
             return []
         try:
+            if self._options.table != "parts":
+                return partitions_of(there, self._options)
             plan = make_plan(there, self._options.range_bytes)
         except CaptureError:  # none of them is a capture
             return []
-        if self._options.table != "parts":
-            return [CapturePartition(tuple(file.path for file in plan.files))]
         given = Input(plan, b"", self._options.buckets)
         return [
-            StreamPartition(pack(_only(given, part)), part.number, None if part.number else pack(given))
+            StreamPartition(
+                pack(replace(given, plan=_only(plan, range(*part.files), plan.ranges))),
+                part.number,
+                None if part.number else pack(given),
+            )
             for part in plan.ranges
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, CapturePartition):
-            yield from rows_of(partition.paths, self._options)
+        if not isinstance(partition, StreamPartition):
+            yield from rows_of(partition, self._options, self._schema)
             return
-        assert isinstance(partition, StreamPartition)
         given = replace(unpack(partition.given), keylog=self._options.secrets())
         if partition.whole is not None:
             yield from batches_of([RangeOutput(partition.part, PLAN, -1, partition.whole)])
@@ -426,13 +572,11 @@ class FolderStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._known
 
 
-def _only(given: Input, part: Range) -> Input:
-    """Return a capture of which only the files of one range are described; the others keep their places."""
+def _only(plan: Plan, wanted: Container[int], ranges: list[Range]) -> Plan:
+    """Return a plan of which only some files are described; the others keep their places."""
     nothing = CaptureFile("", 0, (0, 0), None)
-    files = [
-        file if part.files[0] <= at < part.files[1] else nothing for at, file in enumerate(given.plan.files)
-    ]
-    return replace(given, plan=replace(given.plan, files=files, unreadable=[], passed_over=[]))
+    files = [file if at in wanted else nothing for at, file in enumerate(plan.files)]
+    return replace(plan, files=files, ranges=ranges, unreadable=[], passed_over=[])
 
 
 def _is_there(name: str, seen: StreamedFile) -> bool:

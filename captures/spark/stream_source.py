@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from captures.filters import compile_filter
 from captures.ranges.batches import BatchState, read_on
 from captures.ranges.edges import pack, unpack
-from captures.ranges.jobs import FINISHED, Input, RangeOutput, give_out
-from captures.spark.frames import NOWHERE, ReadOptions
+from captures.ranges.jobs import FINISHED, Input, RangeOutput
+from captures.spark.frames import ReadOptions
 from captures.spark.source import NAME, PLAN, SETTLED, Options, register
-from captures.spark.table_writer import Task, columns_of, rows_of
-from captures.tables.exchange_rows import ExchangeTables, header_batch
-from captures.tables.schema import Needs, ddl
+from captures.spark.table_writer import Task, columns_of
+from captures.tables.schema import ddl
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,7 +128,6 @@ class _PutTogether:
         columns = {"exchanges": self.columns} if self.columns else {}
         task = Task(
             given=given,
-            staged=NOWHERE,
             facts=numbered.facts,
             columns=columns,
             filter=self.filter,
@@ -164,16 +162,4 @@ class _GiveRows:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for task, context in columns_of(batch, "task", "context"):
-                yield from self._rows(unpack(task), unpack(context))
-
-    @staticmethod
-    def _rows(task: Task, context: Any) -> Iterator[pa.RecordBatch]:
-        names = task.knowledge().topic_name
-        rows = ExchangeTables(("exchanges",), names=names, run=0, columns=task.columns)
-        part = give_out(task.given, context, task.facts)
-        if rows.needs is Needs.HEADER and task.filter is None:
-            yield header_batch(
-                part.capture, part.rows, part.numbers, part.connections, 0, task.columns.get("exchanges")
-            )
-            return
-        yield from rows_of(task, part, "exchanges")
+                yield from unpack(task).rows_of("exchanges", unpack(context))

@@ -21,7 +21,7 @@ from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.jobs import Input, exchanges_of, give_out
 from captures.ranges.whole import Whole, WholeCapture
 from captures.spark.task_shares import Share
-from captures.tables.exchange_rows import ExchangeTables, wants_summary
+from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
 from captures.tables.folder import Part, PartWriter, StagingFolder
 from captures.tables.schema import Needs
 from captures.tables.whole_rows import WholeTables, needs
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from captures.filters.filter import Filter
     from captures.filters.groups import GroupInference
 
+NOWHERE = StagingFolder("", 0, "")
 WRITTEN = "part int not null, data binary not null"
 """What tasks that write give: the number of the range, or of the share, and a packed :class:`TaskResult`."""
 
@@ -57,6 +58,7 @@ class TaskResult(NamedTuple):
 class Task:
     """What tasks have to know, all the same.
 
+    :ivar staged: where rows are written, if they are
     :ivar columns: table -> names of its columns; the usual ones of those that are not named
     :ivar filter: only exchanges that fit are rows, and are judged; None for all
     :ivar start: time of the first packet, which relative times of the filter count from
@@ -64,7 +66,7 @@ class Task:
     """
 
     given: Input
-    staged: StagingFolder
+    staged: StagingFolder = NOWHERE
     facts: SessionFacts
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
     filter: Filter | None = None
@@ -111,6 +113,22 @@ class Task:
             columns=self.columns,
             faults=part.capture.faults,
         )
+
+    def rows_of(self, table: str, context: Context) -> Iterator[pa.RecordBatch]:
+        """Read a range again, and yield the rows of one table of its exchanges; decode them only if that is needed."""
+        part = give_out(self.given, context, self.facts)
+        rows = self.rows((table,), part)
+        if rows.needs is Needs.HEADER and self.filter is None:
+            yield header_batch(
+                part.capture, part.rows, part.numbers, part.connections, 0, self.columns.get(table)
+            )
+            return
+        for exchange in self.fitting(part, None, summary=wants_summary((table,), self.columns)):
+            rows.add(exchange)
+            if rows.full:
+                yield from rows.take().values()
+        yield from rows.take().values()
+        part.capture.faults.log()
 
     def _fits(
         self, wanted: Filter, exchange: Exchange, names: Callable[[str], str | None], faults: Faults
@@ -162,17 +180,6 @@ class WriteRanges:
             return TaskResult(writer.close(), count, damaged, part.capture.faults)
 
 
-def rows_of(task: Task, part: RangeExchanges, table: str) -> Iterator[pa.RecordBatch]:
-    """Decode the exchanges of a range, and yield the rows of one table of them."""
-    rows = task.rows((table,), part)
-    for exchange in task.fitting(part, None, summary=wants_summary((table,), task.columns)):
-        rows.add(exchange)
-        if rows.full:
-            yield from rows.take().values()
-    yield from rows.take().values()
-    part.capture.faults.log()
-
-
 class WriteHeaders:
     """Writes the table of exchanges from what the reading of ranges has left with Spark: nothing is decoded.
 
@@ -202,7 +209,6 @@ def header_rows(context: Context, data: bytes, run: int, columns: Sequence[str] 
     :param columns: names of the columns; None for all
     """
     from captures.ranges.headers import headers_of
-    from captures.tables.exchange_rows import header_batch
 
     headers = headers_of(exchanges_of(data), context)
     capture: Any = headers.capture

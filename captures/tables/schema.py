@@ -87,19 +87,19 @@ class Table(NamedTuple):
         return tuple(names[names.index(first) :])
 
     def choose(self, names: Iterable[str] | None = None) -> tuple[Column, ...]:
-        """Return columns by name, in the order of the table; the usual ones if no names are given.
+        """Return columns by name, in the order of the names; the usual ones if no names are given.
 
         :raises ValueError: for a name that is none, or an empty choice
         """
         if names is None:
             return self.usual
         wanted = list(names)
-        known = {column.name for column in self.columns}
+        known = {column.name: column for column in self.columns}
         unknown = [name for name in wanted if name not in known]
         if unknown or not wanted:
             problem = f"{unknown[0]!r} is no column of {self.name}" if unknown else "no column was chosen"
             raise ValueError(f"{problem}; there are {', '.join(column.name for column in self.columns)}")
-        return tuple(column for column in self.columns if column.name in wanted)
+        return tuple(known[name] for name in dict.fromkeys(wanted))
 
 
 # ---------------------------------------------------------------- columns that several tables have

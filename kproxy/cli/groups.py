@@ -109,7 +109,7 @@ class Groups:
 
     # ------------------------------------------------------------ reading
     def _timelines(self, capture: Capture) -> list[GroupTimeline]:
-        from captures.analysis.groups.history import HISTORIES, GroupHistories
+        from captures.analysis.groups.history import HISTORIES, NEEDED, GroupHistories
         from captures.exchanges import ExchangeReader
         from kproxy.text.summary import Tally
 
@@ -118,7 +118,7 @@ class Groups:
         histories = GroupHistories(reader.knowledge.topic_name, capture)
         tally = Tally()
         add = capture.faults.guarded(histories.add, HISTORIES)
-        for exchange in self.reading.exchanges(reader, tally, "following groups"):
+        for exchange in self.reading.exchanges_of(NEEDED, reader, tally, "following groups"):
             add(exchange)
         timelines = histories.result()
         self.incidents = histories.incidents

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ class Lag:
 
     def run(self) -> None:
         """Read the capture, and show how far its groups are behind."""
-        from captures.analysis.lag import LagStats
+        from captures.analysis.lag import NEEDED, LagStats
         from captures.exchanges import ExchangeReader
         from kproxy.text.summary import Tally
 
@@ -64,10 +65,12 @@ class Lag:
         stats = LagStats(reader.knowledge.topic_name)
         tally = Tally()
         add = capture.faults.guarded(stats.add, "following offsets")
-        for exchange in self.reading.exchanges(reader, tally, "following offsets"):
+        for exchange in self.reading.exchanges_of(NEEDED, reader, tally, "following offsets"):
             add(exchange)
         nothing: list[LagRow] = []
-        rows = capture.faults.made(stats.result, "telling how far groups are behind", nothing)
+        rows = capture.faults.made(
+            partial(stats.result, tally.last), "telling how far groups are behind", nothing
+        )
         self.clean = conclude(capture, tally)
         shown = chosen(sorted({row.group for row in rows}), self.options.groups)
         rows = [row for row in rows if row.group in shown]

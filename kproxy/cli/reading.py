@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Collection, Iterator
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING
 
@@ -97,6 +98,25 @@ class Reading:
     def exchanges(self, reader: ExchangeReader, tally: Tally, label: str) -> Iterator[Exchange]:
         """Yield all exchanges, counted, with a progress bar where they are many."""
         return with_progress(tally.counting(reader), lambda each: each.number, len(reader), label)
+
+    def exchanges_of(
+        self, apis: Collection[int], reader: ExchangeReader, tally: Tally, label: str
+    ) -> Iterator[Exchange]:
+        """Yield the exchanges of some APIs, in the order of their numbers; all are counted, by their columns."""
+        import numpy as np
+
+        from captures.analysis.exchange_groups import COUNTED
+        from captures.exchanges.columns import ExchangeColumns
+        from captures.exchanges.projected import BLOCK_ROWS
+
+        columns = ExchangeColumns(reader.capture, reader.rows)
+        blocks = enumerate(columns.preparing(COUNTED))
+        deque(with_progress(blocks, lambda block: block[0] * BLOCK_ROWS, len(reader), label), maxlen=0)
+        tally.add_columns(columns)
+        wanted = np.flatnonzero(np.isin(columns.flat("api_key"), list(apis)))
+        yield from with_progress(
+            reader.several(wanted.tolist()), lambda each: each.number, len(reader), label
+        )
 
     def bounds(self, capture: Capture, begin: str | None, end: str | None) -> tuple[int | None, int | None]:
         """Return the moments of ``--from`` and ``--to`` in ns since the epoch, None where not given."""

@@ -15,13 +15,13 @@ hosts of group members and ACLs, endpoints of Streams applications.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from captures.interventions import Change
 from dissectors.api_keys import ApiKey
-from dissectors.apis import api
+from dissectors.apis import NAMES, api
 from dissectors.budget import Budget, LimitReached, limit
 from dissectors.error_codes import ErrorCode
 from dissectors.errors import DecodeError
@@ -29,7 +29,7 @@ from dissectors.locator import FieldLocation, FieldLocator, response_structs
 from dissectors.schema import Message
 from dissectors.splice import splice
 from kproxy.proxy.framing import SIZE_BYTES
-from kproxy.proxy.node_endpoints import StreamedEndpoints, streams
+from kproxy.proxy.node_endpoints import StreamedEndpoints, free_of_endpoints, streams
 
 __all__ = [
     "Advertise",
@@ -37,6 +37,7 @@ __all__ = [
     "RewriteResult",
     "Rewriter",
     "StreamedEndpoints",
+    "free_of_endpoints",
     "rewriter",
     "streams",
     "unknown",
@@ -61,10 +62,13 @@ class RewriteResult(NamedTuple):
 
     :ivar frame: the very object that came in if nothing was
     :ivar changes: in the order of their bytes
+    :ivar is_known: of an ApiVersions response: whether the broker offers nothing that is not declared. A later release
+        offers more; tagged fields that it added to versions of before (KIP-482) are not declared either.
     """
 
     frame: bytes
     changes: tuple[Change, ...]
+    is_known: bool = False
 
 
 Rewriter: TypeAlias = Callable[[bytes, Advertise], RewriteResult]
@@ -222,6 +226,7 @@ class _OfferedVersions:
         self._fallback = self._locator(message, 0)
         self._asked = self._locator(message, version) if version in message.versions else None
         self._highest = {key: _response(key).versions.last for key in (*_FIELDS, ApiKey.API_VERSIONS)}
+        self._declared = {key: _response(key).versions.last for key in range(len(NAMES))}
 
     @staticmethod
     def _locator(message: Message, version: int) -> FieldLocator:
@@ -251,7 +256,16 @@ class _OfferedVersions:
             known = highest.get(key.value)
             if known is not None and version.value > known:
                 edits.append((version, known))
-        return _edited(frame, edits)
+        return _edited(frame, edits)._replace(is_known=self._is_known(locations))
+
+    def _is_known(self, locations: Sequence[FieldLocation]) -> bool:
+        """Whether a broker offers an API besides ApiVersions itself, which is all that a refusal has (KIP-511), and no
+        API and no version that is not declared."""
+        declared = self._declared
+        offers = [
+            (key.value, version.value) for key, version in zip(locations[0::2], locations[1::2], strict=True)
+        ]
+        return len(offers) > 1 and all(version <= declared.get(key, -1) for key, version in offers)
 
     def _refused(self, frame: bytes) -> RewriteResult:
         """Answer as a broker that is no newer than this proxy, so that the client asks again in a known version."""

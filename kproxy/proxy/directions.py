@@ -41,6 +41,7 @@ MOST_COLLECTED = 64 << 20
 """Bytes of the largest frame that is held in memory whole; a broker's own limit is 100 MiB for requests."""
 _FREE = 1 << 16
 """Bytes of a response, collected only for its addresses, that do not count against the limit."""
+_VERSION = 0xFFFF
 _TOO_LARGE = f"it has more than {MOST_COLLECTED:,} bytes"
 
 
@@ -64,17 +65,24 @@ class Requests(Half):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._passing: set[int] = set()
+        self._treated: dict[int, Treatment] = {}
         self._expected = session.in_flight.queue
         self._most = session.plane.settings.most_frame
         self._last_produce: _Produce | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Send on what came; one whole request of a kind that simply passed before, by a short way."""
+        """Send on what came; one whole request of a kind that was seen before, by a short way."""
         size = len(data)
         if self._between and REQUEST_HEAD.size <= size <= self._most and not self.plane.inspector.active:
             length, api, correlation_id = SHORT_REQUEST_HEAD.unpack_from(data)
             if length + SIZE_BYTES == size:
-                entry = correlation_id if api in self._passing else self._produced(api, correlation_id, data)
+                entry: Entry = correlation_id
+                if api not in self._passing:
+                    treatment = self._treated.get(api)
+                    if treatment is None:
+                        entry = self._produced(api, correlation_id, data)
+                    else:
+                        entry = Due(api >> 16, api & _VERSION, correlation_id, treatment)
                 if entry is not None:
                     now = self.seen = time_ns()
                     self.received += size
@@ -85,15 +93,17 @@ class Requests(Half):
                     return
         super().data_received(data)
 
-    def _produced(self, api: int, correlation_id: int, data: bytes) -> Due | None:
+    def _produced(self, api: int, correlation_id: int, data: bytes) -> Entry:
         """Return what is expected for a Produce request that begins like the last one, None for any other."""
         last = self._last_produce
         if last is None or api != last.version or not data.startswith(last.before, REQUEST_HEAD.size):
             return None  # the key of Produce is 0: with the version it is the version
         acks = data[last.acks_at : last.acks_at + 2]
+        if len(acks) < 2 or acks == b"\0\0":
+            return None
         return (
-            None
-            if len(acks) < 2 or acks == b"\0\0"
+            correlation_id
+            if last.treatment is None
             else Due(ApiKey.PRODUCE, api, correlation_id, last.treatment)
         )
 
@@ -155,10 +165,13 @@ class Requests(Half):
 
     def _expect(self, api_key: int, version: int, correlation_id: int) -> Due | None:
         treatment = self.plane.treatment(api_key, version)
+        if api_key != ApiKey.PRODUCE and self.session.peers.client_id is not None:
+            if treatment is None:
+                self._passing.add(api_key << 16 | version)
+            else:
+                self._treated[api_key << 16 | version] = treatment
         if treatment is None and not self.plane.inspector.active:
             self.session.in_flight.expect(correlation_id)
-            if api_key != ApiKey.PRODUCE and self.session.peers.client_id is not None:
-                self._passing.add(api_key << 16 | version)
             return None
         due = Due(api_key, version, correlation_id, treatment)
         self.session.in_flight.expect(due)
@@ -201,6 +214,7 @@ class Responses(Half):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._expected = session.in_flight.queue
+        self._ends_decide = False  # the broker's messages have no other fields than those that are declared
 
     def data_received(self, data: bytes) -> None:
         """Send on what came; one whole response that simply passes, by a short way."""
@@ -209,7 +223,7 @@ class Responses(Half):
             length, correlation_id = RESPONSE_HEAD.unpack_from(data)
             first = expected[0]
             if length + SIZE_BYTES == size and (
-                first == correlation_id or self._has_no_addresses(first, correlation_id, data)
+                first == correlation_id or self._has_no_addresses(first, correlation_id, data, size)
             ):
                 now = self.seen = time_ns()
                 self.received += size
@@ -222,15 +236,22 @@ class Responses(Half):
                 return
         super().data_received(data)
 
-    def _has_no_addresses(self, entry: Entry, correlation_id: int, data: bytes) -> bool:
-        """Whether a response may contain addresses, but its end can show that it has none."""
+    def _has_no_addresses(self, entry: Entry, correlation_id: int, data: bytes, size: int) -> bool:
+        """Whether a response may contain addresses, but its end shows that it has none."""
         return (
             isinstance(entry, Due)
             and entry.correlation_id == correlation_id
-            and entry.treatment is not None
-            and entry.treatment.ending != b""
-            and data.endswith(entry.treatment.ending)
+            and self._is_free(entry.treatment, data, size)
             and not self.plane.inspector.active
+        )
+
+    def _is_free(self, treatment: Treatment | None, data: bytes, end: int) -> bool:
+        """Whether the end of a response, at an offset of some bytes, shows that it has no addresses."""
+        return (
+            self._ends_decide
+            and treatment is not None
+            and treatment.is_free is not None
+            and treatment.is_free(data, end)
         )
 
     def _begin(self, data: bytes, at: int, size: int) -> bool:
@@ -265,8 +286,11 @@ class Responses(Half):
         if not inspected and treatment is None:
             self._left = size
             return True
+        whole = at + size <= len(data)
+        if whole and not inspected and self._is_free(treatment, data, at + size):
+            self._left = size
+            return True
         if size <= (MOST_COLLECTED if inspected or treatment is None else treatment.limit):
-            whole = at + size <= len(data)
             if whole and not inspected and treatment is not None and treatment.is_seldom_needed:
                 frame = data[at : at + size]
                 if self._rewritten(due, frame).frame is frame:
@@ -290,8 +314,8 @@ class Responses(Half):
         due, inspected = self._about
         peers, comments, data = self.session.peers, [], frame
         if due.treatment is not None:
-            data, changes = self._rewritten(due, frame)
-            comments = self._noted(changes)
+            result = self._rewritten(due, frame)
+            data, comments = result.frame, self._noted(result.changes)
             self.plane.inspection.names.remember(due.api_key, due.version, frame)
             self.plane.watch_for_escapes(peers, due.api_key, due.version, data)
         verdict = GO_ON
@@ -327,10 +351,15 @@ class Responses(Half):
 
     def _rewritten(self, due: Due, frame: bytes) -> RewriteResult:
         """Return a response as the client is to get it, and what was changed."""
-        rewrite = due.treatment.rewrite if due.treatment is not None else None
-        if rewrite is not None:
+        treatment = due.treatment
+        if treatment is not None and treatment.rewrite is not None:
+            if self._is_free(treatment, frame, len(frame)):
+                return RewriteResult(frame, ())
             try:
-                return rewrite(frame, self.plane.brokers.advertise)
+                result = treatment.rewrite(frame, self.plane.brokers.advertise)
+                if due.api_key == ApiKey.API_VERSIONS:
+                    self._ends_decide = result.is_known
+                return result
             except LimitReached as error:
                 self.plane.not_collected(self.session.peers, due.api_key, due.version, str(error))
                 self.session.abort()

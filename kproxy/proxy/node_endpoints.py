@@ -1,16 +1,18 @@
-"""Node endpoints in responses that stream through: hidden in place, because the frame's size was already sent.
+"""Node endpoints at the end of responses: whether there are any, and how they are hidden in what streams through.
 
-Fetch v16+ (KIP-951) and ShareFetch (KIP-932) name the addresses of new leaders after the records. If the frame is too
-large to be collected, these addresses cannot be rewritten, because others would be longer or shorter. They become a
-tagged field of the same size, with an unknown number and zeros for content: clients skip it (KIP-482), and find the new
-leader by a Metadata request, as they did before these endpoints existed.
+The last bytes of a whole response show in most cases that it has none (:func:`free_of_endpoints`), whatever its size.
 
-Nothing before the endpoints is kept or changed; only the bytes from there on are held back.
+A response that streams through is changed in place, because the frame's size was already sent. Fetch v16+ (KIP-951) and
+ShareFetch (KIP-932) name the addresses of new leaders after the records. If the frame is too large to be collected,
+these addresses cannot be rewritten, because others would be longer or shorter. They become a tagged field of the same
+size, with an unknown number and zeros for content: clients skip it (KIP-482), and find the new leader by a Metadata
+request, as they did before these endpoints existed. Only the bytes from the endpoints on are held back.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -28,7 +30,10 @@ LONGEST_END = 1 << 20
 
 _PATH = "node_endpoints"
 _TAG = 0
-_FIRST_VERSION: dict[int, int] = {ApiKey.FETCH: 16, ApiKey.SHARE_FETCH: 0}  # Fetch, ShareFetch
+_LARGE = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
+_EMPTY_FIELD = b"\x01\x00\x01\x01"  # a tagged field, its number, its size, an array of no elements
+_LAST_BYTES = struct.Struct(">iBB")
+_MOST_PORT = 65_535
 _SIZE = struct.Struct(">i")
 _EMPTY_ARRAY = b"\x01"
 
@@ -36,8 +41,40 @@ _EMPTY_ARRAY = b"\x01"
 def streams(api_key: int, version: int) -> StreamedEndpoints | None:
     """Return what takes one response frame as it comes, None if none of that API and version can be large and carry
     addresses, or the version is not declared."""
-    end = _end_of(api_key, version)
+    end = _end_of(api_key, version) if api_key in _LARGE else None
     return None if end is None else StreamedEndpoints(end)
+
+
+def free_of_endpoints(api_key: int, version: int) -> Callable[[bytes, int], bool] | None:
+    """Return what decides by the end of a response frame, at an offset of some bytes, that it names no address.
+
+    Its True holds for messages that have no other fields than those that are declared: a tagged field behind the
+    endpoints, of a broker that is newer than kproxy, could have any content. The caller makes sure of that
+    (:attr:`~kproxy.proxy.addresses.RewriteResult.is_known`). Its False leaves it open.
+
+    :return: None for versions whose responses have no endpoints at their end
+    """
+    end = _end_of(api_key, version)
+    if end is None:
+        return None
+    return _ends_without_tag if end.tagged else _ends_without_elements
+
+
+def _ends_without_tag(data: bytes, end: int) -> bool:
+    """Decide by the end of the last endpoint, if there was one: port, rack, number of tagged fields.
+
+    No rack ends with a byte 0 or 1: brokers trim their configuration (``ConfigDef.parseType``). So these are a rack
+    that is null or empty, and the port stands before them.
+    """
+    port, rack, tags = _LAST_BYTES.unpack_from(data, end - _LAST_BYTES.size)
+    if tags == 0:
+        return rack <= 1 and not 0 < port <= _MOST_PORT
+    return data.endswith(_EMPTY_FIELD, 0, end)  # as some brokers write it
+
+
+def _ends_without_elements(data: bytes, end: int) -> bool:
+    """Decide by the array of endpoints, and the number of tagged fields: each endpoint ends with such a number, 0."""
+    return data.endswith(b"\x01\x00", 0, end)
 
 
 class _End(NamedTuple):
@@ -56,15 +93,15 @@ class _End(NamedTuple):
 @cache
 def _end_of(api_key: int, version: int) -> _End | None:
     known = api(api_key)
-    if api_key not in _FIRST_VERSION or known is None or version not in known.response.versions:
-        return None
-    if version < _FIRST_VERSION[api_key]:
+    if known is None or version not in known.response.versions:
         return None
     structs = response_structs(known.response, version)
     tagged = (structs[1].tagged or {}).get(_TAG)
     if tagged is not None and tagged.name == _PATH:
         return _End(FieldLocator.up_to(structs, wire.UNKNOWN_TAGS), tagged.con, True)
-    member = next(member for member in structs[1].members if member.name == _PATH)
+    member = structs[1].members[-1] if structs[1].members else None
+    if member is None or member.name != _PATH or structs[1].tagged is None:
+        return None
     return _End(FieldLocator.up_to(structs, _PATH), member.con, False)
 
 

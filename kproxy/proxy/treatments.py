@@ -22,10 +22,6 @@ _LOOK_AT = 1 << 20
 
 _MOST_KEPT = 4096  # keys and versions are the client's choice
 
-_NO_ENDPOINTS = bytes(5)
-"""What a Produce response ends with that was not throttled and has no tagged fields: ``throttle_time_ms``, number of
-tags. NodeEndpoints, the only tagged field there is, end with a port, the rack and a number of tags: not with five
-zeros, for port 0 is none."""
 _OFTEN = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER})
 """Metadata, FindCoordinator, ApiVersions, DescribeCluster: nearly every response has something to rewrite."""
 
@@ -38,14 +34,14 @@ class Treatment:
     :ivar stream: makes what takes addresses out of a frame that is too large to be collected, None if there is none
     :ivar limit: bytes up to which a frame is collected
     :ivar is_seldom_needed: whether most responses are left as they are
-    :ivar ending: a response that ends like this has no addresses; empty if that is not known
+    :ivar is_free: as :func:`~kproxy.proxy.node_endpoints.free_of_endpoints`; None where addresses can be anywhere
     """
 
     rewrite: Rewriter | None
     stream: Callable[[], StreamedEndpoints] | None
     limit: int
     is_seldom_needed: bool
-    ending: bytes = b""
+    is_free: Callable[[bytes, int], bool] | None = None
 
 
 @lru_cache(maxsize=_MOST_KEPT)
@@ -61,7 +57,7 @@ def treatment_of(api_key: int, version: int) -> Treatment | None:
         (lambda: _stream(api_key, version)) if streamed else None,
         _COLLECT if streamed else _COLLECT_ALL,
         api_key not in _OFTEN,
-        _NO_ENDPOINTS if api_key == ApiKey.PRODUCE else b"",
+        addresses.free_of_endpoints(api_key, version),
     )
 
 

@@ -171,7 +171,7 @@ class GroupText:
                 words.line(words.some(member.subscription)),
                 assigned,
                 self._clock(member.first),
-                self._clock(member.last if member.left is None else member.left),
+                self._clock(member.gone),
                 state,
             ],
             color=_QUIET if state == "gone" else color,

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from captures.analysis.exchange_groups import ExchangeGroup
+from captures.analysis.exchange_groups import ExchangeGroup, exchange_groups
 from captures.exchanges import Capture, Exchange
+from captures.exchanges.columns import ExchangeColumns
 from captures.filters import Filter
 from captures.meaning import words
 from captures.packets import CaptureError, JoinedSource
@@ -36,6 +37,11 @@ class Tally:
     def add(self, exchange: Exchange) -> None:
         """Count one exchange."""
         self.count(ExchangeGroup.of(exchange))
+
+    def add_columns(self, columns: ExchangeColumns) -> None:
+        """Count exchanges by their columns (:data:`captures.analysis.exchange_groups.COUNTED`)."""
+        for group in exchange_groups(columns):
+            self.count(group)
 
     def count(self, group: ExchangeGroup) -> None:
         """Count exchanges."""

@@ -23,6 +23,7 @@ LOTS = (
         "read --json",
         "messages traced",
         "proxy",
+        "proxy, many partitions fetched",
         "proxy that records",
     ),
     (

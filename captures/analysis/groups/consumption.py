@@ -23,9 +23,11 @@ NEEDED = MEMBER_APIS | {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.OFFSET_COMMIT, 
 """APIs whose exchanges tell who fetches what; others need not be added."""
 PAUSE = 200_000_000
 """ns without a fetch that end a run. A client that fetches without pause sends its next Fetch in a few ms."""
-MOST_RUNS = 64
+MOST_RUNS = 80
 """Runs of a partition that are kept of one process; if there are more, those with the shortest pauses between are put
 together."""
+_KEPT_RUNS = 64
+"""The most that are left then: where few can be put together, that is not tried again for each."""
 MOST_OWNERS = 256
 """Processes of which runs of a partition are kept; what fetched it longest ago is forgotten."""
 RECENT = 10_000_000_000
@@ -308,7 +310,7 @@ def _thinned(runs: list[FetchRun]) -> list[FetchRun]:
             last.take_over(run)
         else:
             kept.append(run)
-    return kept[-MOST_RUNS:]
+    return kept[-_KEPT_RUNS:]
 
 
 def _goes_on(run: FetchRun, later: FetchRun) -> bool:

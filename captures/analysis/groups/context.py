@@ -11,7 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from captures.analysis.attempts import Outcome, attempts
+from captures.analysis.attempts import Acceptances
 from captures.analysis.client_identity import client_name
 from captures.analysis.groups.model import CoordinatorSeen
 from captures.exchanges import Capture, Exchange
@@ -205,6 +205,7 @@ class GroupContext:
     :ivar partitions: how many partitions topics have
     :ivar coordinators: brokers that answered the group's members, one for each change
     :ivar capture: tells how connections ended; None if there is none
+    :ivar acceptances: of the same capture; None if there is none
     """
 
     now: int
@@ -212,30 +213,20 @@ class GroupContext:
     partitions: PartitionCounts
     coordinators: list[CoordinatorSeen] = field(default_factory=list)
     capture: Capture | None = None
+    acceptances: Acceptances | None = None
 
     def accepted(self, broker: str, after: int) -> int | None:
         """Return when a broker first accepted a connection after a moment; None if that was not captured."""
-        if self.capture is None:
-            return None
-        return min(
-            (
-                attempt.time
-                for attempt in attempts(self.capture, (Outcome.ACCEPTED,))
-                if attempt.broker == broker and attempt.time > after
-            ),
-            default=None,
-        )
+        return None if self.acceptances is None else self.acceptances.next(broker, after)
 
     def ending(self, connection: int) -> Ending | None:
         """Return how a connection ended; None if it did not, or that was not captured."""
         if self.capture is None:
             return None
-        directions = self.capture.connections[connection].directions
-        turned = self.capture.client_stream(connection) & 1
+        streams, client = self.capture.connections.streams, self.capture.client_stream(connection)
         ends = [
-            Ending(time, reset, side == turned)
-            for side, direction in enumerate(directions)
-            for time, reset in ((direction.fin_time, False), (direction.reset_time, True))
-            if time >= 0
+            Ending(int(times[stream]), reset, stream == client)
+            for stream in (client, client ^ 1)
+            for times, reset in ((streams.fin_time, False), (streams.reset_time, True))
         ]
-        return min(ends, default=None)
+        return min((ending for ending in ends if ending.time >= 0), default=None)

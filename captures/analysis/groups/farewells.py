@@ -4,10 +4,14 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
-from captures.analysis.advertised_addresses import Address, reached_addresses
+from captures.analysis.advertised_addresses import Address, Reached, reached_addresses
+from captures.analysis.client_identity import client_name
 from captures.analysis.groups.calls import Call
 from captures.exchanges import Capture, Exchange
 from captures.meaning.exchange import items, number, rows, text
@@ -26,10 +30,13 @@ class Farewell(NamedTuple):
     """A Fetch or ShareFetch that closed its session.
 
     :ivar time: when it was sent
+    :ivar client: client ID, or address without one
     """
 
     time: int
     number: int
+    connection: int
+    client: str
 
 
 class CoordinatorSighting(NamedTuple):
@@ -60,11 +67,19 @@ class Farewells:
         else:
             return
         if closes:
-            self._by_connection[exchange.connection] = Farewell(exchange.time, exchange.number)
+            self._by_connection[exchange.connection] = Farewell(
+                exchange.time, exchange.number, exchange.connection, client_name(exchange)
+            )
 
-    def of(self, connection: int) -> Farewell | None:
-        """Return the session that was closed last on a connection."""
-        return self._by_connection.get(connection)
+    def by_client(self, host_of: Callable[[int], str]) -> dict[tuple[str, str], list[Farewell]]:
+        """Return the sessions that were closed last on each connection, by client and host, in the order of time.
+
+        :param host_of: returns the host of the client of a connection
+        """
+        found: dict[tuple[str, str], list[Farewell]] = {}
+        for farewell in sorted(self._by_connection.values()):
+            found.setdefault((farewell.client, host_of(farewell.connection)), []).append(farewell)
+        return found
 
 
 class NamedCoordinators:
@@ -91,8 +106,9 @@ class NamedCoordinators:
                 continue
             known = self._named.setdefault(group, [])
             address = Address(host, port)
-            if not known or known[-1].address != address:
-                known.append(CoordinatorSighting(exchange.end, address, exchange.number))
+            place = bisect_right(known, exchange.end, key=_TIME)
+            if not place or known[place - 1].address != address:
+                known.insert(place, CoordinatorSighting(exchange.end, address, exchange.number))
 
     def answered(self, group: str, call: Call) -> None:
         """Note that a broker answered a member as its coordinator: its address is what was named last."""
@@ -100,21 +116,46 @@ class NamedCoordinators:
         if known:
             self._endpoints.setdefault(known[-1].address.host, set()).add(split(call.broker)[0])
 
-    def of(self, group: str) -> Sequence[CoordinatorSighting]:
-        """Return the brokers that were named, one for each change."""
-        return self._named.get(group, ())
+    def within(self, group: str, begin: int, end: int) -> CoordinatorSighting | None:
+        """Return the coordinator that was named last from one time to another, both included."""
+        known = self._named.get(group, [])
+        place = bisect_right(known, end, key=_TIME)
+        return known[place - 1] if place and known[place - 1].time >= begin else None
 
-    def elsewhere(self, group: str, begin: int, end: int, capture: Capture) -> CoordinatorSighting | None:
-        """Return the coordinator that was named last in a time, if the capture has no connection with it."""
-        named = [each for each in self.of(group) if begin <= each.time <= end]
-        return None if not named or self._is_captured(named[-1].address, capture) else named[-1]
+    def endpoints(self) -> Mapping[str, set[str]]:
+        """Return the hosts of addresses that were named, each with the hosts by which members were answered then."""
+        return self._endpoints
 
-    def _is_captured(self, address: Address, capture: Capture) -> bool:
-        """Whether the capture has a connection with a broker; where that cannot be told, it is taken to have one."""
-        reached = reached_addresses(capture)
-        hosts = {*address.hosts(capture, reached), *self._endpoints.get(address.host, ())}
+
+class CapturedAddresses:
+    """Addresses of the brokers with which a capture has connections."""
+
+    def __init__(self, capture: Capture, named: NamedCoordinators) -> None:
+        self._capture = capture
+        self._endpoints = named.endpoints()
+        self._known: dict[Address, bool] = {}
+
+    def __contains__(self, address: Address) -> bool:
+        """Whether the capture has a connection with a broker; where that cannot be known, it is taken to have one."""
+        known = self._known.get(address)
+        if known is None:
+            known = self._known[address] = self._find(address)
+        return known
+
+    @cached_property
+    def _reached(self) -> Reached:
+        return reached_addresses(self._capture)
+
+    @cached_property
+    def _explained(self) -> set[str]:
+        return set().union(*self._endpoints.values())
+
+    def _find(self, address: Address) -> bool:
+        hosts = {*address.hosts(self._capture, self._reached), *self._endpoints.get(address.host, ())}
         if hosts:
-            return any((host, address.port) in reached for host in hosts)
+            return any((host, address.port) in self._reached for host in hosts)
         # a name that nothing explains: it may be of any captured broker that no other name explains
-        explained = set().union(*self._endpoints.values())
-        return any(host not in explained for host, _ in reached)
+        return any(host not in self._explained for host, _ in self._reached)
+
+
+_TIME = attrgetter("time")

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from captures.analysis.attempts import Acceptances
 from captures.analysis.groups import classic, modern
 from captures.analysis.groups.calls import OF_MEMBERS, Call, GroupCalls, group_of
 from captures.analysis.groups.consumption import NEEDED as BY_CONSUMPTION
@@ -108,6 +109,7 @@ class GroupHistories:
         self._coordinators = Coordinators()
         self._consumption = Consumption(names)
         self._silences = Silences(capture)
+        self._acceptances: Acceptances | None = None
         self._latest = 0
         self._added = 0
         self.incidents: list[Incident] = []
@@ -158,6 +160,8 @@ class GroupHistories:
         groups = self._with(pending)
         known: dict[str, GroupTimeline] = {}
         told: list[GroupTimeline] = []
+        # made anew, as a capture that grows has more of them by now
+        self._acceptances = None if self._capture is None else Acceptances(self._capture)
         for name in sorted(groups):
             steady = self._steady.get(name) if live else None
             going_on = steady and steady.going_on(groups[name], now)
@@ -237,6 +241,7 @@ class GroupHistories:
             partitions=self._partitions,
             coordinators=self._coordinators.of(calls.group),
             capture=self._capture,
+            acceptances=self._acceptances,
         )
         tell = classic.tell if calls.kinds <= {Kind.CLASSIC} else modern.tell
         return tell(calls, context)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from captures.analysis.groups.model import GroupTimeline, Kind, Move, Rebalance, TopicPartition
 from captures.meaning import places, words
@@ -21,13 +22,19 @@ class Labels:
     """The names of one group's members."""
 
     def __init__(self, timeline: GroupTimeline) -> None:
-        shared = Counter(member.name for member in timeline.members)
-        self._labels: dict[str, str] = {}
-        for member in timeline.members:
+        self._timeline = timeline
+
+    @cached_property
+    def _labels(self) -> dict[str, str]:
+        """By member ID. Most groups of a capture need none."""
+        shared = Counter(member.name for member in self._timeline.members)
+        labels: dict[str, str] = {}
+        for member in self._timeline.members:
             name = words.clipped(words.line(member.name), _LENGTH)
             alone = shared[member.name] == 1
             for member_id in (*member.former, member.member):
-                self._labels[member_id] = name if alone else _told_apart(name, member_id)
+                labels[member_id] = name if alone else _told_apart(name, member_id)
+        return labels
 
     def of(self, member_id: str, client: str = "") -> str:
         """Return what a member is called.

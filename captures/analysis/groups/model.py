@@ -526,6 +526,11 @@ class GroupMember:
         """What it is called where there is no room for its ID: its instance ID, else its client ID."""
         return self.instance or self.client
 
+    @property
+    def gone(self) -> int:
+        """When it left or was removed, or else of its last sign of life."""
+        return self.last if self.left is None else self.left
+
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorSeen:

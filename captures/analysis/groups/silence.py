@@ -10,13 +10,16 @@ what the kernel told the proxy.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from operator import attrgetter
 
 import numpy as np
 
-from captures.analysis.groups.calls import OF_MEMBERS
-from captures.analysis.groups.farewells import Farewells, NamedCoordinators
+from captures.analysis.groups.activity import ConnectionActivity
+from captures.analysis.groups.farewells import CapturedAddresses, Farewells, NamedCoordinators
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import (
     Cause,
@@ -29,13 +32,13 @@ from captures.analysis.groups.model import (
     TimeoutCause,
     Trigger,
 )
+from captures.analysis.groups.namesakes import Namesakes
 from captures.analysis.groups.session_ends import Closing, SilenceFacts, by_connections, decide
 from captures.analysis.groups.words import elsewhere_in_words, timeout_in_words
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture
 from captures.packets import ACK, FIN, RST, SYN, CaptureError
 from captures.packets.between import Ends, Headers, headers_between
-from dissectors.api_keys import ApiKey
 from dissectors.units import SECOND
 
 _MARGIN = SECOND
@@ -50,10 +53,10 @@ _SEQUENCE = 1 << 32
 _HALF = 1 << 31
 
 
-_OF_CONSUMERS = (
-    frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.OFFSET_FETCH, ApiKey.FIND_COORDINATOR}) | OF_MEMBERS
-)
-"""APIs that producers and admin clients with the same client ID do not send."""
+_MOST_CONNECTIONS = 200
+"""Of a process that are looked at for one silence: it has one or two with each broker."""
+_MOST_OF_SEVERAL = 20
+"""The same where several members have its client ID and host, so that most of them may be of other processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +117,12 @@ class Silences:
         fresh = [silence for silence in dict.fromkeys(silences) if silence not in self._known]
         found: dict[Silence, SessionEnd] = {}
         if fresh:
-            connections = _Connections(self._capture, self.farewells, self.named)
+            activity = ConnectionActivity(self._capture)
+            connections = _Connections(self._capture, activity, self.farewells, self.named)
             cases = [connections.case(each) for each in fresh]
             found = {case.silence: end for case in cases if (end := by_connections(case.seen)) is not None}
-            found |= _looked_into(self._capture, [case for case in cases if case.silence not in found])
+            unsettled = [case for case in cases if case.silence not in found]
+            found |= _looked_into(self._capture, activity, unsettled)
             # what is not known while the capture grows may be later: the process may go on where it stopped
             growing = _growing(self._capture)
             self._known |= {
@@ -130,28 +135,28 @@ class Silences:
 
 # ---------------------------------------------------------------- what connections tell
 class _Connections:
-    """The connections of a capture: when they were closed, and by whom, and what was sent on them."""
+    """What connections and requests show of silences."""
 
-    def __init__(self, capture: Capture, farewells: Farewells, named: NamedCoordinators) -> None:
+    def __init__(
+        self,
+        capture: Capture,
+        activity: ConnectionActivity,
+        farewells: Farewells,
+        named: NamedCoordinators,
+    ) -> None:
         self._capture = capture
-        self._farewells = farewells
+        self._activity = activity
+        self._farewells = farewells.by_client(self._activity.host)
         self._named = named
-        streams = capture.connections.streams
-        times = np.stack((streams.fin_time, streams.reset_time))
-        never = np.iinfo(np.int64).max
-        self._closed: Int64s = np.min(np.where(times >= 0, times, never), axis=0)
-        """By stream, when its sender sent a FIN or RST; a time that never comes if it did not."""
-        self._never = never
-        self._sent: dict[str, _Requests] = {}
+        self._addresses = CapturedAddresses(capture, named)
 
     def case(self, silence: Silence) -> _Case:
         """Gather what connections and requests show of a silence."""
         closings, still_open = self._closings(silence)
         case = _Case(silence, SilenceFacts(), last=silence.since)
         went_on, resumed = self._quiet_connections(case)
-        elsewhere = self._named.elsewhere(
-            silence.group, silence.since - _MARGIN, silence.until, self._capture
-        )
+        sighting = self._named.within(silence.group, silence.since - _MARGIN, silence.until)
+        elsewhere = None if sighting is None or sighting.address in self._addresses else sighting
         others, answered_on = self._others(silence, closings)
         case.seen = SilenceFacts(
             coordinator="" if elsewhere is None else elsewhere.address.shown,
@@ -174,7 +179,7 @@ class _Connections:
             if int(self._capture.connections.first_time[connection]) > silence.since:
                 continue
             client = self._capture.client_stream(connection)
-            mine, theirs = int(self._closed[client]), int(self._closed[client ^ 1])
+            mine, theirs = int(self._activity.closed[client]), int(self._activity.closed[client ^ 1])
             end = min(mine, theirs)
             if end > silence.until:
                 still_open += 1
@@ -190,30 +195,26 @@ class _Connections:
             return 0, False
         time, capture = silence.since + closings[0].after, self._capture
         brokers = {capture.endpoints(connection)[1] for connection in silence.connections}
-        ended, answered_on = 0, False
-        table = capture.table
+        own = np.array(silence.connections, np.int64)
         begun = capture.connections.first_time < time
-        for connection in np.flatnonzero(begun).tolist():
-            if connection in silence.connections or capture.endpoints(connection)[1] not in brokers:
-                continue
-            client = capture.client_stream(connection)
-            mine, theirs = int(self._closed[client]), int(self._closed[client ^ 1])
-            ended += theirs <= mine and abs(theirs - time) <= _MARGIN
-            rows = (table.column("connection") == connection) & (table.column("response_size") > 0)
-            came = table.column("response_last")[rows]
-            answered_on |= bool(np.any((came > time + _MARGIN) & (came <= silence.until)))
+        ended, answered_on = 0, False
+        for broker in brokers:
+            near = self._activity.closed_by(broker).within(time - _MARGIN, time + _MARGIN)
+            ended += int(np.count_nonzero(begun[near] & ~np.isin(near, own)))
+            answers = self._activity.answered_by(broker)
+            answered_on |= answers.any_within(time + _MARGIN + 1, silence.until, begun, own)
         return ended, answered_on
 
     def _farewell(self, silence: Silence) -> int | None:
         """Return the Fetch with which the process closed its session."""
-        requests = self._requests(silence.client)
-        for connection in np.unique(requests.connections).tolist():
-            told = self._farewells.of(connection)
-            if told is None or not silence.since - _MARGIN <= told.time <= silence.until:
-                continue
-            begun = int(self._capture.connections.first_time[connection]) <= silence.since
-            if begun and self._is_of(connection, silence):
-                return told.number
+        farewells = self._farewells.get((silence.client, silence.host), [])
+        place = bisect_left(farewells, silence.since - _MARGIN, key=attrgetter("time"))
+        first_times = self._capture.connections.first_time
+        for farewell in islice(farewells, place, None):
+            if farewell.time > silence.until:
+                break
+            if int(first_times[farewell.connection]) <= silence.since:
+                return farewell.number
         return None
 
     def _quiet_connections(self, case: _Case) -> tuple[int | None, bool]:
@@ -221,80 +222,29 @@ class _Connections:
 
         Return a request by which the process shows that it lived on, and whether it went on later where it had stopped.
         """
-        silence = case.silence
+        silence, activity = case.silence, self._activity
         half = (silence.since + silence.until) // 2
-        requests = self._requests(silence.client)
-        begun = self._capture.connections.first_time <= silence.since
-        closed = np.minimum(self._closed[0::2], self._closed[1::2]) < silence.since
-        candidates = np.flatnonzero(begun & ~closed)
-        went_on: int | None = None
+        own = np.array(silence.connections, np.int64)
+        mine = np.append(own, np.setdiff1d(activity.connections_of(silence.client, silence.host), own))
+        most = _MOST_CONNECTIONS if silence.alone else _MOST_OF_SEVERAL
+        begun = self._capture.connections.first_time[mine] <= silence.since
+        closed = np.minimum(activity.closed[2 * mine], activity.closed[2 * mine + 1]) < silence.since
+        went_on = 0
         resumed = False
-        for connection in np.intersect1d(candidates, requests.connections).tolist():
-            if not self._is_of(connection, silence):
-                continue
-            mine = requests.on(connection)
-            before = mine.within(silence.until)
+        for connection in mine[begun & ~closed][:most].tolist():
+            requests = activity.requests(connection, silence.client)
+            before = requests.until(silence.until)
             if not len(before.sent):
                 continue
             if int(before.sent.max()) > half:
                 # one that went on is another process with the same client ID, if there may be one
                 if silence.alone or connection in silence.connections:
-                    went_on = before.last_of_consumer(half) or went_on
+                    went_on = max(went_on, before.last_of_consumer(half) or 0)
                 continue
             case.open.append(connection)
             case.last = max(case.last, int(before.sent.max()))
-            resumed |= len(before.sent) < len(mine.sent)
-        return went_on, resumed
-
-    def _is_of(self, connection: int, silence: Silence) -> bool:
-        if connection in silence.connections:
-            return True
-        return self._capture.endpoints(connection)[0].rpartition(":")[0] == silence.host
-
-    def _requests(self, client: str) -> _Requests:
-        """Return the requests with a client ID. What has an address in its place came without a client ID."""
-        found = self._sent.get(client)
-        if found is None:
-            table = self._capture.table
-            numbers = [number for number, text in enumerate(table.client_ids) if text == client]
-            if not numbers:
-                numbers = [number for number, text in enumerate(table.client_ids) if not text]
-            rows = np.flatnonzero(
-                np.isin(table.column("client_id"), numbers) & (table.column("request_size") > 0)
-            )
-            found = self._sent[client] = _Requests(
-                table.column("connection")[rows].astype(np.int64),
-                table.column("request_last")[rows],
-                table.column("api_key")[rows].astype(np.int64),
-                rows,
-            )
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Requests:
-    """Requests of a client, one row each: the connection, when it was sent, its API key, its row in the table."""
-
-    connections: Int64s
-    sent: Int64s
-    keys: Int64s
-    rows: Int64s
-
-    def on(self, connection: int) -> _Requests:
-        """Return those on a connection."""
-        return self._where(self.connections == connection)
-
-    def within(self, until: int) -> _Requests:
-        """Return those up to a moment."""
-        return self._where(self.sent <= until)
-
-    def last_of_consumer(self, after: int) -> int | None:
-        """Return the number of the last one after a moment that only consumers send; None if there is none."""
-        found = self.rows[(self.sent > after) & np.isin(self.keys, sorted(_OF_CONSUMERS))]
-        return int(found[-1]) + 1 if len(found) else None
-
-    def _where(self, chosen: Bools) -> _Requests:
-        return _Requests(self.connections[chosen], self.sent[chosen], self.keys[chosen], self.rows[chosen])
+            resumed |= len(before.sent) < len(requests.sent)
+        return went_on or None, resumed
 
 
 # ---------------------------------------------------------------- what packets tell
@@ -302,12 +252,14 @@ def _growing(capture: Capture) -> bool:
     return capture.source.live and not capture.source.complete
 
 
-def _looked_into(capture: Capture, cases: list[_Case]) -> dict[Silence, SessionEnd]:
+def _looked_into(
+    capture: Capture, activity: ConnectionActivity, cases: list[_Case]
+) -> dict[Silence, SessionEnd]:
     """Return how sessions ended, for which packets are read once more if there is a connection to look at."""
     packets = _packets(capture, cases)
     out = {}
     for case in cases:
-        found = {_evidence(capture, case, connection, packets) for connection in case.open}
+        found = {_evidence(capture, case, connection, packets, activity) for connection in case.open}
         case.seen = replace(
             case.seen,
             in_vain=TimeoutCause.UNREACHABLE in found,
@@ -334,14 +286,21 @@ def _packets(capture: Capture, cases: list[_Case]) -> dict[Ends, Headers] | None
 
 
 def _evidence(
-    capture: Capture, case: _Case, connection: int, packets: dict[Ends, Headers] | None
+    capture: Capture,
+    case: _Case,
+    connection: int,
+    packets: dict[Ends, Headers] | None,
+    activity: ConnectionActivity,
 ) -> TimeoutCause:
     """Return what a connection tells of a silence."""
-    samples = _of_samples(capture, case, connection)
+    answered = activity.answered(connection)
+    # long after the last request: the kernel of the process alone took it
+    answered_late = bool(np.any((answered > case.last + _DELAYED_ACK) & (answered <= case.silence.until)))
+    samples = _of_samples(capture, case, connection, answered_late=answered_late)
     if samples is not None:
         return samples
     if packets is None:
-        return _at_the_end(capture, case, connection)
+        return _at_the_end(capture, case, connection, answered_late=answered_late)
     client, broker = capture.endpoints(connection)
     begin, end = case.silence.since - _MARGIN, case.silence.until
     sent = packets.get((client, broker), Headers.none()).within(begin, end)
@@ -380,7 +339,7 @@ def _ahead(sequence: Int64s, origin: int) -> Int64s:
     return distance
 
 
-def _at_the_end(capture: Capture, case: _Case, connection: int) -> TimeoutCause:
+def _at_the_end(capture: Capture, case: _Case, connection: int, *, answered_late: bool) -> TimeoutCause:
     """Return what is known of a connection without its packets, if it was silent to the end."""
     if case.seen.resumed:
         return TimeoutCause.UNKNOWN
@@ -392,20 +351,14 @@ def _at_the_end(capture: Capture, case: _Case, connection: int) -> TimeoutCause:
     outstanding = int(_ahead(np.array([reached]), acknowledged)[0])
     if outstanding > 0 and streams.retransmitted[client ^ 1] > 0:
         return TimeoutCause.UNREACHABLE
-    if outstanding <= 0 and _answered_late(capture, case, connection):
+    if outstanding <= 0 and answered_late:
         return TimeoutCause.PROCESS_PAUSED
     return TimeoutCause.UNKNOWN
 
 
-def _answered_late(capture: Capture, case: _Case, connection: int) -> bool:
-    """Whether something came for the client long after its last request: its kernel alone took it."""
-    table = capture.table
-    rows = (table.column("connection") == connection) & (table.column("response_size") > 0)
-    came = table.column("response_last")[rows]
-    return bool(np.any((came > case.last + _DELAYED_ACK) & (came <= case.silence.until)))
-
-
-def _of_samples(capture: Capture, case: _Case, connection: int) -> TimeoutCause | None:
+def _of_samples(
+    capture: Capture, case: _Case, connection: int, *, answered_late: bool
+) -> TimeoutCause | None:
     """Return what a proxy's kernel told of its connection with the client; None if it told nothing."""
     told = [sample for sample in capture.samples.of(connection) if sample.values.side == "client"]
     near = [
@@ -418,7 +371,7 @@ def _of_samples(capture: Capture, case: _Case, connection: int) -> TimeoutCause 
     first, last = near[0].values, near[-1].values
     if last.unacked and last.retransmits > first.retransmits:
         return TimeoutCause.UNREACHABLE
-    if not last.unacked and _answered_late(capture, case, connection):
+    if not last.unacked and answered_late:
         return TimeoutCause.PROCESS_PAUSED
     return TimeoutCause.UNKNOWN
 
@@ -430,6 +383,7 @@ class _Timeout:
     :ivar place: of the cause among those of the rebalance
     :ivar member: None if the timeline does not have it
     :ivar label: what it is called
+    :ivar namesakes: members of the group that may be the same process
     """
 
     timeline: GroupTimeline
@@ -438,6 +392,7 @@ class _Timeout:
     cause: Cause
     member: GroupMember | None
     label: str
+    namesakes: Namesakes
 
     @property
     def silence(self) -> int:
@@ -462,15 +417,8 @@ class _Timeout:
             return None
         if member.instance is not None:
             return min((each.begin for each in member.spans if each.begin > self.cause.time), default=None)
-        return min(
-            (
-                other.first
-                for other in self.timeline.members
-                if (other.client, other.host) == (member.client, member.host)
-                and other.first > self.cause.time
-            ),
-            default=None,
-        )
+        again = self.namesakes.after(member, self.cause.time)
+        return None if again is None else again.first
 
 
 def explain_timeouts(timelines: Sequence[GroupTimeline], silences: Silences) -> None:
@@ -519,20 +467,19 @@ def _timeouts(timeline: GroupTimeline) -> Iterator[_Timeout]:
     ]
     if found:
         members, labels = timeline.by_id(), Labels(timeline)
+        namesakes = Namesakes(timeline.members)
         for rebalance, place, cause in found:
-            label = labels.of(cause.member, cause.client)
-            yield _Timeout(timeline, rebalance, place, cause, members.get(cause.member), label)
+            label, member = labels.of(cause.member, cause.client), members.get(cause.member)
+            yield _Timeout(timeline, rebalance, place, cause, member, label, namesakes)
 
 
 def _came_back(timeout: _Timeout) -> bool:
     """Whether the client joined as another member before its session ended: then it was not paused all the time."""
     cause, member = timeout.cause, timeout.member
-    return member is not None and any(
-        (other.client, other.host) == (member.client, member.host)
-        and cause.time - timeout.silence < other.first < cause.time
-        for other in timeout.timeline.members
-        if other is not member
-    )
+    if member is None:
+        return False
+    again = timeout.namesakes.after(member, cause.time - timeout.silence)
+    return again is not None and again.first < cause.time
 
 
 def _silence(timeout: _Timeout) -> Silence:
@@ -545,16 +492,6 @@ def _silence(timeout: _Timeout) -> Silence:
         since=since,
         until=cause.time,
         group=timeout.timeline.group,
-        alone=member is not None and not _namesakes(timeout, member, since),
+        alone=member is not None and not timeout.namesakes.beside(member, since),
         quiet=timeout.quiet,
-    )
-
-
-def _namesakes(timeout: _Timeout, member: GroupMember, since: int) -> bool:
-    """Whether another member with the same client ID and host was there when one fell silent."""
-    return any(
-        other is not member
-        and (other.client, other.host) == (member.client, member.host)
-        and other.first <= since <= (other.last if other.left is None else other.left)
-        for other in timeout.timeline.members
     )

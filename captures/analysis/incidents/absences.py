@@ -6,25 +6,29 @@ joins without a member ID or is another member. One that joins anew on a connect
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 
-from captures.analysis.groups.calls import GroupCalls, Join
+from captures.analysis.groups.calls import Call, GroupCalls, Join
 from captures.analysis.groups.labels import Labels, partitions
 from captures.analysis.groups.model import (
     Cause,
     Certainty,
-    GroupMember,
     GroupTimeline,
     SessionEnd,
     TimeoutCause,
     TopicPartition,
     Trigger,
 )
+from captures.analysis.groups.namesakes import Namesakes
 from dissectors.error_codes import ErrorCode
 
 _OVERLAP = 100_000_000
-"""ns by which the last word of the former and the first of the next member may overlap."""
+"""ns by which the last call of the former and the first of the next member may overlap."""
+_MOST_IDS = 100
+"""Latest member IDs of an instance that an absence has: it may rejoin some times before the group assigns anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +89,13 @@ def _dynamic(timeline: GroupTimeline, labels: Labels) -> Iterator[Absence]:
     timeouts = _causes(timeline, Trigger.SESSION_TIMEOUT)
     departures = _causes(timeline, Trigger.MEMBER_LEFT)
     known = [member for member in timeline.members if member.instance is None]
+    namesakes, assignments = Namesakes(known), _Assignments(timeline)
     for member in known:
         timeout, departure = timeouts.get(member.member), departures.get(member.member)
         if timeout is None and departure is None:
             continue
         begin = member.last if timeout is None or timeout.silence is None else timeout.time - timeout.silence
-        after = _next(member, known, begin)
+        after = namesakes.after(member, begin - _OVERLAP - 1)
         if after is None and timeout is None:
             continue  # it left, which is no absence
         same = after is not None and bool(set(after.connections) & set(member.connections))
@@ -109,87 +114,82 @@ def _dynamic(timeline: GroupTimeline, labels: Labels) -> Iterator[Absence]:
             static=False,
             session=member.session_timeout,
             members=(member.member, *(() if after is None else (after.member,))),
-            places=_had(timeline, (member.member,), begin),
+            places=assignments.of((member.member,), begin),
             evidence=() if cause is None else cause.evidence,
         )
 
 
-def _next(member: GroupMember, known: list[GroupMember], begin: int) -> GroupMember | None:
-    """Return the member that a process is when it comes back."""
-    later = [
-        other
-        for other in known
-        if other is not member
-        and (other.client, other.host) == (member.client, member.host)
-        and other.first >= begin - _OVERLAP
-        and other.first > member.first
-    ]
-    return min(later, key=lambda other: other.first, default=None)
+@dataclass(slots=True)
+class _Instance:
+    """What is known of an instance ID while the calls are gone through.
+
+    :ivar members: IDs that it had, in order
+    :ivar connections: that its process has
+    :ivar last: when it was last heard; None before it was
+    :ivar fenced: whether one of its member IDs was fenced: it lived on when another took its place
+    """
+
+    members: dict[str, None] = field(default_factory=dict)
+    connections: set[int] = field(default_factory=set)
+    last: int | None = None
+    fenced: bool = False
+
+    def returns(self, call: Call) -> bool:
+        """Whether a call is the first one of a process that takes its place."""
+        rejoins = isinstance(call, Join) and not call.asked_as and bool(self.members)
+        return rejoins and call.connection not in self.connections and not self.fenced
+
+    def latest_members(self) -> tuple[str, ...]:
+        """Return its latest member IDs, in order."""
+        return tuple(islice(reversed(self.members), _MOST_IDS))[::-1]
 
 
 def _static(timeline: GroupTimeline, calls: GroupCalls | None, labels: Labels) -> Iterator[Absence]:
-    timeouts = [
-        cause
-        for rebalance in timeline.rebalances
-        for cause in rebalance.causes
-        if cause.session_end is not None and cause.instance is not None
-    ]
-    told: set[int] = set()
-    ids: dict[str, list[str]] = {}
-    last: dict[str, int] = {}
-    connections: dict[str, set[int]] = {}
+    timeouts = _Timeouts(timeline)
+    members, assignments = timeline.by_id(), _Assignments(timeline)
+    reported: set[int] = set()
     every = [] if calls is None else calls.ordered()
-    # who is fenced lived on when another took its instance ID
     fenced = {call.member for call in every if call.error == ErrorCode.FENCED_INSTANCE_ID}
+    instances: dict[str, _Instance] = {}
+    names: dict[str, str] = {}
     for call in every:
-        instance = call.instance or next((name for name, mine in ids.items() if call.member in mine), None)
-        if not instance or not call.member or call.error:
+        name = call.instance or names.get(call.member)
+        if not name or not call.member or call.error:
             continue
-        mine = ids.setdefault(instance, [])
-        begin = last.get(instance)
-        fresh = call.connection not in connections.setdefault(instance, set())
-        if (
-            isinstance(call, Join)
-            and not call.asked_as
-            and mine
-            and begin is not None
-            and fresh
-            and not fenced & set(mine)
-        ):
-            timeout = next(
-                (each for each in timeouts if each.instance == instance and begin <= each.time <= call.time),
-                None,
-            )
+        names.setdefault(call.member, name)
+        instance = instances.setdefault(name, _Instance())
+        if instance.last is not None and instance.returns(call):
+            timeout = timeouts.between(name, instance.last, call.time)
             if timeout is not None:
-                told.add(id(timeout))
-            member = timeline.member(call.member)
+                reported.add(id(timeout))
+            member, former = members.get(call.member), instance.latest_members()
             yield Absence(
-                who=labels.of(call.member, instance),
-                identity=(instance, ""),
-                begin=begin,
+                who=labels.of(call.member, name),
+                identity=(name, ""),
+                begin=instance.last,
                 end=call.time,
                 session_end=None if timeout is None else timeout.session_end,
                 left=False,
                 given_up=None if timeout is None else timeout.time,
                 static=True,
                 session=None if member is None else member.session_timeout,
-                members=(*mine, call.member),
-                places=_had(timeline, tuple(mine), begin),
+                members=(*former, call.member),
+                places=assignments.of(former, instance.last),
                 evidence=(
                     *(() if timeout is None else timeout.evidence),
                     *((call.number,) if call.number else ()),
                 ),
             )
-            connections[instance] = set()
-        if call.member not in mine:
-            mine.append(call.member)
-        connections[instance].add(call.connection)
-        last[instance] = max(last.get(instance, 0), call.latest)
+            instance.connections = set()
+        instance.members[call.member] = None
+        instance.fenced |= call.member in fenced
+        instance.connections.add(call.connection)
+        instance.last = max(instance.last or 0, call.latest)
     for timeout in timeouts:
-        if id(timeout) in told:
+        if id(timeout) in reported:
             continue
         begin = timeout.time - (timeout.silence or 0)
-        member = timeline.member(timeout.member)
+        member = members.get(timeout.member)
         yield Absence(
             who=labels.of(timeout.member, timeout.client),
             identity=(timeout.instance or "", ""),
@@ -201,9 +201,32 @@ def _static(timeline: GroupTimeline, calls: GroupCalls | None, labels: Labels) -
             static=True,
             session=None if member is None else member.session_timeout,
             members=(timeout.member,),
-            places=_had(timeline, (timeout.member,), begin),
+            places=assignments.of((timeout.member,), begin),
             evidence=timeout.evidence,
         )
+
+
+class _Timeouts:
+    """Session timeouts of static members, by instance ID and in the order of time."""
+
+    def __init__(self, timeline: GroupTimeline) -> None:
+        self._causes: dict[str, list[Cause]] = {}
+        for rebalance in timeline.rebalances:
+            for cause in rebalance.causes:
+                if cause.session_end is not None and cause.instance is not None:
+                    self._causes.setdefault(cause.instance, []).append(cause)
+        for causes in self._causes.values():
+            causes.sort(key=_time_of)
+
+    def __iter__(self) -> Iterator[Cause]:
+        for causes in self._causes.values():
+            yield from causes
+
+    def between(self, instance: str, begin: int, end: int) -> Cause | None:
+        """Return the first one of an instance in a time."""
+        causes = self._causes.get(instance, [])
+        place = bisect_left(causes, begin, key=_time_of)
+        return causes[place] if place < len(causes) and causes[place].time <= end else None
 
 
 def _causes(timeline: GroupTimeline, trigger: Trigger) -> dict[str, Cause]:
@@ -215,11 +238,23 @@ def _causes(timeline: GroupTimeline, trigger: Trigger) -> dict[str, Cause]:
     }
 
 
-def _had(timeline: GroupTimeline, members: tuple[str, ...], time: int) -> frozenset[TopicPartition]:
-    """Return what a member had at a moment, by any of its IDs."""
-    for rebalance in reversed(timeline.rebalances):
-        if rebalance.time <= time and rebalance.assigned:
-            return frozenset(
-                place for member in members for place in rebalance.assigned.get(member, frozenset())
-            )
-    return frozenset()
+class _Assignments:
+    """Who had which partitions, over time."""
+
+    def __init__(self, timeline: GroupTimeline) -> None:
+        self._times: list[int] = []
+        self._assigned: list[Mapping[str, Iterable[TopicPartition]]] = []
+        for rebalance in timeline.rebalances:
+            if rebalance.assigned:
+                self._times.append(rebalance.time)
+                self._assigned.append(rebalance.assigned)
+
+    def of(self, members: tuple[str, ...], time: int) -> frozenset[TopicPartition]:
+        """Return what a member had at a time, by any of its IDs."""
+        place = bisect_right(self._times, time)
+        assigned = self._assigned[place - 1] if place else {}
+        return frozenset(each for member in members for each in assigned.get(member, ()))
+
+
+def _time_of(cause: Cause) -> int:
+    return cause.time

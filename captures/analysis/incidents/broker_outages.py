@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from captures.analysis.attempts import Attempt, Outcome, attempts, ended, ended_
 from captures.analysis.broker_disconnects import GONE, SOON
 from captures.analysis.groups.model import Certainty
 from captures.analysis.incidents.model import Incident, IncidentKind
+from captures.analysis.incidents.periods import Period, Periods
 from captures.exchanges import Capture
 from captures.meaning import words
 from captures.time_format import span
@@ -19,6 +21,7 @@ from captures.time_format import span
 _LEAST = 2
 """Connections that end together, where no attempt in vain shows that the broker was away."""
 _SHOWN = 20
+_TIME = attrgetter("time")
 
 
 @dataclass(slots=True)
@@ -26,11 +29,13 @@ class _Broker:
     """What TCP shows of one broker.
 
     :ivar over: connections that it ended first, with the time, in the order of time
-    :ivar spans: begin and end of each connection, of one that is open a time that never comes
+    :ivar spans: of its connections; an open one ends at a time that never comes
+    :ivar failed: attempts to connect to it in vain, in the order of time
+    :ivar accepted: times of attempts that it accepted, in order
     """
 
     over: list[tuple[int, int]] = field(default_factory=list)
-    spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+    spans: list[Period[int]] = field(default_factory=list)
     failed: list[Attempt] = field(default_factory=list)
     accepted: list[int] = field(default_factory=list)
 
@@ -62,41 +67,45 @@ def _brokers(capture: Capture) -> dict[str, _Broker]:
         known = found.get(capture.endpoints(connection)[1])
         if known is not None and connection not in in_vain:
             end = ended(capture, connection)
-            known.spans[connection] = begin, never if end is None else end
+            known.spans.append(Period(begin, never if end is None else end, connection))
     for broker in found.values():
         broker.over = [each for each in broker.over if each[1] not in in_vain]
         broker.accepted.sort()
-        broker.failed.sort(key=lambda attempt: attempt.time)
+        broker.failed.sort(key=_TIME)
     return found
 
 
 def _outages(capture: Capture, name: str, broker: _Broker) -> Iterator[Incident]:
     over_until = 0
-    for time, _ in broker.over:
+    open_connections = Periods(broker.spans)
+    for place, (time, _) in enumerate(broker.over):
         if time <= over_until:
             continue
-        open_then = [each for each, (begin, end) in broker.spans.items() if begin < time <= end]
-        if any(broker.spans[each][1] > time + SOON for each in open_then):
+        if open_connections.first(time - 1, time + SOON + 1) is not None:
             continue  # it answers on others
-        gone = [connection for when, connection in broker.over if time <= when <= time + SOON]
+        gone = slice(place, bisect_right(broker.over, time + SOON, key=itemgetter(0)))
         # what is accepted sooner was still in the queue of the socket that is being closed
-        place = bisect_left(broker.accepted, time + SOON)
-        back = broker.accepted[place] if place < len(broker.accepted) else None
-        vain = [each for each in broker.failed if time <= each.time and (back is None or each.time < back)]
-        if not (vain and vain[0].time - time <= GONE) and (len(gone) < _LEAST or back is None):
+        back = _first(broker.accepted, time + SOON)
+        vain = slice(
+            bisect_left(broker.failed, time, key=_TIME),
+            len(broker.failed) if back is None else bisect_left(broker.failed, back, key=_TIME),
+        )
+        refused_soon = vain.start < vain.stop and broker.failed[vain.start].time - time <= GONE
+        if not refused_soon and (gone.stop - gone.start < _LEAST or back is None):
             continue
         over_until = capture.latest if back is None else back
-        yield _outage(capture, name, time, back, gone, vain)
-    # attempts in vain of which nothing before tells: the capture begins in an outage
-    early = [
-        each
-        for each in broker.failed
-        if each.time < min((t for t, _ in broker.over), default=capture.latest + 1)
-    ]
-    if early and broker.accepted and not any(begin < early[0].time for begin, _ in broker.spans.values()):
-        place = bisect_left(broker.accepted, early[-1].time)
-        back = broker.accepted[place] if place < len(broker.accepted) else None
-        yield _outage(capture, name, early[0].time, back, [], early)
+        ended_together = [connection for _, connection in broker.over[gone]]
+        yield _outage(capture, name, time, back, ended_together, broker.failed[vain])
+    # attempts in vain before anything else: the capture begins in an outage
+    until = broker.over[0][0] if broker.over else capture.latest + 1
+    early = broker.failed[: bisect_left(broker.failed, until, key=_TIME)]
+    if early and broker.accepted and open_connections.latest(early[0].time - 1) is None:
+        yield _outage(capture, name, early[0].time, _first(broker.accepted, early[-1].time), [], early)
+
+
+def _first(times: list[int], since: int) -> int | None:
+    place = bisect_left(times, since)
+    return times[place] if place < len(times) else None
 
 
 def _outage(

@@ -12,6 +12,7 @@ from captures.analysis.groups.model import Because, GroupTimeline, Rebalance, St
 from captures.analysis.incidents.broker_outages import broker_outages
 from captures.analysis.incidents.model import Consequence, Incident, IncidentKind
 from captures.analysis.incidents.of_groups import of_group
+from captures.analysis.incidents.periods import Period, Periods
 from captures.exchanges import Capture
 from captures.meaning import words
 from captures.time_format import span
@@ -35,8 +36,12 @@ def tell(
             rebalance.because_of = None
     outages = [] if capture is None else broker_outages(capture)
     found = [*outages]
+    by_broker: dict[str, list[Incident]] = {}
+    for outage in sorted(outages, key=lambda each: each.begin):
+        for broker in outage.brokers:
+            by_broker.setdefault(broker, []).append(outage)
     for timeline in timelines:
-        found += of_group(timeline, calls.get(timeline.group), outages)
+        found += of_group(timeline, calls.get(timeline.group), by_broker)
     found.sort(key=lambda each: (each.begin, each.kind, each.who))
     counted: dict[IncidentKind, int] = {}
     labels = {timeline.group: Labels(timeline) for timeline in timelines if timeline.rebalances}
@@ -54,7 +59,7 @@ def _consequences(incident: Incident, labels: Mapping[str, Labels]) -> Iterator[
     for time, group, text, number in incident.moves:
         yield Consequence("coordinator_move", words.line(group), time, f"{text}.", (number,))
     for begin, end, who, places in incident.stood_still:
-        group = words.line(incident.groups[0]) if incident.groups else ""
+        group = words.line(next(iter(incident.groups), ""))
         yield Consequence("stop", group, begin, f"{places} of {who} had no consumer for {span(end - begin)}.")
     by_group: dict[str, list[Rebalance]] = {}
     for rebalance in incident.rebalances:
@@ -123,9 +128,10 @@ def explain(incidents: Sequence[Incident], found: Iterable[Finding], now: int) -
     """
     for each in incidents:  # of an earlier diagnosis
         each.consequences = [told for told in each.consequences if not told.rule]
+    causes = _Causes(incidents, now)
     out = []
     for finding in found:
-        cause = next((each for each in incidents if _follows(finding, each, now)), None)
+        cause = causes.of(finding)
         if cause is not None:
             finding = replace(finding, because_of=cause.id)
             told = "finding", finding.subject, finding.first, finding.sentence, finding.evidence, finding.rule
@@ -134,10 +140,29 @@ def explain(incidents: Sequence[Incident], found: Iterable[Finding], now: int) -
     return out
 
 
-def _follows(finding: Finding, incident: Incident, now: int) -> bool:
-    end = (now if incident.end is None else incident.end) + _SETTLES
-    if not incident.begin - _JUST_BEFORE <= finding.first <= finding.last <= end:
-        return False
-    if finding.effect_of is EffectOf.MEMBERS:
-        return finding.group in incident.groups
-    return finding.effect_of is EffectOf.BROKERS and incident.kind in _OF_BROKERS
+class _Causes:
+    """Incidents that findings may be effects of.
+
+    :param now: end of an incident whose end was not seen
+    """
+
+    def __init__(self, incidents: Iterable[Incident], now: int) -> None:
+        of_brokers: list[Period[Incident]] = []
+        of_groups: dict[str, list[Period[Incident]]] = {}
+        for each in incidents:
+            end = (now if each.end is None else each.end) + _SETTLES
+            period = Period(each.begin - _JUST_BEFORE, end, each)
+            if each.kind in _OF_BROKERS:
+                of_brokers.append(period)
+            for group in each.groups:
+                of_groups.setdefault(group, []).append(period)
+        self._of_brokers = Periods(of_brokers)
+        self._of_groups = {group: Periods(periods) for group, periods in of_groups.items()}
+
+    def of(self, finding: Finding) -> Incident | None:
+        """Return the first incident that a finding may be an effect of."""
+        if finding.effect_of is EffectOf.BROKERS:
+            return self._of_brokers.first(finding.first, finding.last)
+        if finding.effect_of is EffectOf.MEMBERS and finding.group in self._of_groups:
+            return self._of_groups[finding.group].first(finding.first, finding.last)
+        return None

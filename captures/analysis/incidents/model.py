@@ -123,7 +123,7 @@ class Incident:
     :ivar connections: ids of connections that show it
     :ivar consequences: in the order of time
     :ivar rebalances: that follow from it
-    :ivar groups: that it concerns
+    :ivar groups: that it concerns, as an ordered set
     :ivar brokers: addresses of the brokers that were away, as the capture has them
     :ivar stood_still: partitions of static members that were away without a rebalance: from when to when, whose, which
     :ivar moves: of coordinators that follow from it: when, of which group, in words, number of an exchange
@@ -143,7 +143,7 @@ class Incident:
     consequences: list[Consequence] = field(default_factory=list)
     rebalances: list[Rebalance] = field(default_factory=list)
     id: str = ""
-    groups: tuple[str, ...] = ()
+    groups: dict[str, None] = field(default_factory=dict)
     brokers: tuple[str, ...] = ()
     stood_still: list[tuple[int, int, str, str]] = field(default_factory=list)
     moves: list[tuple[int, str, str, int]] = field(default_factory=list)

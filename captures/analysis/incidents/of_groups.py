@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from operator import attrgetter
 
 from captures.analysis.groups.calls import GroupCalls
-from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import (
-    Because,
     Cause,
     Certainty,
     GroupMember,
     GroupTimeline,
-    Rebalance,
     TimeoutCause,
     Trigger,
 )
+from captures.analysis.groups.namesakes import Namesakes
 from captures.analysis.incidents.absences import Absence, absences
+from captures.analysis.incidents.effects import FOLLOWS, attribute, attribute_those_of
 from captures.analysis.incidents.model import Incident, IncidentKind
+from captures.analysis.incidents.periods import Period, Periods
+from captures.analysis.incidents.shared_group_id import shared_group_id
 from captures.meaning import words
 from captures.time_format import span
 from dissectors.units import SECOND
@@ -29,59 +32,73 @@ _LOOP_APART = 600 * SECOND
 """ns from one crash to the next in a loop: an orchestrator waits for up to 5 minutes in between."""
 _LOOP = 3
 """Crashes that make a loop."""
-_TOGETHER = SECOND
-"""ns that members have to be in a group together at least, to be two applications."""
-_FOLLOWS = 5 * SECOND
-"""ns after an incident in which a rebalance of one of its members, or a second round, follows from it."""
-_SHOWN = 5
+_BEGIN = attrgetter("begin")
 
 
 def of_group(
-    timeline: GroupTimeline, calls: GroupCalls | None, outages: Sequence[Incident]
+    timeline: GroupTimeline, calls: GroupCalls | None, outages: Mapping[str, Sequence[Incident]]
 ) -> list[Incident]:
     """Return the incidents of a group, with the rebalances that follow from each.
 
-    :param outages: of brokers; what happened in one of the group's coordinator is its consequence, and is put there
+    :param outages: of each broker, in the order of time; what happened in one of the group's coordinator is its
+        consequence, and is put there
     """
-    _give_to_outages(timeline, outages)
-    away = [each for each in absences(timeline, calls) if not _in_outage(each, timeline, outages)]
+    near = {
+        broker: _near(timeline, outages[broker])
+        for broker in dict.fromkeys(seen.broker for seen in timeline.coordinators)
+        if broker in outages
+    }
+    mine = [outage for some in near.values() for outage in some if _concerns(outage, timeline)]
+    _give_to_outages(timeline, mine)
+    down = Periods(_downtime(outage, timeline) for outage in mine)
+    away = [each for each in absences(timeline, calls) if not _in_outage(each, timeline, down)]
     found = [*_of_silences(timeline, away)]
     away = [each for each in away if _is_of_process(each)]
     found += _of_absences(timeline, away)
-    found += _shared(timeline)
-    found += _moves(timeline, outages)
+    shared = shared_group_id(timeline)
+    found += [] if shared is None else [shared]
+    found += _moves(timeline, near)
     found += _topics(timeline)
     for incident in found:
-        incident.groups = (timeline.group,)
+        incident.groups[timeline.group] = None
     return found
 
 
 # ---------------------------------------------------------------- brokers
-def _give_to_outages(timeline: GroupTimeline, outages: Sequence[Incident]) -> None:
-    """Put rebalances to the outages of the group's coordinator that they follow from."""
-    for outage in outages:
-        if not _concerns(outage, timeline):
-            continue
-        end = outage.end if outage.end is not None else timeline.last
-        longest = max((member.session_timeout or 0 for member in timeline.members), default=0)
-        for rebalance in timeline.rebalances:
-            meets = (
-                rebalance.because_of is None and outage.begin <= rebalance.time <= end + longest + _FOLLOWS
-            )
-            if meets and any(_from_outage(cause, outage, timeline) for cause in rebalance.causes):
-                _put(outage, rebalance)
-        if timeline.first <= outage.begin <= timeline.last:
-            outage.groups = tuple(dict.fromkeys((*outage.groups, timeline.group)))
+def _near(timeline: GroupTimeline, outages: Sequence[Incident]) -> Sequence[Incident]:
+    """Return the outages of a broker that began while a group was seen, and the one before."""
+    begin = bisect_left(outages, timeline.first, key=_BEGIN)
+    return outages[max(begin - 1, 0) : bisect_right(outages, timeline.last, key=_BEGIN)]
 
 
 def _concerns(outage: Incident, timeline: GroupTimeline) -> bool:
     """Whether the broker was the group's coordinator when it went."""
-    before = [seen for seen in timeline.coordinators if seen.time <= outage.begin]
-    seen = before[-1] if before else next(iter(timeline.coordinators), None)
+    place = bisect_right(timeline.coordinators, outage.begin, key=attrgetter("time"))
+    seen = timeline.coordinators[max(place - 1, 0)] if timeline.coordinators else None
     return seen is not None and seen.broker in outage.brokers
 
 
-def _from_outage(cause: Cause, outage: Incident, timeline: GroupTimeline) -> bool:
+def _downtime(outage: Incident, timeline: GroupTimeline) -> Period[Incident]:
+    return Period(outage.begin, timeline.last if outage.end is None else outage.end, outage)
+
+
+def _give_to_outages(timeline: GroupTimeline, outages: Sequence[Incident]) -> None:
+    """Make rebalances consequences of the latest outage of the group's coordinator, where they follow from it."""
+    for outage in outages:
+        if timeline.first <= outage.begin <= timeline.last:
+            outage.groups[timeline.group] = None
+    down = Periods(_downtime(outage, timeline) for outage in outages)
+    longest = max((member.session_timeout or 0 for member in timeline.members), default=0)
+    members, namesakes = timeline.by_id(), Namesakes(timeline.members)
+    for rebalance in timeline.rebalances:
+        latest = down.latest(rebalance.time)
+        if latest is None or rebalance.time > latest.end + longest + FOLLOWS:
+            continue
+        if any(_from_outage(cause, latest.begin, members, namesakes) for cause in rebalance.causes):
+            attribute(latest.of, rebalance)
+
+
+def _from_outage(cause: Cause, begin: int, members: Mapping[str, GroupMember], namesakes: Namesakes) -> bool:
     if cause.session_end is not None:
         return cause.session_end.cause is TimeoutCause.BROKER_GONE
     if cause.trigger in (
@@ -94,24 +111,17 @@ def _from_outage(cause: Cause, outage: Incident, timeline: GroupTimeline) -> boo
         return True
     if cause.trigger is not Trigger.MEMBER_JOINED:
         return False
-    joined = timeline.member(cause.member)
+    joined = members.get(cause.member)
     # who had been a member before comes back
-    return joined is not None and any(
-        (other.client, other.host) == (joined.client, joined.host) and other.first < outage.begin
-        for other in timeline.members
-    )
+    return joined is not None and namesakes.before(joined, begin)
 
 
-def _in_outage(away: Absence, timeline: GroupTimeline, outages: Sequence[Incident]) -> bool:
-    if away.session_end is not None and away.session_end.cause is TimeoutCause.BROKER_GONE:
-        return True
-    return away.session_end is None and any(
-        _concerns(outage, timeline)
-        and outage.begin <= (timeline.last if away.end is None else away.end)
-        and away.begin <= (timeline.last if outage.end is None else outage.end) + _FOLLOWS
-        and not away.left
-        for outage in outages
-    )
+def _in_outage(away: Absence, timeline: GroupTimeline, down: Periods[Incident]) -> bool:
+    """Whether a member was away because the coordinator was."""
+    if away.session_end is not None:
+        return away.session_end.cause is TimeoutCause.BROKER_GONE
+    back = timeline.last if away.end is None else away.end
+    return not away.left and down.first(back, away.begin - FOLLOWS) is not None
 
 
 # ---------------------------------------------------------------- silences that no process explains
@@ -143,12 +153,13 @@ def _of_silences(timeline: GroupTimeline, away: Sequence[Absence]) -> Iterator[I
             begin=each.begin,
             end=until,
             who=(each.who,),
-            sentence=f"{how}{each.who} of group {_name(timeline)} {text}{lasted}{_because(ended.evidence)}.",
+            sentence=f"{how}{each.who} of group {words.line(timeline.group)} {text}{lasted}{_because(ended.evidence)}.",
             certainty=ended.certainty,
             alternatives=ended.alternatives or (("the capture does not tell why",) if possible else ()),
             evidence=each.evidence,
         )
-        yield _with_rebalances(made, timeline, each.members, each.given_up)
+        attribute_those_of(each.members, made, timeline, each.given_up)
+        yield made
 
 
 def _because(evidence: Sequence[str]) -> str:
@@ -157,15 +168,17 @@ def _because(evidence: Sequence[str]) -> str:
 
 # ---------------------------------------------------------------- processes that ended
 def _of_absences(timeline: GroupTimeline, away: Sequence[Absence]) -> Iterator[Incident]:
-    rest = list(away)
-    for loop in _loops(rest):
-        rest = [each for each in rest if each not in loop]
+    loops = list(_loops(away))
+    looping = {id(each) for loop in loops for each in loop}
+    for loop in loops:
         yield _loop(timeline, loop)
-    for chain in _chains(rest):
+    alone: list[Absence] = []
+    for chain in _chains([each for each in away if id(each) not in looping]):
         if len({each.identity for each in chain}) > 1:
-            rest = [each for each in rest if each not in chain]
             yield _rolling(timeline, chain)
-    for each in rest:
+        else:
+            alone += chain
+    for each in sorted(alone, key=_BEGIN):
         yield _single(timeline, each)
 
 
@@ -181,15 +194,18 @@ def _loops(away: Sequence[Absence]) -> Iterator[list[Absence]]:
 
 
 def _chains(away: Sequence[Absence]) -> Iterator[list[Absence]]:
-    """Yield members that went and came back one after another."""
+    """Yield members that went and came back one after another; who was not seen to come back is alone."""
     chain: list[Absence] = []
+    back = 0
     for each in away:
         if each.end is None:
+            yield [each]
             continue
-        if chain and each.begin - max(one.end or 0 for one in chain) > APART:
+        if chain and each.begin - back > APART:
             yield chain
             chain = []
         chain.append(each)
+        back = max(back, each.end)
     if chain:
         yield chain
 
@@ -202,13 +218,14 @@ def _loop(timeline: GroupTimeline, loop: Sequence[Absence]) -> Incident:
         begin=first.begin,
         end=last.end,
         who=(first.who,),
-        sentence=f"{first.who} of group {_name(timeline)} died {len(loop)} times, every {span(every)}"
+        sentence=f"{first.who} of group {words.line(timeline.group)} died {len(loop)} times, every {span(every)}"
         f"{'' if last.end is not None else ', and was not seen again'}.",
         certainty=_least_sure(loop),
         alternatives=_others(loop),
         evidence=_numbers(loop),
     )
-    return _with_rebalances(made, timeline, _ids(loop), loop[-1].given_up)
+    attribute_those_of(_ids(loop), made, timeline, loop[-1].given_up)
+    return made
 
 
 def _rolling(timeline: GroupTimeline, chain: Sequence[Absence]) -> Incident:
@@ -220,7 +237,8 @@ def _rolling(timeline: GroupTimeline, chain: Sequence[Absence]) -> Incident:
     how = "one after another" if apart else "at about the same time"
     static = "static " if all(each.static for each in chain) else ""
     sentence = (
-        f"{words.counted(len(names), f'{static}member')} of group {_name(timeline)} ({_listed(names)}) "
+        f"{words.counted(len(names), f'{static}member')} of group {words.line(timeline.group)} "
+        f"({words.several(names)}) "
         f"{'were' if len(names) > 1 else 'was'} restarted {how} within {span(end - begin)}; "
         f"{longest.who} was away longest, {span(away)}"
     )
@@ -228,7 +246,7 @@ def _rolling(timeline: GroupTimeline, chain: Sequence[Absence]) -> Incident:
         sentence += f", longer than its session of {span(longest.session)}"
     died = [each.who for each in chain if each.crashed and each.certainty is not Certainty.POSSIBLE]
     if died:
-        sentence += f"; {_listed(died)} ended without leaving"
+        sentence += f"; {words.several(died)} ended without leaving"
     quiet = [each for each in chain if each.static and each.given_up is None]
     if quiet:
         sentence += f"; {_times(len(quiet))} without a rebalance"
@@ -244,11 +262,12 @@ def _rolling(timeline: GroupTimeline, chain: Sequence[Absence]) -> Incident:
     made.stood_still = [
         (each.begin, each.end or end, each.who, each.partitions) for each in quiet if each.places
     ]
-    return _with_rebalances(made, timeline, _ids(chain), max(each.given_up or 0 for each in chain))
+    attribute_those_of(_ids(chain), made, timeline, max(each.given_up or 0 for each in chain))
+    return made
 
 
 def _single(timeline: GroupTimeline, each: Absence) -> Incident:
-    group = f"of group {_name(timeline)}"
+    group = f"of group {words.line(timeline.group)}"
     back = each.end is not None
     away = (each.end or 0) - each.begin
     quick = (
@@ -291,7 +310,8 @@ def _single(timeline: GroupTimeline, each: Absence) -> Incident:
     )
     if back and each.static and each.given_up is None and each.places:
         made.stood_still = [(each.begin, each.end or 0, each.who, each.partitions)]
-    return _with_rebalances(made, timeline, each.members, each.given_up)
+    attribute_those_of(each.members, made, timeline, each.given_up)
+    return made
 
 
 def _times(count: int) -> str:
@@ -319,104 +339,37 @@ def _least_sure(away: Sequence[Absence]) -> Certainty:
     )
 
 
-# ---------------------------------------------------------------- two applications
-def _shared(timeline: GroupTimeline) -> Iterator[Incident]:
-    """Yield an incident if members subscribed to different topics at the same time."""
-    if timeline.protocol_type not in ("", "consumer"):
-        return
-    wanted: dict[tuple[str, ...], list[GroupMember]] = {}
-    for member in timeline.members:
-        if member.subscription and member.spans:
-            wanted.setdefault(member.subscription, []).append(member)
-    if len(wanted) < 2:
-        return
-    sides = sorted(wanted.items(), key=lambda side: side[1][0].first)
-    together: list[tuple[int, int]] = []
-    parties: dict[tuple[str, ...], list[GroupMember]] = {}
-    for place, (topics, members) in enumerate(sides):
-        for others, strangers in sides[place + 1 :]:
-            for one in members:
-                for other in strangers:
-                    begin, end = max(one.first, other.first), min(_gone(one), _gone(other))
-                    if end - begin >= _TOGETHER and one.client != other.client:
-                        together.append((begin, end))
-                        parties.setdefault(topics, []).append(one)
-                        parties.setdefault(others, []).append(other)
-    if not together:
-        return
-    labels = Labels(timeline)
-    begin, end = min(each[0] for each in together), max(each[1] for each in together)
-    told = [
-        f"{labels.several(dict.fromkeys(member.member for member in members))} "
-        f"{'wants' if len({member.member for member in members}) == 1 else 'want'} "
-        f"{_listed(words.line(topic) for topic in topics)}"
-        for topics, members in parties.items()
-    ]
-    apart = not set.intersection(*(set(topics) for topics in parties))
-    what = (
-        f"{len(parties)} applications used group {_name(timeline)}"
-        if apart
-        else f"Members of group {_name(timeline)} wanted different topics"
-    )
-    made = Incident(
-        kind=IncidentKind.SHARED_GROUP_ID,
-        begin=begin,
-        end=end,
-        who=tuple(dict.fromkeys(labels.of(each.member) for members in parties.values() for each in members)),
-        sentence=f"{what} for {span(end - begin)}: {'; '.join(told)}.",
-        certainty=Certainty.INFERRED if apart else Certainty.POSSIBLE,
-        alternatives=() if apart else ("a rollout that changes the subscription",),
-        evidence=tuple(
-            sorted({each.spans[0].number for members in parties.values() for each in members} - {0})
-        ),
-    )
-    smallest = min(parties.values(), key=lambda members: (len(members), -members[0].first))
-    _with_rebalances(made, timeline, tuple(member.member for member in smallest))
-    for rebalance in timeline.rebalances:
-        # the leader sees other topics when an application comes or goes
-        changed = (
-            rebalance.trigger is Trigger.PARTITIONS_CHANGED and begin <= rebalance.time <= end + _FOLLOWS
-        )
-        if changed and rebalance.because_of is None:
-            _put(made, rebalance)
-    yield made
-
-
-def _gone(member: GroupMember) -> int:
-    return member.last if member.left is None else member.left
-
-
 # ---------------------------------------------------------------- coordinators and topics
-def _moves(timeline: GroupTimeline, outages: Sequence[Incident]) -> Iterator[Incident]:
+def _moves(timeline: GroupTimeline, outages: Mapping[str, Sequence[Incident]]) -> Iterator[Incident]:
+    down = {
+        broker: Periods(_downtime(outage, timeline) for outage in some) for broker, some in outages.items()
+    }
+    made: list[Incident] = []
     for before, after in pairwise(timeline.coordinators):
-        outage = next(
-            (
-                each
-                for each in outages
-                if before.broker in each.brokers
-                and each.begin <= after.time <= (each.end or timeline.last) + _FOLLOWS
-            ),
-            None,
-        )
-        text = f"Group {_name(timeline)} moved from coordinator {before.broker} to {after.broker}"
-        if outage is not None:
-            outage.moves.append((after.time, timeline.group, text, after.number))
-            outage.groups = tuple(dict.fromkeys((*outage.groups, timeline.group)))
+        text = f"Group {words.line(timeline.group)} moved from coordinator {before.broker} to {after.broker}"
+        latest = down[before.broker].latest(after.time) if before.broker in down else None
+        if latest is not None and after.time <= latest.end + FOLLOWS:
+            latest.of.moves.append((after.time, timeline.group, text, after.number))
+            latest.of.groups[timeline.group] = None
             continue
-        made = Incident(
-            kind=IncidentKind.COORDINATOR_MOVE,
-            begin=after.time,
-            end=after.time,
-            who=(before.broker, after.broker),
-            sentence=f"{text}.",
-            certainty=Certainty.OBSERVED,
-            evidence=(after.number,),
+        made.append(
+            Incident(
+                kind=IncidentKind.COORDINATOR_MOVE,
+                begin=after.time,
+                end=after.time,
+                who=(before.broker, after.broker),
+                sentence=f"{text}.",
+                certainty=Certainty.OBSERVED,
+                evidence=(after.number,),
+            )
         )
-        for rebalance in timeline.rebalances:
-            moved = any(cause.trigger is Trigger.COORDINATOR_MOVED for cause in rebalance.causes)
-            if moved and abs(rebalance.time - after.time) <= _FOLLOWS:
-                _put(made, rebalance)
-        yield made
+    for rebalance in timeline.rebalances:
+        place = bisect_left(made, rebalance.time - FOLLOWS, key=_BEGIN)
+        near = place < len(made) and made[place].begin <= rebalance.time + FOLLOWS
+        moved = any(cause.trigger is Trigger.COORDINATOR_MOVED for cause in rebalance.causes)
+        if near and moved and rebalance.because_of is None:
+            attribute(made[place], rebalance)
+    yield from made
 
 
 def _topics(timeline: GroupTimeline) -> Iterator[Incident]:
@@ -426,58 +379,18 @@ def _topics(timeline: GroupTimeline) -> Iterator[Incident]:
         # what is not told by a message is the state of a share or streams group, as a rule
         if cause is None or cause.certainty is not Certainty.OBSERVED or rebalance.because_of is not None:
             continue
-        if latest is None or cause.time - latest.begin > _FOLLOWS:
+        if latest is None or cause.time - latest.begin > FOLLOWS:
             if latest is not None:
                 yield latest
             latest = Incident(
                 kind=IncidentKind.TOPIC_CHANGE,
                 begin=cause.time,
                 end=cause.time,
-                who=(_name(timeline),),
-                sentence=f"Topics of group {_name(timeline)} changed: {cause.sentence}.",
+                who=(words.line(timeline.group),),
+                sentence=f"Topics of group {words.line(timeline.group)} changed: {cause.sentence}.",
                 certainty=cause.certainty,
                 evidence=cause.evidence,
             )
-        _put(latest, rebalance)
+        attribute(latest, rebalance)
     if latest is not None:
         yield latest
-
-
-# ---------------------------------------------------------------- rebalances
-def _with_rebalances(
-    made: Incident, timeline: GroupTimeline, members: Sequence[str], given_up: int | None = None
-) -> Incident:
-    """Put the rebalances to an incident that its members made, and the second rounds right behind them.
-
-    :param given_up: when the coordinator gave the last of them up, which may be later than the end
-    """
-    end = max(timeline.last if made.end is None else made.end, given_up or 0) + SECOND
-    rebalances = timeline.rebalances
-    for first in timeline.caused_by(members):
-        place = first
-        while place < len(rebalances) and (
-            place == first or rebalances[place].trigger is Trigger.COOPERATIVE_FOLLOW_UP
-        ):
-            if (
-                rebalances[place].because_of is not None
-                or not made.begin - SECOND <= rebalances[place].time <= end
-            ):
-                break
-            _put(made, rebalances[place])
-            place += 1
-    return made
-
-
-def _put(incident: Incident, rebalance: Rebalance) -> None:
-    rebalance.because_of = Because(incident.id, incident.sentence)
-    incident.rebalances.append(rebalance)
-
-
-def _listed(names: Iterable[str]) -> str:
-    every = list(dict.fromkeys(names))
-    rest = len(every) - _SHOWN
-    return ", ".join(every[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _name(timeline: GroupTimeline) -> str:
-    return words.line(timeline.group)

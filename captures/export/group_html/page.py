@@ -198,7 +198,7 @@ class _Group:
                 words.listed(member.subscription),
                 "" if member.session_timeout is None else span(member.session_timeout),
                 self._clock(member.first),
-                self._clock(member.last if member.left is None else member.left),
+                self._clock(member.gone),
                 "" if member.left is None else "gone",
             ]
             for member in self._timeline.members

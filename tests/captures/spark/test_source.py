@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +13,23 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNull, LessThanOrEqual
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
-from captures.filters import FilterError
+from captures.filters import compile_filter
+from captures.ranges.edges import unpack
 from captures.spark import register
+from captures.spark.errors import plain as plain_error
 from captures.spark.source import (
+    FilteringReader,
     FolderStream,
     OptionError,
     Options,
     StreamPartition,
-    TableReader,
     finished,
     news,
 )
+from captures.tables.options import TablesOptions
+from captures.tables.schema import TABLES
 from tests.captures.export.files import DATA, SAMPLE
-from tests.captures.spark.kit import cut
+from tests.captures.spark.kit import by_one_process, cut, rows_of
 from tests.captures.tables.kit import exchanges_of
 
 if TYPE_CHECKING:
@@ -35,7 +41,9 @@ ZSTD = DATA / "21_k430_share_group.pcap.zst"
 # ---------------------------------------------------------------- options
 def test_options() -> None:
     given = {"PATHS": '["a", "b"]', "Table": "parts", "range_bytes": "7", "maxFilesPerTrigger": "3"}
-    assert Options.of(given) == Options(("a", "b"), "parts", range_bytes=7, most_files=3)
+    assert Options.of({**given, "settled": "1.5"}) == Options(
+        ("a", "b"), "parts", range_bytes=7, settled=1.5, most_files=3
+    )
     some = Options.of({"path": "/x", "columns": "api, number", "filter": "error"})
     assert (some.columns, some.table, some.filter) == (("api", "number"), "exchanges", "error")
     assert "`api` string" in some.shape()
@@ -45,31 +53,32 @@ def test_options() -> None:
     ("given", "told"),
     [
         ({}, r"no path: load\('/captures/monday'\)"),
-        ({"path": "x", "table": "nope"}, "'nope' is no table; there are parts, exchanges"),
+        ({"path": "x", "table": "nope"}, "'nope' is no table of kproxy: there are exchanges"),
+        ({"path": "x", "table": "findngs"}, "'findngs' is no table of kproxy: did you mean findings"),
+        ({"path": "x", "colums": "api"}, "'colums' is no option of kproxy: did you mean columns"),
+        ({"path": "x", "settled": "abc"}, "settled is 'abc', and has to be a number of seconds from 0 on"),
+        ({"path": "x", "filter": "api =="}, "filter: a value is missing"),
         ({"path": "x", "range_bytes": "0"}, "range_bytes is '0', and has to be a number from 1 on"),
         ({"path": "x", "buckets": "many"}, "buckets is 'many'"),
-        ({"path": "x", "columns": "api,nope"}, "nope"),
+        ({"path": "x", "columns": "api,nope"}, "columns: 'nope' is no column of exchanges"),
     ],
 )
 def test_options_that_cannot_be_used(given: dict[str, str], told: str) -> None:
-    with pytest.raises(ValueError, match=told) as caught:
+    with pytest.raises(OptionError, match=told):
         Options.of(given)
-    assert isinstance(caught.value, OptionError) or "nope" in told
-
-
-def test_a_filter_that_is_none() -> None:
-    with pytest.raises(FilterError):
-        Options.of({"path": "x", "filter": "api =="})
 
 
 def test_what_is_pushed_down() -> None:
-    reader = TableReader(Options(("x",)))
+    reader = FilteringReader(Options(("x",)))
     filters = [
         EqualTo(("api_key",), 12),
         In(("version",), (1, 2)),
         GreaterThan(("request_size",), 100),
         LessThanOrEqual(("connection",), 4),
-        EqualTo(("api",), "Fetch"),  # text is written otherwise in filters
+        EqualTo(("api",), "Fetch"),
+        EqualTo(("api",), "SaslToken"),  # no name that filters know
+        In(("client_id",), ('a "b"', "c")),
+        GreaterThan(("client_id",), "a"),
         EqualTo(("throttle", "ms"), 3),
         IsNull(("version",)),
         EqualTo(("version",), True),
@@ -80,25 +89,77 @@ def test_what_is_pushed_down() -> None:
         "version == 1 or version == 2",
         "request_size > 100",
         "connection <= 4",
+        "api == Fetch",
+        'client_id == "a \\"b\\"" or client_id == c',
     ]
 
 
 # ---------------------------------------------------------------- batch
-def test_tables(spark: SparkSession) -> None:
-    register(spark)
-    source = spark.read.format("kproxy")
-    exchanges, _ = exchanges_of(SAMPLE)
-    some = source.option("columns", "number,api_key,version").load(str(SAMPLE))
-    wanted = [(each.number, each.api_key, each.version) for each in exchanges]
-    assert sorted(map(tuple, some.collect())) == wanted
-    fitting = some.filter("api_key = 12 and version > 2 and number < 300").collect()
-    assert sorted(map(tuple, fitting)) == [
-        each for each in wanted if each[1] == 12 and each[2] > 2 and each[0] < 300
+PUSHING = "spark.sql.python.filterPushdown.enabled"
+
+
+@pytest.fixture(params=["false", "true"])
+def plain(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """A session that does not push filters, as Spark has it by default, and one that does."""
+    before = spark.conf.get(PUSHING)
+    spark.conf.set(PUSHING, request.param)
+    yield spark
+    assert before is not None
+    spark.conf.set(PUSHING, before)
+
+
+def test_exchanges_by_ranges_and_filters_with_and_without_pushing(plain: SparkSession) -> None:
+    source = plain.read.format("kproxy").options(range_bytes="50000", columns="version,api_key,number,api")
+    some = source.load(str(SAMPLE))
+    assert some.columns == ["version", "api_key", "number", "api"]
+    assert some.rdd.getNumPartitions() == -(-SAMPLE.stat().st_size // 50_000)
+    wanted = [(each.version, each.api_key, each.number, each.api) for each in exchanges_of(SAMPLE)[0]]
+    assert sorted(map(tuple, some.collect()), key=itemgetter(2)) == wanted
+    fitting = some.where("api = 'SyncGroup' and version > 2 and number < 300").collect()
+    assert sorted(map(tuple, fitting), key=itemgetter(2)) == [
+        each for each in wanted if each[3] == "SyncGroup" and each[0] > 2 and each[2] < 300
     ]
-    two = source.load([str(SAMPLE), str(ZSTD)])  # two captures, which are numbered each by itself
-    assert two.rdd.getNumPartitions() == 2
-    assert two.filter("number = 1").count() == 2
-    assert source.option("table", "rebalances").option("columns", "").load(str(SAMPLE)).count() > 0
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_table_has_the_rows_of_one_process(spark: SparkSession, tmp_path: Path, table: str) -> None:
+    by_one_process([SAMPLE, ZSTD], tmp_path, TablesOptions(tables=(table,)))
+    source = spark.read.format("kproxy").options(table=table, range_bytes="90000")
+    found = source.load([str(SAMPLE), str(ZSTD)]).toArrow().to_pylist()
+    assert sorted(found, key=repr) == rows_of(tmp_path)[table]
+
+
+def test_a_table_without_rows(spark: SparkSession) -> None:
+    source = spark.read.format("kproxy").option("table", "rebalances")
+    assert source.load(str(DATA / "01_nafka_kafkajs_none.pcap")).collect() == []
+    source = spark.read.format("kproxy").option("filter", "api == CreateTopics")
+    assert source.load(str(DATA / "01_nafka_kafkajs_none.pcap")).collect() == []
+
+
+def test_a_schema_of_the_users_own_chooses_columns(spark: SparkSession) -> None:
+    source = spark.read.format("kproxy")
+    found = source.schema("api string, number bigint").load(str(SAMPLE)).where("number = 3").collect()
+    assert [tuple(row) for row in found] == [("ApiVersions", 3)]
+    for schema, told in (
+        ("number string", "schema: number is declared as string, and is int64"),
+        ("nope string", "schema: 'nope' is no column of exchanges"),
+    ):
+        with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as raised:
+            source.schema(schema).load(str(SAMPLE)).collect()
+        assert plain_error(raised.value).startswith(told)
+
+
+def test_a_filter_of_groups_is_one_partition(spark: SparkSession) -> None:
+    options = {"filter": "group == payments", "range_bytes": "30000", "columns": "number"}
+    found = spark.read.format("kproxy").options(**options).load(str(SAMPLE))
+    wanted = compile_filter("group == payments")
+    assert found.rdd.getNumPartitions() == 1
+    assert found.count() == len(list(wanted.exchanges(exchanges_of(SAMPLE)[1])))
+
+
+def test_a_view_of_sql(spark: SparkSession) -> None:
+    spark.sql(f"CREATE TEMPORARY VIEW seen USING kproxy OPTIONS (path '{SAMPLE}', columns 'api,number')")
+    assert spark.sql("SELECT count(*) FROM seen").collect()[0][0] == 402
 
 
 def test_parts(spark: SparkSession) -> None:
@@ -178,15 +239,17 @@ def test_files_that_went_or_became_others_before_they_were_read_are_left_out(tmp
     offset = reader.latestOffset()
     files[0].unlink()
     files[1].write_bytes(files[2].read_bytes())
-    (partition,) = reader.partitions(reader.initialOffset(), offset)
-    assert partition.paths == (str(files[2]),)  # type: ignore[attr-defined]
-    assert reader.partitions(offset, reader.latestOffset())[0].paths == (str(files[1]),)  # type: ignore[attr-defined]
+    assert _files_of(reader.partitions(reader.initialOffset(), offset)) == [str(files[2])]
+    assert _files_of(reader.partitions(offset, reader.latestOffset())) == [str(files[1])]
     assert reader.partitions(offset, offset) == []
+
+
+def _files_of(partitions: Sequence[Any]) -> list[str]:
+    return [file.path for each in partitions for file in unpack(each.task).given.plan.files]
 
 
 # ---------------------------------------------------------------- streams
 def test_each_file_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
-    register(spark)
     ring, out = tmp_path / "ring", str(tmp_path / "out")
     ring.mkdir()
 

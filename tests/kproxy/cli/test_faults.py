@@ -262,7 +262,7 @@ COMMANDS: list[tuple[list[str], str, str]] = [
 def test_a_fault_ends_no_command(
     arguments: list[str], where: str, doing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    number = 17 if arguments[0] not in ("journey", "follow") else _number_of(arguments[0])
+    number = _number_of(arguments[0]) if arguments[0] in _LOOKED_AT else 17
     plant(monkeypatch, where, number)
     result = run(*arguments, SAMPLE)
     assert result.exit_code == 3
@@ -285,12 +285,16 @@ def test_a_fault_in_a_table_of_stats_leaves_the_others(
     assert len(result.stdout) > 100  # the rest went on
 
 
+_LOOKED_AT = {"journey": "Fetch", "follow": "Metadata", "groups": "Fetch", "lag": "Fetch"}
+"""APIs of which commands look at the exchanges that do not look at all."""
+
+
 def _number_of(command: str) -> int:
-    """Return the number of an exchange that a command looks at: not all of them do."""
-    wanted = {"journey": "Fetch", "follow": "Metadata"}[command]
+    """Return the number of an exchange that a command looks at."""
+    wanted = _LOOKED_AT[command]
     for line in run("read", "--json", SAMPLE).stdout.splitlines():
         told = json.loads(line)
-        if told["api"] == wanted and (command == "journey" or told["client_id"] == "pump"):
+        if told["api"] == wanted and (command != "follow" or told["client_id"] == "pump"):
             return int(told["number"])
     raise AssertionError(command)
 

@@ -257,10 +257,10 @@ def test_no_coordinator() -> None:
         raise AssertionError(f"{broker} is none")
 
     frame = (len(NOT_FOUND) - 4).to_bytes(4, "big") + NOT_FOUND[4:]
-    assert rewritten(FIND_COORDINATOR, 2, frame, advertise) == (frame, ())
+    assert rewritten(FIND_COORDINATOR, 2, frame, advertise)[:2] == (frame, ())
     for node in ({"node_id": -1, "host": "", "port": 1}, {"node_id": 1, "host": "b", "port": 0}):
         frame = frame_of(FIND_COORDINATOR, 4, response(FIND_COORDINATOR)[4].build({"coordinators": [node]}))
-        assert rewritten(FIND_COORDINATOR, 4, frame, advertise) == (frame, ())
+        assert rewritten(FIND_COORDINATOR, 4, frame, advertise)[:2] == (frame, ())
 
 
 def test_controllers_are_told_apart() -> None:
@@ -320,6 +320,30 @@ def test_versions_whose_addresses_are_not_known_are_not_offered(version: int) ->
     assert all(change.sent == 99 for change in result.changes)
     old = offered({**newest_and_older(newest), **others}, version)
     assert rewritten(API_VERSIONS, version, old, untold).frame is old
+
+
+def declared() -> dict[int, tuple[int, int]]:
+    return {key: (0, response(key).versions.last) for key in range(len(NAMES))}
+
+
+@pytest.mark.parametrize("version", list(response(API_VERSIONS).versions))
+def test_a_broker_that_offers_nothing_but_what_is_declared_is_known(version: int) -> None:
+    def is_known(offers: dict[int, tuple[int, int]]) -> bool:
+        known: bool = rewritten(API_VERSIONS, version, offered(offers, version), untold).is_known
+        return known
+
+    assert is_known(declared())
+    assert is_known({FETCH: (4, 17), API_VERSIONS: (0, 4)})
+    assert not is_known({**declared(), 2: (0, declared()[2][1] + 1)})
+    assert not is_known({**declared(), len(NAMES): (0, 0)})  # a later release
+    assert not is_known({**declared(), 10_000: (0, 0)})  # a vendor has its own
+    assert not is_known({API_VERSIONS: (0, 4)})
+    assert not is_known({})
+
+
+def test_a_refusal_says_nothing_about_a_broker() -> None:
+    frame = offered({API_VERSIONS: (0, 4)}, 0, error=35)
+    assert not rewritten(API_VERSIONS, 4, frame, untold).is_known
 
 
 def test_a_broker_that_is_too_new_offers_nothing() -> None:

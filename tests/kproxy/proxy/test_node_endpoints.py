@@ -13,10 +13,22 @@ from captures.exchanges.payloads import payloads
 from captures.interventions import Change
 from dissectors import wire
 from kproxy.proxy import node_endpoints
-from kproxy.proxy.addresses import streams
-from tests.captures.recorded import FOLDER
+from kproxy.proxy.addresses import free_of_endpoints, streams
+from tests.captures.recorded import CAPTURES, FOLDER
 from tests.dissectors.test_against_kafka_python import message_classes
-from tests.kproxy.proxy.addressed import FETCH, SHARE_FETCH, body_of, drawn, frame_of, names, response
+from tests.kproxy.proxy.addressed import (
+    FETCH,
+    METADATA,
+    PRODUCE,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    body_of,
+    drawn,
+    every_version,
+    frame_of,
+    names,
+    response,
+)
 from tests.kproxy.proxy.test_addresses import at
 
 STREAMED = [(FETCH, version) for version in (16, 17, 18)] + [(SHARE_FETCH, version) for version in (0, 1, 2)]
@@ -214,3 +226,86 @@ def test_recorded_leaders_of_the_quorum() -> None:
         assert "node_endpoints" not in after
         voided += bool(changes)
     assert voided > 50
+
+
+# ---------------------------------------------------------------- the end of a frame
+WITH_ENDPOINTS = (PRODUCE, FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE)
+ENDING = [pair for pair in every_version() if pair[0] in WITH_ENDPOINTS]
+RACKS = (None, "", "a", "rack-1", "größe", "r" * 200)
+
+
+def is_free(key: int, version: int, frame: bytes) -> bool:
+    decide = free_of_endpoints(key, version)
+    assert decide is not None
+    around = b"\x01\x02" + frame + b"\x01\x00\x00\x00"  # in a buffer with others
+    assert decide(around, 2 + len(frame)) == decide(frame, len(frame))
+    return decide(frame, len(frame))
+
+
+def names_an_address(value: dict[str, Any]) -> bool:
+    return any(each["host"] and 0 < each["port"] < 65_536 for each in value.get("node_endpoints") or ())
+
+
+@pytest.mark.parametrize("pair", ENDING, ids=names)
+def test_no_response_with_an_address_ends_as_if_it_had_none(pair: tuple[int, int]) -> None:
+    key, version = pair
+    layout, addressed, free = response(key)[version], 0, 0
+    for number in range(10 * ROUNDS):
+        seed = f"{names(pair)} ends {number}"
+        rng, value = Random(seed), drawn(key, version, seed, unknown_tags=False)
+        if rng.random() < 0.5:
+            value["node_endpoints"] = []
+        for each in value.get("node_endpoints") or ():
+            each["rack"] = rng.choice(RACKS)
+            each["port"] = rng.choice(
+                (1, 255, 256, 257, 9216, 9092, 65_280, 65_535, rng.randrange(1, 65_536))
+            )
+        decided = is_free(key, version, frame_of(key, version, layout.build(value), rng))
+        assert not (decided and names_an_address(value)), seed
+        addressed += names_an_address(value)
+        free += decided
+    assert min(addressed, free) >= 5
+
+
+def test_versions_without_endpoints_at_their_end() -> None:
+    assert (
+        free_of_endpoints(FETCH, 15)
+        is free_of_endpoints(FETCH, 99)
+        is free_of_endpoints(METADATA, 12)
+        is None
+    )
+    assert free_of_endpoints(PRODUCE, 9) is free_of_endpoints(-1, 0) is None
+    assert all(free_of_endpoints(*pair) is not None for pair in ENDING)
+
+
+def test_a_field_behind_the_endpoints_could_end_in_any_way() -> None:
+    """Why the end decides only where a broker offers nothing but what is declared."""
+    value = {"responses": [], "node_endpoints": [ENDPOINT], wire.UNKNOWN_TAGS: {1: bytes(8)}}
+    assert is_free(FETCH, 17, frame_of(FETCH, 17, response(FETCH)[17].build(value)))
+
+
+def checked_ends(path: str) -> tuple[int, int]:
+    """Decide about every response of a capture by its end; return how many have no address, and how many are free."""
+    capture = open_capture(path)
+    capture.read()
+    table = capture.table
+    mine = np.isin(table.column("api_key"), WITH_ENDPOINTS) & (table.column("response_size") > 0)
+    rows, free, count = np.flatnonzero(mine), 0, 0
+    for row, payload in zip(rows.tolist(), payloads(capture, rows, "response"), strict=True):
+        key, version = table.row(row)["api_key"], table.row(row)["version"]
+        if payload is None or free_of_endpoints(key, version) is None:
+            continue
+        frame = len(payload).to_bytes(4, "big") + payload
+        addressed = names_an_address(response(key)[version].decode(body_of(key, version, frame))[0])
+        decided = is_free(key, version, frame)
+        assert not (addressed and decided)
+        count += not addressed
+        free += decided
+    return count, free
+
+
+def test_no_recorded_response_with_an_address_ends_as_if_it_had_none() -> None:
+    found = [checked_ends(str(FOLDER / name)) for name in CAPTURES]
+    count, free = map(sum, zip(*found, strict=True))
+    assert count > 100
+    assert free > 0.98 * count

@@ -13,6 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dissectors.apis import version_limits
+from dissectors.locator import FieldLocator
+from dissectors.wire import UNKNOWN_TAGS
 from tests.kproxy.fake_broker import (
     API_VERSIONS,
     CLOSE,
@@ -176,6 +179,69 @@ def test_no_node_endpoint_of_a_fetch_escapes_however_large_it_is(tmp_path: Path,
                     assert [each["port"] for each in got["node_endpoints"]] == [place.listens]
                 assert not proxy.told.of("escaped")
                 assert proxy.plane.counts.rewritten == 1
+
+    run(test)
+
+
+@pytest.mark.parametrize("records", [0, 1000, 100_000])
+@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize("newer", [False, True])
+def test_no_node_endpoint_escapes_whatever_ends_behind_it(
+    tmp_path: Path, records: int, asks: bool, newer: bool
+) -> None:
+    """A tagged field of a later release hides the end of the endpoints; such a broker is known by what it offers."""
+
+    async def test() -> None:
+        versions = {**version_limits(), **({2: (0, 99)} if newer else {})}
+        async with FakeBroker(versions=versions) as broker, FakeBroker(node_id=2) as other:
+            answer = {
+                "responses": [
+                    {"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"records": bytes(records)}]}
+                ],
+                "node_endpoints": [{"node_id": 2, "host": "127.0.0.1", "port": other.port, "rack": None}],
+            }
+            if newer or not asks:
+                answer[UNKNOWN_TAGS] = {1: bytes(8)}
+            broker.answers[FETCH] = lambda *_: answer
+            async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+                async with await Client.connect(proxy.address) as client:
+                    if asks:
+                        await client.ask(API_VERSIONS, 3, {"client_software_name": "t"})
+                    asked = {"max_wait_ms": 1, "min_bytes": 1, "topics": [], "forgotten_topics_data": []}
+                    for _ in range(2):
+                        client.send(request_frame(FETCH, 17, asked, 1))
+                        assert struct.pack(">i", other.port) not in await client.frame()
+                        assert proxy.plane.counts.rewritten > 0
+                        proxy.plane.counts.rewritten = 0
+
+    run(test)
+
+
+def test_a_fetch_that_its_end_shows_to_be_free_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        read: list[int] = []
+        find = FieldLocator.find
+        async with FakeBroker() as broker:
+            body = {
+                "responses": [
+                    {"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"records": bytes(5000)}] * 3}
+                ]
+            }
+            broker.answers[FETCH] = lambda *_: body
+            async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+                async with await Client.connect(proxy.address) as client:
+                    asked = {"max_wait_ms": 1, "min_bytes": 1, "topics": [], "forgotten_topics_data": []}
+                    await client.ask(FETCH, 17, asked)
+                    await client.ask(API_VERSIONS, 3, {"client_software_name": "t"})
+                    monkeypatch.setattr(
+                        FieldLocator, "find", lambda self, *more: (read.append(1), find(self, *more))[1]
+                    )
+                    for _ in range(3):
+                        got = await client.ask(FETCH, 17, asked)
+                        assert len(got["responses"][0]["partitions"]) == 3
+        assert not read
 
     run(test)
 

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
 
+from captures.export.segments import Conversation
 from dissectors.records import Record
 from tests.batches import build_batch
 from tests.lanes.hostile.attack import attack
 from tests.lanes.hostile.wire import (
+    BROKER,
     FETCH,
     GROUP,
     HEARTBEAT,
@@ -21,6 +23,7 @@ from tests.lanes.hostile.wire import (
     TOPIC,
     Exchange,
     capture,
+    client,
     exchange,
     fetched,
     heartbeat,
@@ -127,13 +130,18 @@ def _assignment(partition: int) -> bytes:
     )
 
 
-def _round(member: str, members: list[str], generation: int) -> Iterator[Exchange]:
-    """Yield what a member asks for in one rebalance."""
+def _round(
+    member: str, members: list[str], generation: int, *, client_id: str = "", session_ms: int = 10_000
+) -> Iterator[Exchange]:
+    """Yield what a member asks for in one rebalance.
+
+    :param client_id: its own member ID by default
+    """
     leads = member == members[0]
     protocols = [{"name": "range", "metadata": _subscription()}]
     joined = {
         "group_id": GROUP,
-        "session_timeout_ms": 10_000,
+        "session_timeout_ms": session_ms,
         "rebalance_timeout_ms": 60_000,
         "member_id": member,
         "protocol_type": "consumer",
@@ -147,7 +155,7 @@ def _round(member: str, members: list[str], generation: int) -> Iterator[Exchang
         "member_id": member,
         "members": listed,
     }
-    yield exchange(JOIN_GROUP, 5, joined, answer, generation * 2, member)
+    yield exchange(JOIN_GROUP, 5, joined, answer, generation * 2, client_id or member)
     shares = [{"member_id": each, "assignment": _assignment(number)} for number, each in enumerate(members)]
     synced = {
         "group_id": GROUP,
@@ -155,7 +163,9 @@ def _round(member: str, members: list[str], generation: int) -> Iterator[Exchang
         "member_id": member,
         "assignments": shares if leads else [],
     }
-    yield exchange(SYNC_GROUP, 3, synced, {"assignment": _assignment(0)}, generation * 2 + 1, member)
+    yield exchange(
+        SYNC_GROUP, 3, synced, {"assignment": _assignment(0)}, generation * 2 + 1, client_id or member
+    )
 
 
 @attack(10_000)
@@ -180,6 +190,39 @@ def joining(count: int) -> Iterable[bytes]:
             yield from said(_round(name, ["other", name], number), number)
 
     return pcap(frames())
+
+
+@attack(5_000)
+def expelled(count: int) -> Iterable[bytes]:
+    """members of one client ID and host that fall silent, each on a connection that the broker closes, or none does"""
+    names = ["leader", *(f"member-{number}" for number in range(count))]
+
+    def frames() -> Iterator[bytes]:
+        leader = [
+            *_round("leader", names, 1, client_id="app"),
+            *_round("leader", ["leader"], 2, client_id="app"),
+        ]
+        for number, name in enumerate(names[1:], 1):
+            exchanges = _round(name, ["leader", name], 1, client_id="app", session_ms=20)
+            yield from said(exchanges, number, closed_by=1 if number % 2 else None)
+        yield from said(leader)
+
+    return pcap(frames())
+
+
+@attack(5_000)
+def broker_restarts(count: int) -> Iterable[bytes]:
+    """a broker that closes the connection of a member, refuses the next one, and takes the one after that"""
+
+    def frames() -> Iterator[bytes]:
+        for number in range(count):
+            name = f"member-{number}"
+            yield from said(_round(name, [name], number, client_id="app"), 2 * number, closed_by=1)
+            refused = Conversation(client(2 * number + 1), BROKER, number)
+            yield refused.handshake()[0]
+            yield refused.reset(1)
+
+    return pcap(frames(), step=10_000_000)
 
 
 @attack(100_000)

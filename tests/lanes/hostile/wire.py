@@ -60,12 +60,18 @@ def cut(chunks: Iterable[bytes], size: int = 1 << 20) -> Iterator[bytes]:
 
 # ---------------------------------------------------------------- packets
 def said(
-    exchanges: Iterable[Exchange], number: int = 0, *, opened: bool = True, segment: int = SEGMENT
+    exchanges: Iterable[Exchange],
+    number: int = 0,
+    *,
+    opened: bool = True,
+    closed_by: int | None = None,
+    segment: int = SEGMENT,
 ) -> Iterator[bytes]:
     """Yield the packets of a connection on which each request is answered before the next one comes.
 
     :param number: of the client
     :param opened: whether its handshake is there
+    :param closed_by: side that sends a FIN in the end, 0 the client, 1 the broker; None leaves it open
     :param segment: payload bytes of the largest packet
     """
     conversation = Conversation(client(number), BROKER, number)
@@ -77,6 +83,8 @@ def said(
             if message is not None:
                 yield from segments(conversation, side, sent[side], message, segment)
                 sent[side] += len(message)
+    if closed_by is not None:
+        yield from conversation.finish(closed_by)
 
 
 def segments(

@@ -7,7 +7,9 @@ partitions changed hands.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 
 from captures.analysis.groups.calls import Call, GroupCalls, Join, Sync
 from captures.analysis.groups.classic.causes import Causes
@@ -39,6 +41,9 @@ from captures.analysis.groups.model import (
 COOPERATIVE = frozenset({"cooperative-sticky", "stream", "streams", "compatible", "sessioned"})
 """Names of assignors whose members keep what they have: KIP-429 for consumers and Streams, KIP-415 for Connect."""
 EAGER = frozenset({"range", "roundrobin", "sticky", "default"})
+
+_NEVER = 1 << 63
+"""End of a connection that is open."""
 
 Holders = dict[TopicPartition, str]
 """Partition -> member ID of whom it was assigned to."""
@@ -360,14 +365,19 @@ def _came_back(ordered: list[Call], context: GroupContext) -> Iterator[int]:
         by_broker.setdefault(call.broker, {}).setdefault(call.connection, call.time)
     for broker, begun in by_broker.items():
         endings = {connection: context.ending(connection) for connection in begun}
+        order = sorted(begun, key=lambda connection: begun[connection])
+        begins = [begun[connection] for connection in order]
+        # of all connections up to each, in the order of their beginnings, the end of the last one to end
+        last_ends = list(
+            accumulate((_NEVER if (each := endings[one]) is None else each.time for one in order), max)
+        )
         over = 0
         for ending in sorted(each for each in endings.values() if each is not None and not each.by_client):
-            before = [connection for connection, time in begun.items() if time < ending.time]
-            ends = [each.time for connection in before if (each := endings[connection]) is not None]
-            if ending.time <= over or len(ends) < len(before) or max(ends) > ending.time + LATE:
+            before = bisect_left(begins, ending.time)
+            if ending.time <= over or not before or last_ends[before - 1] > ending.time + LATE:
                 continue  # it answered on another one all the while
             # what is accepted sooner was still in the queue of the socket that is being closed
-            accepted = context.accepted(broker, max(ends) + LATE)
+            accepted = context.accepted(broker, last_ends[before - 1] + LATE)
             if accepted is not None:
                 over = accepted
                 yield over

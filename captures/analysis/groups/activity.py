@@ -1,0 +1,214 @@
+"""What was sent on the connections of a capture, by client and by broker, sorted once and searched for each silence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from captures.analysis.groups.calls import OF_MEMBERS
+from captures.arrays import Bools, Int64s
+from captures.exchanges import Capture
+from dissectors.api_keys import ApiKey
+
+_OF_CONSUMERS = sorted(
+    {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.OFFSET_FETCH, ApiKey.FIND_COORDINATOR} | OF_MEMBERS
+)
+"""APIs that producers and admin clients with the same client ID do not send."""
+_NEVER = int(np.iinfo(np.int64).max)
+_LOOKED_AT = 4096
+"""Events that are looked at together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Something that happened on connections, one row each, in the order of time.
+
+    :ivar times: ns since the epoch
+    :ivar connections: ids
+    """
+
+    times: Int64s
+    connections: Int64s
+
+    @classmethod
+    def of(cls, times: Int64s, connections: Int64s) -> Events:
+        """Return events that are in any order."""
+        order = np.argsort(times, kind="stable")
+        return cls(times[order], connections[order])
+
+    def within(self, begin: int, end: int) -> Int64s:
+        """Return the connections of the events from one time to another, both included."""
+        return self.connections[
+            np.searchsorted(self.times, begin) : np.searchsorted(self.times, end, "right")
+        ]
+
+    def any_within(self, begin: int, end: int, wanted: Bools, but: Int64s) -> bool:
+        """Whether there was one from one time to another, both included.
+
+        :param wanted: by connection, which count
+        :param but: connections that do not count
+        """
+        connections = self.within(begin, end)
+        return any(
+            bool(np.any(wanted[some] & ~np.isin(some, but)))
+            for at in range(0, len(connections), _LOOKED_AT)
+            for some in (connections[at : at + _LOOKED_AT],)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Requests of a client on one connection, one row each: when it was sent, its API key, its row in the table."""
+
+    sent: Int64s
+    keys: Int64s
+    rows: Int64s
+
+    def until(self, time: int) -> Requests:
+        """Return those up to a time."""
+        chosen = self.sent <= time
+        return Requests(self.sent[chosen], self.keys[chosen], self.rows[chosen])
+
+    def last_of_consumer(self, after: int) -> int | None:
+        """Return the number of the last one after a time that only consumers send; None if there is none."""
+        found = self.rows[(self.sent > after) & np.isin(self.keys, _OF_CONSUMERS)]
+        return int(found[-1]) + 1 if len(found) else None
+
+
+class ConnectionActivity:
+    """What was sent on the connections of a capture, and how they ended, up to now."""
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        streams = capture.connections.streams
+        times = np.stack((streams.fin_time, streams.reset_time))
+        self.closed: Int64s = np.min(np.where(times >= 0, times, _NEVER), axis=0)
+        """By stream, when its sender sent a FIN or RST; a time that never comes if it did not."""
+        self._of_clients: dict[str, dict[str, Int64s]] = {}
+        self._requests: dict[tuple[int, str], Requests] = {}
+
+    def connections_of(self, client: str, host: str) -> Int64s:
+        """Return the connections on which requests with a client ID came from a host.
+
+        :param client: client ID; what is none is an address, in place of a missing one
+        """
+        by_host = self._of_clients.get(client)
+        if by_host is None:
+            found: dict[str, list[int]] = {}
+            for connection in np.unique(self._connections[self._rows_of(client)]).tolist():
+                found.setdefault(self.host(connection), []).append(connection)
+            by_host = self._of_clients[client] = {
+                each: np.array(connections, np.int64) for each, connections in found.items()
+            }
+        return by_host.get(host, np.zeros(0, np.int64))
+
+    def host(self, connection: int) -> str:
+        """Return the host of the client of a connection."""
+        return self._capture.endpoints(connection)[0].rpartition(":")[0]
+
+    def requests(self, connection: int, client: str) -> Requests:
+        """Return the requests with a client ID on a connection."""
+        found = self._requests.get((connection, client))
+        if found is None:
+            found = self._requests[connection, client] = self._read(connection, client)
+        return found
+
+    def _read(self, connection: int, client: str) -> Requests:
+        table, rows = self._capture.table, self._on(connection)
+        numbers = self._client_numbers(client)
+        rows = rows[
+            np.isin(table.column("client_id")[rows], numbers) & (table.column("request_size")[rows] > 0)
+        ]
+        return Requests(
+            table.column("request_last")[rows], table.column("api_key")[rows].astype(np.int64), rows
+        )
+
+    def answered(self, connection: int) -> Int64s:
+        """Return when the responses on a connection came."""
+        table, rows = self._capture.table, self._on(connection)
+        return table.column("response_last")[rows[table.column("response_size")[rows] > 0]]
+
+    def answered_by(self, broker: str) -> Events:
+        """Return the responses of a broker."""
+        return self._answered_by.get(broker, _NO_EVENTS)
+
+    def closed_by(self, broker: str) -> Events:
+        """Return the connections that a broker closed or reset before the client did."""
+        return self._closed_by.get(broker, _NO_EVENTS)
+
+    # ---------------------------------------------------------------- sorted once
+    @cached_property
+    def _connections(self) -> Int64s:
+        return self._capture.table.column("connection").astype(np.int64)
+
+    @cached_property
+    def _by_connection(self) -> tuple[Int64s, Int64s]:
+        """Rows of the table by connection, and where those of each begin."""
+        order = np.argsort(self._connections, kind="stable")
+        begins = np.searchsorted(self._connections[order], np.arange(len(self._capture.connections) + 1))
+        return order, begins
+
+    def _on(self, connection: int) -> Int64s:
+        order, begins = self._by_connection
+        return order[begins[connection] : begins[connection + 1]]
+
+    @cached_property
+    def _by_client(self) -> tuple[dict[str, list[int]], Int64s, Int64s]:
+        """Numbers of each client ID; rows of requests by that number, and where those of each begin."""
+        table = self._capture.table
+        numbers: dict[str, list[int]] = {}
+        for number, text in enumerate(table.client_ids):
+            numbers.setdefault(text or "", []).append(number)
+        clients = table.column("client_id")
+        order = np.argsort(clients, kind="stable")
+        begins = np.searchsorted(clients[order], np.arange(len(table.client_ids) + 1))
+        return numbers, order, begins
+
+    def _client_numbers(self, client: str) -> list[int]:
+        numbers = self._by_client[0]
+        return numbers.get(client) or numbers.get("", [])
+
+    def _rows_of(self, client: str) -> Int64s:
+        _, order, begins = self._by_client
+        rows = [order[begins[number] : begins[number + 1]] for number in self._client_numbers(client)]
+        found: Int64s = np.concatenate([np.zeros(0, np.int64), *rows])
+        return found[self._capture.table.column("request_size")[found] > 0]
+
+    @cached_property
+    def _brokers(self) -> tuple[list[str], Int64s]:
+        """The brokers, and which each connection is with."""
+        numbers: dict[str, int] = {}
+        which = [
+            numbers.setdefault(self._capture.endpoints(connection)[1], len(numbers))
+            for connection in range(len(self._capture.connections))
+        ]
+        return list(numbers), np.array(which, np.int64)
+
+    @cached_property
+    def _answered_by(self) -> dict[str, Events]:
+        table = self._capture.table
+        rows = np.flatnonzero(table.column("response_size") > 0)
+        return self._split(table.column("response_last")[rows], self._connections[rows])
+
+    @cached_property
+    def _closed_by(self) -> dict[str, Events]:
+        streams = [self._capture.client_stream(each) for each in range(len(self._capture.connections))]
+        clients = np.array(streams, np.int64)
+        mine, theirs = self.closed[clients], self.closed[clients ^ 1]
+        chosen = np.flatnonzero((theirs <= mine) & (theirs < _NEVER))
+        return self._split(theirs[chosen], chosen)
+
+    def _split(self, times: Int64s, connections: Int64s) -> dict[str, Events]:
+        """Return events by broker."""
+        names, which = self._brokers
+        of = which[connections]
+        order = np.argsort(of, kind="stable")
+        parts = np.split(order, np.searchsorted(of[order], np.arange(1, len(names))))
+        return {
+            name: Events.of(times[part], connections[part]) for name, part in zip(names, parts, strict=False)
+        }
+
+
+_NO_EVENTS = Events(np.zeros(0, np.int64), np.zeros(0, np.int64))

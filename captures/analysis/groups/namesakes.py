@@ -1,0 +1,43 @@
+"""Members of a group that may be the same process: they share client ID and host."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+from captures.analysis.groups.model import GroupMember
+
+
+class Namesakes:
+    """Members by client ID and host, each kind in the order of their first sign of life."""
+
+    def __init__(self, members: Iterable[GroupMember]) -> None:
+        self._members: dict[tuple[str, str], list[GroupMember]] = {}
+        for member in sorted(members, key=_first):
+            self._members.setdefault((member.client, member.host), []).append(member)
+        self._gone: dict[tuple[str, str], list[int]] = {
+            name: sorted(max(member.first, member.gone) for member in same)
+            for name, same in self._members.items()
+        }
+
+    def after(self, member: GroupMember, time: int) -> GroupMember | None:
+        """Return the first namesake that showed up later than a member and a time."""
+        same = self._members.get((member.client, member.host), [])
+        place = bisect_right(same, max(member.first, time), key=_first)
+        return same[place] if place < len(same) else None
+
+    def before(self, member: GroupMember, time: int) -> bool:
+        """Whether the process of a member had been a member before a time."""
+        same = self._members.get((member.client, member.host), [])
+        return any(other.first < time for other in same[:1])
+
+    def beside(self, member: GroupMember, time: int) -> bool:
+        """Whether a namesake was there at a time."""
+        name = member.client, member.host
+        came = bisect_right(self._members.get(name, []), time, key=_first)
+        went = bisect_left(self._gone.get(name, []), time)
+        return came - went > (member.first <= time <= member.gone)
+
+
+def _first(member: GroupMember) -> int:
+    return member.first

@@ -1,0 +1,41 @@
+"""The rebalances that follow from an incident of their group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from captures.analysis.groups.model import Because, GroupTimeline, Rebalance, Trigger
+from captures.analysis.incidents.model import Incident
+from dissectors.units import SECOND
+
+FOLLOWS = 5 * SECOND
+"""ns after an incident in which a rebalance of one of its members, or a second round, follows from it."""
+
+
+def attribute(incident: Incident, rebalance: Rebalance) -> None:
+    """Make a rebalance a consequence of an incident."""
+    rebalance.because_of = Because(incident.id, incident.sentence)
+    incident.rebalances.append(rebalance)
+
+
+def attribute_those_of(
+    members: Sequence[str], incident: Incident, timeline: GroupTimeline, given_up: int | None = None
+) -> None:
+    """Make the rebalances that members caused consequences of an incident, with the second rounds right behind them.
+
+    :param given_up: when the coordinator gave the last of them up, which may be later than the end
+    """
+    end = max(timeline.last if incident.end is None else incident.end, given_up or 0) + SECOND
+    rebalances = timeline.rebalances
+    for first in timeline.caused_by(members):
+        place = first
+        while place < len(rebalances) and (
+            place == first or rebalances[place].trigger is Trigger.COOPERATIVE_FOLLOW_UP
+        ):
+            if (
+                rebalances[place].because_of is not None
+                or not incident.begin - SECOND <= rebalances[place].time <= end
+            ):
+                break
+            attribute(incident, rebalances[place])
+            place += 1

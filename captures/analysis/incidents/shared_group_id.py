@@ -1,0 +1,127 @@
+"""Two applications with one ``group.id``: members that subscribed to different topics at the same time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from captures.analysis.groups.labels import Labels
+from captures.analysis.groups.model import Certainty, GroupMember, GroupTimeline, Trigger
+from captures.analysis.incidents.effects import FOLLOWS, attribute, attribute_those_of
+from captures.analysis.incidents.model import Incident, IncidentKind
+from captures.meaning import words
+from captures.time_format import span
+from dissectors.units import SECOND
+
+_TOGETHER = SECOND
+"""ns that members have to be in a group together at least, to be two applications."""
+
+
+def shared_group_id(timeline: GroupTimeline) -> Incident | None:
+    """Return the incident that several applications used a group at the same time; None if none did."""
+    if timeline.protocol_type not in ("", "consumer"):
+        return None
+    members = [
+        member
+        for member in sorted(timeline.members, key=lambda each: each.first)
+        if member.subscription and member.spans and member.gone - member.first >= _TOGETHER
+    ]
+    if len({member.subscription for member in members}) < 2:
+        return None
+    strangers = _Strangers(members)
+    begin = min((member.first for member in members if strangers.at_beginning(member)), default=None)
+    end = max((member.gone for member in members if strangers.at_end(member)), default=None)
+    if begin is None or end is None:
+        return None
+    parties: dict[tuple[str, ...], list[GroupMember]] = {}
+    for member in members:
+        if strangers.beside(member):
+            parties.setdefault(member.subscription, []).append(member)
+    made = _incident(timeline, parties, begin, end)
+    smallest = min(parties.values(), key=lambda party: (len(party), -party[0].first))
+    attribute_those_of([member.member for member in smallest], made, timeline)
+    for rebalance in timeline.rebalances:
+        # the leader sees other topics when an application comes or goes
+        changed = rebalance.trigger is Trigger.PARTITIONS_CHANGED and begin <= rebalance.time <= end + FOLLOWS
+        if changed and rebalance.because_of is None:
+            attribute(made, rebalance)
+    return made
+
+
+@dataclass(slots=True)
+class _Presence:
+    """When some members came and went, each in the order of time."""
+
+    came: list[int] = field(default_factory=list)
+    went: list[int] = field(default_factory=list)
+
+    def count(self, came_until: int, went_from: int) -> int:
+        """Return how many came at ``came_until`` or before, and went at ``went_from`` or later.
+
+        :param went_from: before which nobody went who came after ``came_until``
+        """
+        return bisect_right(self.came, came_until) - bisect_left(self.went, went_from)
+
+
+class _Strangers:
+    """Counts members of other clients with another subscription, without comparing each with each."""
+
+    def __init__(self, members: Iterable[GroupMember]) -> None:
+        self._all = _Presence()
+        self._some: dict[object, _Presence] = {}
+        for member in members:
+            for presence in (self._all, *self._alike(member)):
+                insort(presence.came, member.first)
+                insort(presence.went, member.gone)
+
+    def beside(self, member: GroupMember) -> bool:
+        """Whether one was there for long enough while a member was."""
+        return self._any(member, member.gone - _TOGETHER, member.first + _TOGETHER)
+
+    def at_beginning(self, member: GroupMember) -> bool:
+        """Whether one was there when a member came, and stayed for long enough."""
+        return self._any(member, member.first, member.first + _TOGETHER)
+
+    def at_end(self, member: GroupMember) -> bool:
+        """Whether one had been there for long enough when a member went."""
+        return self._any(member, member.gone - _TOGETHER, member.gone)
+
+    def _any(self, member: GroupMember, came_until: int, went_from: int) -> bool:
+        same_topics, same_client, same_both = (
+            presence.count(came_until, went_from) for presence in self._alike(member)
+        )
+        return self._all.count(came_until, went_from) > same_topics + same_client - same_both
+
+    def _alike(self, member: GroupMember) -> Iterator[_Presence]:
+        for key in (member.subscription, member.client, (member.subscription, member.client)):
+            yield self._some.setdefault(key, _Presence())
+
+
+def _incident(
+    timeline: GroupTimeline, parties: dict[tuple[str, ...], list[GroupMember]], begin: int, end: int
+) -> Incident:
+    labels = Labels(timeline)
+    wishes = [
+        f"{labels.several(member.member for member in members)} {'wants' if len(members) == 1 else 'want'} "
+        f"{words.several(words.line(topic) for topic in topics)}"
+        for topics, members in parties.items()
+    ]
+    apart = not set.intersection(*(set(topics) for topics in parties))
+    group = words.line(timeline.group)
+    what = (
+        f"{len(parties)} applications used group {group}"
+        if apart
+        else f"Members of group {group} wanted different topics"
+    )
+    members = [member for party in parties.values() for member in party]
+    return Incident(
+        kind=IncidentKind.SHARED_GROUP_ID,
+        begin=begin,
+        end=end,
+        who=tuple(dict.fromkeys(labels.of(member.member) for member in members)),
+        sentence=f"{what} for {span(end - begin)}: {'; '.join(wishes)}.",
+        certainty=Certainty.INFERRED if apart else Certainty.POSSIBLE,
+        alternatives=() if apart else ("a rollout that changes the subscription",),
+        evidence=tuple(sorted({member.spans[0].number for member in members} - {0})),
+    )
