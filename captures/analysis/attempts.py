@@ -21,7 +21,7 @@ class Outcome(Enum):
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
-    """Answered by a RST: nobody listens there."""
+    """Answered by a RST: no process listens there."""
     SILENT = "no answer"
     """Nothing came back: the address is wrong, the host is down, or a firewall drops it."""
 

@@ -64,8 +64,10 @@ class IncidentText:
             yield from self._page.labelled("", f"… {rest:,} more, --all shows them")
         if findings:
             rules = Counter(each.rule for each in findings)
-            told = ", ".join(f"{rule} ({count})" if count > 1 else rule for rule, count in rules.items())
-            yield from self._page.labelled("findings", told)
+            rules_found = ", ".join(
+                f"{rule} ({count})" if count > 1 else rule for rule, count in rules.items()
+            )
+            yield from self._page.labelled("findings", rules_found)
         if incident.alternatives:
             yield from self._page.labelled("or else", "; ".join(incident.alternatives))
         yield from self._page.labelled("do", incident.advice)

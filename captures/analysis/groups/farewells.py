@@ -1,4 +1,4 @@
-"""What clients say beside their group that tells how they ended: fetch sessions that they close, coordinators they ask
+"""What clients say beside their group that shows how they ended: fetch sessions that they close, coordinators they ask
 for.
 """
 
@@ -19,7 +19,7 @@ from captures.names.names import split
 from dissectors.api_keys import ApiKey
 
 NEEDED = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.FIND_COORDINATOR})
-"""APIs whose exchanges tell something; others need not be added."""
+"""APIs whose exchanges count; others need not be added."""
 _CLOSES = -1
 """Epoch of the request that closes a fetch session (KIP-227); librdkafka sends it without a session, with ID 0."""
 _GROUP = 0

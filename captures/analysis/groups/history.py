@@ -31,7 +31,7 @@ from captures.analysis.groups.reading import read_call
 from captures.analysis.groups.silence import Silences, explain_timeouts
 from captures.analysis.groups.storms import mark_storms
 from captures.analysis.groups.words import compose
-from captures.analysis.incidents.incidents import tell as tell_incidents
+from captures.analysis.incidents.incidents import find_incidents
 from captures.analysis.incidents.model import Incident
 from captures.exchanges import Capture, Exchange
 from captures.faults import RaisedFaults
@@ -173,7 +173,7 @@ class GroupHistories:
                 if going_on is None:
                     told.append(timeline)
         self._faults.made(
-            partial(explain_timeouts, told, self._silences), "telling why members were silent", None
+            partial(explain_timeouts, told, self._silences), "finding why members were silent", None
         )
         for timeline in told:
             name = timeline.group
@@ -185,7 +185,7 @@ class GroupHistories:
         every = list(known.values())
         if not live:
             self.incidents = self._faults.made(
-                partial(tell_incidents, self._capture, every, groups), "telling incidents", []
+                partial(find_incidents, self._capture, every, groups), "finding incidents", []
             )
         return every
 

@@ -6,10 +6,11 @@ how it went; its trigger is kproxy, not the member, the network or the broker.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from captures.analysis.groups.calls import Call, Join
-from captures.analysis.groups.model import Cause, Certainty, GroupTimeline, Trait, Trigger
+from captures.analysis.groups.model import Cause, Certainty, GroupMember, GroupTimeline, Trait, Trigger
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.time_format import span
@@ -81,9 +82,10 @@ class InterventionLog:
 
     def blame(self, timeline: GroupTimeline) -> None:
         """Name the interventions as the causes of the rebalances that they led to."""
+        members = timeline.by_id() if self._calls else {}
         for rebalance in timeline.rebalances if self._calls else ():
             for place, cause in enumerate(rebalance.causes):
-                found = self._cause_of(cause, timeline)
+                found = self._cause_of(cause, members)
                 if found is not None:
                     rebalance.causes[place] = replace(
                         cause,
@@ -94,11 +96,11 @@ class InterventionLog:
                         session_end=None,
                     )
 
-    def _cause_of(self, cause: Cause, timeline: GroupTimeline) -> IntervenedCall | None:
+    def _cause_of(self, cause: Cause, members: Mapping[str, GroupMember]) -> IntervenedCall | None:
         silent = Trait.SILENT in cause.trigger.traits
         if not silent and cause.trigger not in _REFUSED:
             return None
-        member = timeline.member(cause.member) if cause.member else None
+        member = members.get(cause.member)
         since = cause.time - (cause.silence or 0) - _FOLLOWS
         for call in reversed(self._calls):
             if (

@@ -85,8 +85,10 @@ def _elsewhere(seen: SilenceFacts) -> SessionEnd | None:
     """A capture at one broker of several does not show members that are at another one."""
     if not seen.coordinator:
         return None
-    told = f"FindCoordinator #{seen.named} names {seen.coordinator}, of which no connection is in the capture"
-    return SessionEnd(TimeoutCause.ELSEWHERE, Certainty.OBSERVED, evidence=(told,))
+    observation = (
+        f"FindCoordinator #{seen.named} names {seen.coordinator}, of which no connection is in the capture"
+    )
+    return SessionEnd(TimeoutCause.ELSEWHERE, Certainty.OBSERVED, evidence=(observation,))
 
 
 def _broker_gone(seen: SilenceFacts) -> SessionEnd | None:
@@ -105,19 +107,19 @@ def _broker_gone(seen: SilenceFacts) -> SessionEnd | None:
 def _lived(seen: SilenceFacts) -> SessionEnd | None:
     if seen.went_on is None:
         return None
-    told = f"its process sent #{seen.went_on} later, on a connection that it had before"
-    return SessionEnd(TimeoutCause.PROCESS_LIVED, evidence=(*_closed(seen), told))
+    observation = f"its process sent #{seen.went_on} later, on a connection that it had before"
+    return SessionEnd(TimeoutCause.PROCESS_LIVED, evidence=(*_closed(seen), observation))
 
 
 def _closed_in_order(seen: SilenceFacts) -> SessionEnd | None:
     """A consumer that is closed closes its fetch session (KIP-227) before its connections; a crash cannot.
 
-    That it committed right before tells nothing: one that crashes after a batch has done so, too.
+    That it committed right before proves nothing: one that crashes after a batch has done so, too.
     """
     if not seen.client_closed or seen.farewell is None:
         return None
-    told = f"it closed its fetch session (#{seen.farewell}) before its connections"
-    return SessionEnd(TimeoutCause.CLOSED_IN_ORDER, evidence=(told, *_closed(seen)))
+    observation = f"it closed its fetch session (#{seen.farewell}) before its connections"
+    return SessionEnd(TimeoutCause.CLOSED_IN_ORDER, evidence=(observation, *_closed(seen)))
 
 
 def _died(seen: SilenceFacts) -> SessionEnd | None:
@@ -133,22 +135,22 @@ def _died(seen: SilenceFacts) -> SessionEnd | None:
 def _unreachable(seen: SilenceFacts) -> SessionEnd | None:
     if not seen.in_vain:
         return None
-    told = "what was sent was sent again and again, and nothing came back"
-    return SessionEnd(TimeoutCause.UNREACHABLE, evidence=(told,))
+    observation = "what was sent was sent again and again, and nothing came back"
+    return SessionEnd(TimeoutCause.UNREACHABLE, evidence=(observation,))
 
 
 def _paused(seen: SilenceFacts) -> SessionEnd | None:
     if seen.acknowledged:
-        told = "its host acknowledged what came while the process sent nothing"
-        return SessionEnd(TimeoutCause.PROCESS_PAUSED, evidence=(told,))
+        observation = "its host acknowledged what came while the process sent nothing"
+        return SessionEnd(TimeoutCause.PROCESS_PAUSED, evidence=(observation,))
     if not seen.resumed:
         return None
-    told = "it went on where it had stopped, on the same connections"
+    observation = "it went on where it had stopped, on the same connections"
     return SessionEnd(
         TimeoutCause.PROCESS_PAUSED,
         Certainty.POSSIBLE,
         ("the network between it and the coordinator lost all that it sent",),
-        (told, "nothing was sent to it meanwhile that its host could have acknowledged"),
+        (observation, "nothing was sent to it meanwhile that its host could have acknowledged"),
     )
 
 

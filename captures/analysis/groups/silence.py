@@ -5,7 +5,7 @@ acknowledging what comes, and sends nothing. When the host or the network is gon
 and again, and nothing comes back. Acknowledgments are in packets without payload, which a reading does not keep: where
 connections do not explain a silence, the headers of the packets of the member's connections are read once more.
 For a capture that cannot be read twice, the state of its connections at its end decides, and for one that a proxy made,
-what the kernel told the proxy.
+what the kernel reported to the proxy.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ class _Case:
 
 
 class Silences:
-    """Tells how sessions ended; what it found out once it remembers.
+    """Finds how sessions ended; what it found out once it remembers.
 
-    :param capture: whose connections and packets are looked at; without it, nothing can be told
+    :param capture: whose connections and packets are looked at; without it, nothing is known
     """
 
     def __init__(self, capture: Capture | None) -> None:
@@ -133,7 +133,7 @@ class Silences:
         return [self._known.get(silence) or found[silence] for silence in silences]
 
 
-# ---------------------------------------------------------------- what connections tell
+# ---------------------------------------------------------------- what connections show
 class _Connections:
     """What connections and requests show of silences."""
 
@@ -247,7 +247,7 @@ class _Connections:
         return went_on or None, resumed
 
 
-# ---------------------------------------------------------------- what packets tell
+# ---------------------------------------------------------------- what packets show
 def _growing(capture: Capture) -> bool:
     return capture.source.live and not capture.source.complete
 
@@ -292,7 +292,7 @@ def _evidence(
     packets: dict[Ends, Headers] | None,
     activity: ConnectionActivity,
 ) -> TimeoutCause:
-    """Return what a connection tells of a silence."""
+    """Return what a connection shows of a silence."""
     answered = activity.answered(connection)
     # long after the last request: the kernel of the process alone took it
     answered_late = bool(np.any((answered > case.last + _DELAYED_ACK) & (answered <= case.silence.until)))
@@ -359,15 +359,15 @@ def _at_the_end(capture: Capture, case: _Case, connection: int, *, answered_late
 def _of_samples(
     capture: Capture, case: _Case, connection: int, *, answered_late: bool
 ) -> TimeoutCause | None:
-    """Return what a proxy's kernel told of its connection with the client; None if it told nothing."""
-    told = [sample for sample in capture.samples.of(connection) if sample.values.side == "client"]
+    """Return what a proxy's kernel reported of its connection with the client; None if nothing."""
+    samples = [sample for sample in capture.samples.of(connection) if sample.values.side == "client"]
     near = [
         sample
-        for sample in told
+        for sample in samples
         if case.silence.since - _MARGIN <= sample.time <= case.silence.until + _MARGIN
     ]
     if not near:
-        return TimeoutCause.UNKNOWN if told else None
+        return TimeoutCause.UNKNOWN if samples else None
     first, last = near[0].values, near[-1].values
     if last.unacked and last.retransmits > first.retransmits:
         return TimeoutCause.UNREACHABLE

@@ -1,4 +1,4 @@
-"""Members that were away: who ended and came back, told from calls, member IDs and connections.
+"""Members that were away: who ended and came back, from calls, member IDs and connections.
 
 A process that comes back is known by its instance ID, or else by its client ID and host: it has new connections, and
 joins without a member ID or is another member. One that joins anew on a connection that it had is the same process.

@@ -1,4 +1,4 @@
-"""Outages of brokers, told from TCP alone: connections that all end at once, attempts to connect in vain."""
+"""Outages of brokers, from TCP alone: connections that all end at once, attempts to connect in vain."""
 
 from __future__ import annotations
 
@@ -112,20 +112,20 @@ def _outage(
     capture: Capture, name: str, begin: int, back: int | None, gone: list[int], vain: list[Attempt]
 ) -> Incident:
     shown = capture.names.shown(name)
-    told = []
+    effects = []
     if gone:
         which = "its connection" if len(gone) == 1 else f"all its {len(gone):,} connections"
-        told.append(f"closed {which} at once")
+        effects.append(f"closed {which} at once")
     refused = sum(attempt.outcome is Outcome.REFUSED for attempt in vain)
     if refused:
-        told.append(f"refused {words.counted(refused, 'attempt')} to connect")
+        effects.append(f"refused {words.counted(refused, 'attempt')} to connect")
     if len(vain) > refused:
-        told.append(f"did not answer {words.counted(len(vain) - refused, 'attempt')} to connect")
+        effects.append(f"did not answer {words.counted(len(vain) - refused, 'attempt')} to connect")
     if back is None:
         state = f"Broker {shown} went away and was not seen again"
     else:
         state = f"Broker {shown} was down for {span(back - begin)}"
-    how = f": it {' and '.join(told)}" if told else ""
+    how = f": it {' and '.join(effects)}" if effects else ""
     silent_only = bool(vain) and not refused and not gone
     return Incident(
         kind=IncidentKind.BROKER_OUTAGE,

@@ -24,12 +24,12 @@ _JUST_BEFORE = 2 * SECOND
 _OF_BROKERS = (IncidentKind.BROKER_OUTAGE, IncidentKind.NETWORK_OUTAGE)
 
 
-def tell(
+def find_incidents(
     capture: Capture | None, timelines: Sequence[GroupTimeline], calls: Mapping[str, GroupCalls]
 ) -> list[Incident]:
     """Return the incidents of a capture, and mark the rebalances that follow from each (``because_of``).
 
-    :param capture: whose connections are looked at; without it, nothing is told of brokers
+    :param capture: whose connections are looked at; without it, no outages of brokers are found
     """
     for timeline in timelines:
         for rebalance in timeline.rebalances:
@@ -74,10 +74,10 @@ def _of_group(name: str, rebalances: Sequence[Rebalance], labels: Labels) -> Ite
         causes = list(
             dict.fromkeys((cause.trigger, labels.of(cause.member, cause.client)) for cause in each.causes)
         )
-        told = ", ".join(f"{trigger} {who}".rstrip() for trigger, who in causes[:3])
+        listed = ", ".join(f"{trigger} {who}".rstrip() for trigger, who in causes[:3])
         more = f" and {len(causes) - 3} more" if len(causes) > 3 else ""
         took = f", took {span(each.duration)}" if each.duration else ""
-        sentence = f"Group {group}, {step(each)}: {told}{more}{took}."
+        sentence = f"Group {group}, {step(each)}: {listed}{more}{took}."
         yield Consequence("rebalance", group, each.time, sentence, tuple(each.evidence[:10]))
     stops = [stop for each in rebalances for stop in each.stopped]
     if stops:
@@ -127,15 +127,22 @@ def explain(incidents: Sequence[Incident], found: Iterable[Finding], now: int) -
     only; of what befalls members, if it is about their group, too.
     """
     for each in incidents:  # of an earlier diagnosis
-        each.consequences = [told for told in each.consequences if not told.rule]
+        each.consequences = [effect for effect in each.consequences if not effect.rule]
     causes = _Causes(incidents, now)
     out = []
     for finding in found:
         cause = causes.of(finding)
         if cause is not None:
             finding = replace(finding, because_of=cause.id)
-            told = "finding", finding.subject, finding.first, finding.sentence, finding.evidence, finding.rule
-            cause.consequences.append(Consequence(*told))
+            effect = (
+                "finding",
+                finding.subject,
+                finding.first,
+                finding.sentence,
+                finding.evidence,
+                finding.rule,
+            )
+            cause.consequences.append(Consequence(*effect))
         out.append(finding)
     return out
 

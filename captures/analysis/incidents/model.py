@@ -14,7 +14,7 @@ class IncidentKind(StrEnum):
     """What happened.
 
     :ivar heading: in two or three words
-    :ivar about: what it is and what it is told from
+    :ivar about: what it is, and which observations show it
     :ivar advice: what to do
     """
 

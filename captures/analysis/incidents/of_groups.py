@@ -155,7 +155,7 @@ def _of_silences(timeline: GroupTimeline, away: Sequence[Absence]) -> Iterator[I
             who=(each.who,),
             sentence=f"{how}{each.who} of group {words.line(timeline.group)} {text}{lasted}{_because(ended.evidence)}.",
             certainty=ended.certainty,
-            alternatives=ended.alternatives or (("the capture does not tell why",) if possible else ()),
+            alternatives=ended.alternatives or (("the capture does not show why",) if possible else ()),
             evidence=each.evidence,
         )
         attribute_those_of(each.members, made, timeline, each.given_up)
@@ -376,7 +376,7 @@ def _topics(timeline: GroupTimeline) -> Iterator[Incident]:
     latest: Incident | None = None
     for rebalance in timeline.rebalances:
         cause = next((each for each in rebalance.causes if each.trigger is Trigger.PARTITIONS_CHANGED), None)
-        # what is not told by a message is the state of a share or streams group, as a rule
+        # without a message that shows it, it is the state of a share or streams group, as a rule
         if cause is None or cause.certainty is not Certainty.OBSERVED or rebalance.because_of is not None:
             continue
         if latest is None or cause.time - latest.begin > FOLLOWS:
