@@ -29,10 +29,17 @@ from dissectors.budget import Budget, LimitReached, of_message
 from dissectors.error_codes import error_name
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, ControlType, Record, control_record
+from dissectors.sides import Side
 
 CARRIERS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.FETCH_SNAPSHOT})
 """APIs whose messages carry records."""
 
+_FIELDS = (
+    ("topic_data", "partition_data", "records"),
+    ("responses", "partitions", "records"),
+    ("topics", "partitions", "unaligned_records"),
+)
+"""Where messages have their records: arrays of topics, of partitions, and the field."""
 _READ_COMMITTED = 1
 
 Facts = Callable[[], LogFacts]
@@ -85,6 +92,11 @@ class RecordListing:
             if self._selection.place(place):
                 carrier = carrier or _Carrier.of(exchange, key, self._names)
                 yield from self._of_field(carrier, place, sent, budget)
+
+    def announced(self, exchange: Exchange) -> int:
+        """Return how many records an exchange has, by the headers of its batches: nothing is decompressed."""
+        totals = self._partitions.of(exchange).totals if exchange.api_key in CARRIERS else None
+        return 0 if totals is None else totals.records
 
     def _of_field(
         self, carrier: _Carrier, place: TopicPartition, sent: FieldBatches, budget: Budget
@@ -145,6 +157,7 @@ class RecordListing:
                 error=error,
                 decoded=decoded,
                 masked=masked,
+                path=f"{carrier.paths.get(place, '')}[{read.number}].records[{at}]",
             )
 
     # ------------------------------------------------------------ what is known beyond the bytes
@@ -250,6 +263,7 @@ class _Aborting:
 class _Carrier(NamedTuple):
     """An exchange that carries records.
 
+    :ivar paths: of the records field of each partition
     :ivar aborted: of a Fetch with read_committed: the aborted transactions by partition, first offset and producer ID;
         None of all else
     """
@@ -257,6 +271,7 @@ class _Carrier(NamedTuple):
     exchange: Exchange
     key: int
     origin: Origin
+    paths: dict[TopicPartition, str]
     aborted: dict[TopicPartition, list[tuple[int, int]]] | None
 
     @property
@@ -269,20 +284,38 @@ class _Carrier(NamedTuple):
         """Return it for an exchange."""
         request: Body = (exchange.request.value if exchange.request else None) or {}
         response: Body = (exchange.response.value if exchange.response else None) or {}
-        if key == ApiKey.PRODUCE:
-            return cls(exchange, key, Origin.PRODUCED, None)
+        produces = key == ApiKey.PRODUCE
+        paths = _paths(request if produces else response, "request" if produces else "response", names)
+        if produces:
+            return cls(exchange, key, Origin.PRODUCED, paths, None)
         if key == ApiKey.FETCH_SNAPSHOT:
-            return cls(exchange, key, Origin.SNAPSHOT, None)
+            return cls(exchange, key, Origin.SNAPSHOT, paths, None)
         if key == ApiKey.FETCH and replica_of(request) >= 0:
-            return cls(exchange, key, Origin.REPLICATED, None)
+            return cls(exchange, key, Origin.REPLICATED, paths, None)
         aborted = None
         if key == ApiKey.FETCH and number(request, "isolation_level", 0) == _READ_COMMITTED:
             aborted = _aborted(response, names)
-        return cls(exchange, key, Origin.FETCHED, aborted)
+        return cls(exchange, key, Origin.FETCHED, paths, aborted)
 
     def aborting(self, place: TopicPartition) -> _Aborting | None:
         """Return what tells batches of aborted transactions; None if the exchange does not."""
         return None if self.aborted is None else _Aborting(self.aborted.get(place, []))
+
+
+def _paths(body: Body, side: Side, names: Names) -> dict[TopicPartition, str]:
+    """Return the paths of the records fields of a message."""
+    found: dict[TopicPartition, str] = {}
+    for holders, partitions, field in _FIELDS:
+        for at, holder in enumerate(body.get(holders) or ()):
+            if not isinstance(holder, dict):
+                continue
+            name = topic(holder, lambda uuid: names(uuid) or uuid)
+            for place, row in enumerate(holder.get(partitions) or ()):
+                partition = index(row) if isinstance(row, dict) and row.get(field) else None
+                if partition is not None:
+                    path = f"{side}.{holders}[{at}].{partitions}[{place}].{field}"
+                    found[TopicPartition(name, partition)] = path
+    return found
 
 
 def _aborted(response: Body, names: Names) -> dict[TopicPartition, list[tuple[int, int]]]:

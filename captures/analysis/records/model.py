@@ -36,6 +36,7 @@ class CapturedRecord:
     :ivar error: why the broker refused it; empty if it did not, or was not seen to
     :ivar decoded: the record of an internal topic, or the value of a control record, in fields; None of others
     :ivar masked: whether the value is left out because it holds secrets
+    :ivar path: where its fields are in the exchange: ``request.topic_data[0].partition_data[2].records[0].records[5]``
     """
 
     place: TopicPartition
@@ -55,6 +56,7 @@ class CapturedRecord:
     error: OrNull[str]
     decoded: dict[str, Any] | None
     masked: bool
+    path: str
 
     @property
     def timestamp(self) -> int | None:
