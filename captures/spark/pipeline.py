@@ -279,12 +279,13 @@ def side_by_side(spark: SparkSession, jobs: Sequence[DataFrame]) -> list[dict[in
         for each in as_completed(begun):
             each.result()
         return [each.result() for each in begun]
-    except BaseException:
+    except BaseException as error:
         with suppress(Exception):  # Spark may have ended
             spark.interruptTag(tag)
+        threads.shutdown(wait=isinstance(error, Exception), cancel_futures=True)
         raise
     finally:
-        threads.shutdown(wait=False, cancel_futures=True)
+        threads.shutdown(wait=False)
 
 
 def processors(spark: SparkSession) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -89,6 +90,9 @@ def leftovers(out: Path) -> list[str]:
 
 
 def copied(paths: Sequence[Path], folder: Path) -> list[Path]:
-    """Copy files into a folder."""
+    """Copy files into a folder, as old ones, to which nothing is written any more."""
     folder.mkdir(parents=True, exist_ok=True)
-    return [Path(shutil.copy(path, folder)) for path in paths]
+    made = [Path(shutil.copy(path, folder)) for path in paths]
+    for path in made:
+        os.utime(path, (1, 1))
+    return made
