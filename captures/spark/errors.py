@@ -7,7 +7,8 @@ imported from pyspark: an error is known by its text, which is the same from py4
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -27,6 +28,13 @@ class SparkNotStarted(SparkUnavailable):
     """The JVM ended before Spark ran, or takes forever."""
 
 
+class SparkFailed(Exception):  # noqa: N818  # likewise
+    """A job, or the start of Spark, failed; the message is what :func:`plain` made of the error that is its cause.
+
+    What Spark tells of an error is asked for in its JVM, so this takes its place before the JVM ends.
+    """
+
+
 class SessionConflict(SparkUnavailable, ValueError):  # noqa: N818
     """Another session runs in this process than the one that is asked for."""
 
@@ -38,7 +46,7 @@ _MEMORY = (
 _FOREIGN = ("pyspark", "py4j", "grpc", "pyarrow")
 _RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?:: ?(.*))?$", re.DOTALL)
 _ERRNO = re.compile(r"\[Errno \d+\] ([^:\n]*)(?:: b?['\"](.*?)['\"])?$")
-_LOST = "Spark's JVM ended in the middle of the job"
+_LOST = f"Spark's JVM ended in the middle of the job, which mostly means that memory ran out: {_MEMORY}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +134,10 @@ _RULES = (
         r"UnknownHostException: (\S+)|No such host|Name or service not known",
         "a host name cannot be resolved: {what}",
     ),
+    _rule(
+        r"Answer from Java side is empty|Error while (?:sending or )?receiving|py4j.*[Nn]etwork.*[Ee]rror",
+        _LOST,
+    ),
     _rule(r"ConnectException: Call From \S+ to (\S+) failed", "nothing answers at {1}"),
     _rule(
         r"UnsupportedClassVersionError",
@@ -173,8 +185,22 @@ def expected(error: BaseException) -> bool:
     from captures.packets import CaptureError
     from captures.tables.folder import FolderError
 
-    kinds = SparkUnavailable | CaptureError | FolderError | ParquetMissing | OSError
+    kinds = SparkUnavailable | SparkFailed | CaptureError | FolderError | ParquetMissing | OSError
     return _foreign(error) or isinstance(error, kinds)
+
+
+@contextmanager
+def told_in_words() -> Iterator[None]:
+    """Let errors of Spark's be :class:`SparkFailed`, for where the JVM is ended before they are told.
+
+    :raises SparkFailed: instead
+    """
+    try:
+        yield
+    except Exception as error:
+        if _foreign(error) or isinstance(error, ConnectionError):
+            raise SparkFailed(plain(error)) from error
+        raise
 
 
 def _foreign(error: BaseException) -> bool:
@@ -184,7 +210,7 @@ def _foreign(error: BaseException) -> bool:
 def _own(error: BaseException) -> str:
     """Tell an error that was raised in this process."""
     if isinstance(error, ConnectionError) and _crossed(error, "py4j"):
-        return f"{_LOST}, which mostly means that memory ran out: {_MEMORY}"
+        return _LOST
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error) or type(error).__name__
@@ -203,8 +229,8 @@ def _crossed(error: BaseException, package: str) -> bool:
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # the text is asked for in the JVM, which may have ended
-        return f"{_LOST}: {type(error).__name__}"
+    except Exception:  # the text is asked for in the JVM, which has ended
+        return "Answer from Java side is empty"
 
 
 def _python_error(text: str) -> str | None:

@@ -15,7 +15,7 @@ from captures.json_objects import to_json
 from captures.packets import CaptureError
 from captures.ranges.edges import pack
 from captures.ranges.jobs import Input, MergeResult
-from captures.ranges.plan import Plan, make_plan
+from captures.ranges.plan import Plan, absolute, make_plan
 from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import SparkReading
 from captures.spark.job_progress import Progress, silent, watched
@@ -78,7 +78,7 @@ def write_tables(
     begin = monotonic()
     wanted = TableRequest.of(options)
     keylog = Path(options.keylog).read_bytes() if options.keylog else b""
-    folder = open_folder(out, append=options.append, overwrite=options.overwrite)
+    folder = open_folder(*absolute([out]), append=options.append, overwrite=options.overwrite)
     found = _look(paths, folder, options)
     made = TablesSummary(
         out=out, engine="spark", skipped=tuple(found.skipped), unreadable=tuple(found.unreadable)
@@ -116,7 +116,7 @@ def follow_tables(
     from captures.spark.follow import Follower
 
     wanted = TableRequest.of(options)
-    folder = open_folder(out, append=options.append, overwrite=options.overwrite)
+    folder = open_folder(*absolute([out]), append=options.append, overwrite=options.overwrite)
     try:
         with running_session(options.master, remote=options.remote, settings=options.settings) as spark:
             return Follower(spark, paths, folder, wanted, options, progress=progress).run(stop)

@@ -16,15 +16,15 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from captures.packets.spool import spool_directory
-from captures.spark.errors import SessionConflict, SparkMissing, SparkNotStarted
+from captures.spark.errors import SessionConflict, SparkMissing, SparkNotStarted, told_in_words
 from captures.spark.gateway import Gateway
 from captures.spark.java import find_java
 from dissectors.budget import ENVIRONMENT
@@ -39,6 +39,7 @@ _LEAST_MEMORY = 512 << 20
 _MOST_MEMORY = 2 * GIB
 _LOG_SETTINGS = Path(__file__).resolve().with_name("log4j2.properties")
 _CONNECT_PORT = 15002
+_STANDALONE, _MASTER_PORT = "spark://", 7077
 _ANSWER = 10.0  # seconds that a server may take to take a connection
 _CONNECT = "pip install 'kproxy[spark,connect]'"
 
@@ -152,7 +153,8 @@ def running_session(
         # pyspark's own handler talks to the JVM, which is being talked to when the signal comes
         signal.signal(signal.SIGINT, handler)
     try:
-        yield spark
+        with told_in_words():
+            yield spark
     except BaseException as error:
         stop(spark, at_once=not isinstance(error, Exception))
         raise
@@ -235,20 +237,25 @@ def _connected(url: str, given: Mapping[str, str]) -> SparkSession:
         raise ValueError(f"{url} is no Spark Connect server: write sc://HOST:15002")
     if find_spec("grpc") is None or find_spec("grpc_status") is None:
         raise SparkMissing(f"Spark Connect needs packages that are not installed: {_CONNECT}")
-    _check_answers(url)
+    _check_answers("Spark Connect server", [urlsplit(url)], _CONNECT_PORT)
     spark = SparkSession.builder.remote(url).getOrCreate()
     return _with(spark, given)
 
 
-def _check_answers(url: str) -> None:
-    """Ask whether anything is there: pyspark itself tries again for many minutes."""
-    place = urlsplit(url)
-    host, port = place.hostname or "", place.port or _CONNECT_PORT
-    try:
-        socket.create_connection((host, port), _ANSWER).close()
-    except OSError as error:
-        why = error.strerror or error
-        raise SparkNotStarted(f"no Spark Connect server answers at {host}:{port}: {why}") from None
+def _check_answers(what: str, places: Sequence[SplitResult], port: int) -> None:
+    """Ask whether anything is at one of some places: Spark itself tries again for a minute, or many.
+
+    :param port: of places that do not name theirs
+    """
+    told = []
+    for host, at in ((place.hostname or "", place.port or port) for place in places):
+        try:
+            socket.create_connection((host, at), _ANSWER).close()
+        except OSError as error:
+            told.append(f"{host}:{at}: {error.strerror or error}")
+        else:
+            return
+    raise SparkNotStarted(f"no {what} answers at {', '.join(told)}")
 
 
 def _submitted(master: str | None, given: Mapping[str, str]) -> SparkSession:
@@ -274,6 +281,9 @@ def _started(master: str | None, given: Mapping[str, str]) -> SparkSession:
     home = spark_home()
     told = {**_defaults(home), **given}
     master = master or told.get("spark.master", LOCAL)
+    if master.startswith(_STANDALONE):
+        hosts = master.removeprefix(_STANDALONE).split(",")
+        _check_answers("Spark master", [urlsplit(f"{_STANDALONE}{host}") for host in hosts], _MASTER_PORT)
     folder = Path(tempfile.mkdtemp(prefix="kproxy-spark-", dir=spool_directory()))
     settings = _settings(master, told, folder, own_log=(configuration(home) / "log4j2.properties").exists())
     try:
@@ -281,7 +291,7 @@ def _started(master: str | None, given: Mapping[str, str]) -> SparkSession:
             gateway = Gateway(java, home, settings, folder)
             _embedded = _EmbeddedSession(gateway, folder)
             atexit.register(stop)
-            with gateway.known_to_pyspark():
+            with gateway.known_to_pyspark(), told_in_words():
                 spark = _built(settings)
             _quiet(spark)
             return spark

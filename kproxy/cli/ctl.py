@@ -87,8 +87,8 @@ _plain(
 _plain("connections", "The connections that are open.", "List the connections that are open.")
 _plain(
     "brokers",
-    "The brokers, and where clients find them.",
-    "List the brokers, and the addresses at which clients find them.",
+    "The brokers, where clients find them, and whether they can be reached.",
+    "List the brokers: what they advertise, where clients find them, and whether they can be reached.",
 )
 _plain("rules", "The fault rules.", "List the fault rules, with how often each was applied.")
 

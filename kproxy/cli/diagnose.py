@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import early_ends, filter_option, read_to_the_end, with_progress
+from kproxy.cli.common import early_ends, filter_option, read_to_the_end
 from kproxy.cli.options import FILTER, ColorOption, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import Reading, conclude
 from kproxy.cli.selecting import Selecting
@@ -149,10 +149,8 @@ class Diagnosing:
         read_to_the_end(capture)
         reader = ExchangeReader(capture, annotate=False, summary=False)
         diagnosis = Diagnosis(capture, reader.knowledge.topic_name, limits=self.limits, rules=self.rules)
-        exchanges = self.selecting.exchanges(capture, reader)
-        for exchange in with_progress(exchanges, lambda each: each.number, len(reader), "judging"):
-            tally.add(exchange)
-            diagnosis.add(exchange)
+        indexes = self.selecting.indexes(capture, reader)
+        self.reading.diagnose(diagnosis, reader, indexes, tally, "judging")
         return diagnosis
 
     def _follow(self, capture: Capture, tally: Tally) -> Diagnosis:

@@ -11,6 +11,7 @@ from kproxy.cli.command import command, option, options
 from kproxy.cli.common import early_ends, read_to_the_end
 from kproxy.cli.options import ColorOption, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import Reading, conclude
+from kproxy.cli.selecting import Selecting
 from kproxy.printing import colored, echo, echo_json, flush, terminal_width
 from kproxy.signals import ended_by_signals
 
@@ -135,8 +136,8 @@ class Incidents:
         reader = ExchangeReader(capture, annotate=False, summary=False)
         diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
         tally = Tally()
-        for exchange in self.reading.exchanges(reader, tally, "looking for incidents"):
-            diagnosis.add(exchange)
+        everything = Selecting().indexes(capture, reader)
+        self.reading.diagnose(diagnosis, reader, everything, tally, "looking for incidents")
         diagnosis.findings()
         self.clean = conclude(capture, tally)
         return diagnosis.incidents

@@ -80,6 +80,12 @@ class ForwardingOptions(CommandConfigOption):
         help="Connect only to brokers in these networks or with these names: 10.0.0.0/8, *.example.com (repeatable). "
         "Default: any.",
     )
+    mapped: tuple[str, ...] = option(
+        "--map",
+        metavar="BROKER=HOST:PORT",
+        help="Connect to a broker at this address instead of the one it advertises: kafka-1:9092=127.0.0.1:29092, "
+        "'broker 2=127.0.0.1:29093' (repeatable).",
+    )
     mode: str = option(
         "--mode",
         type=click.Choice(list(MODES)),
@@ -279,6 +285,7 @@ def _settings(options: ProxyOptions) -> Settings:
 
     :raises click.UsageError: for what cannot be done
     """
+    from kproxy.proxy.address_map import AddressMap, MapError
     from kproxy.proxy.broker_policy import AllowedError, BrokerPolicy
     from kproxy.proxy.brokers import Ports, PortsError
     from kproxy.proxy.settings import RecordingOptions, Settings
@@ -293,7 +300,8 @@ def _settings(options: ProxyOptions) -> Settings:
         if options.sni:
             NodeNames(options.sni)
         BrokerPolicy(options.allow_brokers)
-    except (PortsError, NodeNamesError, AllowedError) as error:
+        AddressMap(options.mapped)
+    except (PortsError, NodeNamesError, AllowedError, MapError) as error:
         raise click.UsageError(str(error)) from None
     settings = Settings(
         run_folder="",
@@ -304,6 +312,7 @@ def _settings(options: ProxyOptions) -> Settings:
         ports=options.ports,
         sni=options.sni,
         allowed_brokers=options.allow_brokers,
+        mapped=options.mapped,
         security=security,
         client_tls=_served(options),
         keylog=str(Path(options.tls_keylog).absolute()) if options.tls_keylog else "",

@@ -43,13 +43,14 @@ class _NotServedError(Exception):
 class Acceptor:
     """Takes connections in.
 
+    :ivar upstream: context of TLS towards brokers, None for plaintext
     :raises TlsConfigError: if certificates cannot be used
     """
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
         self._settings = plane.settings
-        self._context = upstream_context(plane.settings.security, keylog=plane.settings.keylog)
+        self.upstream = upstream_context(plane.settings.security, keylog=plane.settings.keylog)
         self._clients = _contexts(plane.settings)
         self._arriving: set[asyncio.Task[None]] = set()
         self._number = 0
@@ -202,16 +203,25 @@ class Acceptor:
             self._forward_nothing(session)
             return address_of(client.getsockname())
         route = await self._plane.mode.route(client, listener.addresses[0], place, named)
-        await connect(
-            session.responses,
-            route.addresses,
-            self._context,
-            settings.connect_timeout,
-            route.begin,
-            route.named,
-        )
+        dialler, reachability = self._plane.dialler, self._plane.reachability
+        try:
+            await connect(
+                session.responses,
+                route.targets,
+                self.upstream,
+                dialler,
+                settings.connect_timeout,
+                route.begin,
+            )
+        except UnreachableError as error:
+            if place is None:
+                raise
+            why = reachability.what_to_do(place, error)
+            reachability.note(place, why)
+            raise UnreachableError(why) from None
         reached = address_of(session.responses.transport.get_extra_info("peername"))
         if place is not None:
+            reachability.note(place, "")
             self._plane.look_at(place, reached[0])
         return reached
 

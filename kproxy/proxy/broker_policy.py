@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+from kproxy.proxy.address_map import AddressMap
 from kproxy.proxy.tls.sni import host_name
 
 _MOST_PORT = 65_535
@@ -66,19 +67,23 @@ class BrokerPolicy:
 
     :param allowed: networks, addresses and names (``*.example.com`` too) in which brokers may be; anything if empty
     :param bootstrap: hosts of the brokers that the user named, which are allowed too
+    :param mapped: where the user says that brokers are: those are allowed too
     :raises AllowedError: for what is neither a network nor a name
     :ivar home: networks in which the user's own brokers are, as :func:`network` calls them
     """
 
-    def __init__(self, allowed: Iterable[str] = (), bootstrap: Iterable[str] = ()) -> None:
+    def __init__(
+        self, allowed: Iterable[str] = (), bootstrap: Iterable[str] = (), mapped: AddressMap | None = None
+    ) -> None:
         allowed = tuple(allowed)
+        self._mapped = mapped or AddressMap()
         self._networks = [found for text in allowed if (found := _network(text)) is not None]
         self._names = [_pattern(text) for text in allowed if _network(text) is None]
         self._any = not allowed
         self._bootstrap = frozenset(host.lower() for host in bootstrap)
         self.home = {where for host in self._bootstrap if (where := network(host))}
 
-    def refusal(self, node_id: int, host: str, port: int) -> str:
+    def refusal(self, node_id: int, host: str, port: int, role: str = "broker") -> str:
         """Return why a broker cannot be where it is said to be, empty if it can. Nothing is resolved.
 
         A name that no pattern allows passes where networks do: it depends on its address, see :meth:`permits`.
@@ -93,6 +98,8 @@ class BrokerPolicy:
         if self._any or self._is_named(host) or (address is None and self._networks):
             return ""
         if address is not None and self._is_in_network(address):
+            return ""
+        if self._mapped.found(host, port, (role, node_id)) is not None:
             return ""
         return f"{host} is not allowed (--allow-brokers)"
 

@@ -190,7 +190,7 @@ class Brokers:
         if new and len(self._places) >= limit("brokers"):
             why, kind = f"there may be no more: limit {shown('brokers')}", "brokers"
         else:
-            why = self._announced.refusal(broker.node_id, broker.host, broker.port)
+            why = self._announced.refusal(broker.node_id, broker.host, broker.port, broker.role)
             if not why:
                 return False
             kind = "addresses"

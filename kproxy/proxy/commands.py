@@ -12,6 +12,7 @@ from kproxy.addresses import address_text
 from kproxy.proxy.control import Command, parameters
 
 if TYPE_CHECKING:
+    from kproxy.proxy.brokers import Place
     from kproxy.proxy.plane import Plane
     from kproxy.proxy.session import Session
 
@@ -42,15 +43,7 @@ def commands(plane: Plane) -> dict[str, Command]:
         return [_connection(plane, session) for session in plane.sessions]
 
     def brokers(_: dict[str, Any]) -> list[dict[str, Any]]:
-        return [
-            {
-                "role": place.role,
-                "node_id": place.node_id,
-                "address": address_text(place.host, place.port),
-                "at": address_text(*plane.brokers.address_of(place)),
-            }
-            for place in plane.brokers
-        ]
+        return [_broker(plane, place) for place in plane.brokers]
 
     def forwarding(values: dict[str, Any]) -> dict[str, Any]:
         plane.set_forwarding(parameters(values, _Forwarding).on)
@@ -76,6 +69,19 @@ def commands(plane: Plane) -> dict[str, Command]:
         "keep": keep,
         "detach": detach,
         "drain": drain,
+    }
+
+
+def _broker(plane: Plane, place: Place) -> dict[str, Any]:
+    mapped, why = plane.mapped_to(place), plane.reachability.of(place)
+    return {
+        "role": place.role,
+        "node_id": place.node_id,
+        "address": address_text(place.host, place.port),
+        "dialled": None if mapped is None else address_text(*mapped),
+        "at": address_text(*plane.brokers.address_of(place)),
+        "reachable": None if why is None else not why,
+        "why": why or "",
     }
 
 

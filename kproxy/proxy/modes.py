@@ -12,7 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from kproxy.addresses import Address, address_text
+from kproxy.addresses import Address
+from kproxy.proxy.address_map import Target
 from kproxy.proxy.transparent import Upstreams, address_of, open_listeners, original_destination
 
 if TYPE_CHECKING:
@@ -26,13 +27,11 @@ ANY_HOST = ("0.0.0.0", "::", "")  # noqa: S104  # hosts that are all addresses, 
 class Route(NamedTuple):
     """The way to a broker.
 
-    :ivar addresses: tried one after another
-    :ivar named: host name that the broker's certificate must be for; empty for the host of each address
+    :ivar targets: tried one after another; the first that answers is taken
     :ivar begin: returns a socket that is on its way to an address, None to have one made
     """
 
-    addresses: list[Address]
-    named: str = ""
+    targets: list[Target]
     begin: Callable[[Address], socket.socket | None] = lambda _: None
 
 
@@ -99,7 +98,6 @@ class Mode(ABC):
         :param listening: address of the socket that accepted it
         :param place: the broker that the client asked for by port or name; None at the bootstrap address
         :param named: host name that the client asked for in TLS, or empty
-        :raises UnreachableError: if the broker's name leads nowhere, or to where no connection may go
         :raises NotRedirectedError: if the client asked for no broker
         """
 
@@ -113,6 +111,7 @@ class Rewrite(Mode):
     options: ClassVar[Mapping[str, str]] = {
         "sni": "--sni",
         "allowed_brokers": "--allow-brokers",
+        "mapped": "--map",
         "ports": "--ports",
     }
     rewrites = True
@@ -135,37 +134,12 @@ class Rewrite(Mode):
         self, client: socket.socket, listening: Address, place: Place | None, named: str
     ) -> Route:
         if place is not None:
-            return Route(await self._allowed(place), place.host)
+            return Route([self._plane.target_of(place)])
         addresses = list(self._settings.bootstrap)  # another one comes first each time
         self._turn = (self._turn + 1) % len(addresses)
-        return Route(addresses[self._turn :] + addresses[: self._turn])
-
-    async def _allowed(self, place: Place) -> list[Address]:
-        """Return where a broker may be connected to.
-
-        :raises UnreachableError: if its name leads to nothing that is allowed
-        """
-        import asyncio
-
-        from kproxy.proxy.tls import diagnosis
-        from kproxy.proxy.upstream import UnreachableError
-
-        announced = self._plane.announced
-        if announced.permits(place.host, place.host):
-            return [(place.host, place.port)]
-        where = address_text(place.host, place.port)
-        try:
-            async with asyncio.timeout(self._settings.connect_timeout):
-                found = await self._plane.loop.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
-        except (OSError, TimeoutError) as error:
-            raise UnreachableError(diagnosis.broker_unreachable(error, where)) from None
-        # connected to is what was looked at: a name may lead elsewhere the next time
-        addresses = list(dict.fromkeys(address_of(each[4]) for each in found))
-        allowed = [each for each in addresses if announced.permits(place.host, each[0])]
-        if not allowed:
-            leads = ", ".join(host for host, _ in addresses)
-            raise UnreachableError(f"{where} leads to {leads}, which is not allowed (--allow-brokers)")
-        return allowed
+        return Route(
+            [self._plane.bootstrap_target(each) for each in addresses[self._turn :] + addresses[: self._turn]]
+        )
 
 
 class Transparent(Mode):
@@ -230,7 +204,8 @@ class Transparent(Mode):
         settings = self._settings
         wanted = original_destination(client, settings.tproxy, listening, self._upstreams)
         seen_as = address_of(client.getpeername()) if settings.keep_client_address else None
-        return Route([wanted], named, lambda address: self._upstreams.begin(address, seen_as))
+        target = Target(wanted, named or wanted[0])
+        return Route([target], lambda address: self._upstreams.begin(address, seen_as))
 
 
 class Passthrough(Mode):
@@ -249,7 +224,7 @@ class Passthrough(Mode):
     async def route(
         self, client: socket.socket, listening: Address, place: Place | None, named: str
     ) -> Route:
-        return Route(list(self._settings.bootstrap))
+        return Route([Target(each, each[0]) for each in self._settings.bootstrap])
 
 
 def _brokers(settings: Settings) -> tuple[list[Address], str]:

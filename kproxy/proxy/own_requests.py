@@ -29,8 +29,10 @@ from dissectors.headers import (
     request_header_version,
     response_header_version,
 )
-from kproxy.addresses import address_text
+from kproxy.addresses import Address, address_text
 from kproxy.proxy import sasl
+from kproxy.proxy.address_map import AddressMap
+from kproxy.proxy.dialling import Dialler
 from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.certificates import certificate_of
 from kproxy.proxy.tls.contexts import TlsConfigError, upstream_context
@@ -105,10 +107,14 @@ class BrokerConnection:
         timeout: float = 10.0,
         client_id: str = CLIENT_ID,
         context: ssl.SSLContext | None = None,
+        at: Address | None = None,
+        dialler: Dialler | None = None,
     ) -> BrokerConnection:
         """Connect, ask for versions, authenticate.
 
         :param timeout: seconds for all of it
+        :param at: where the broker is from here, if that is another address
+        :param dialler: knows where names were reached before
         :param context: that of :func:`~kproxy.proxy.tls.contexts.upstream_context`, where it was made already
         :raises OwnRequestError: if it does not work
         """
@@ -117,19 +123,20 @@ class BrokerConnection:
                 context = upstream_context(security)
             except TlsConfigError as error:
                 raise OwnRequestError(str(error)) from None
-        where = address_text(host, port)
+        at = at or (host, port)
+        where = address_text(*at)
         connection: BrokerConnection | None = None
         try:
             async with asyncio.timeout(timeout):
-                reader, writer = await _opened(host, port, context)
-                connection = cls(host, port, reader, writer, client_id)
+                reader, writer = await _opened(at, context, host, dialler or Dialler())
+                connection = cls(*at, reader, writer, client_id)
                 await connection._introduce(security)
                 return connection
         except TimeoutError:
             doing = "answer" if connection else "accept the connection"
             failure = OwnRequestError(f"{where} did not {doing} within {timeout:g} s")
         except ssl.SSLCertVerificationError as error:
-            certificate = await certificate_of(host, port, timeout)
+            certificate = await certificate_of(*at, timeout)
             failure = OwnRequestError(diagnosis.broker_handshake(error, where, host, certificate))
         except (OSError, UnicodeError) as error:  # UnicodeError: no possible host name
             text = diagnosis.broker_handshake(error, where, host)
@@ -362,13 +369,18 @@ class BrokerConnection:
 
 
 async def _opened(
-    host: str, port: int, context: ssl.SSLContext | None
+    at: Address, context: ssl.SSLContext | None, named: str, dialler: Dialler
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    if context is None:
-        return await asyncio.open_connection(host, port)
-    return await asyncio.open_connection(
-        host, port, ssl=context, server_hostname=host, ssl_shutdown_timeout=_TLS_CLOSE_SECONDS
-    )
+    dialled = await dialler.dial(at)
+    try:
+        if context is None:
+            return await asyncio.open_connection(sock=dialled)
+        return await asyncio.open_connection(
+            sock=dialled, ssl=context, server_hostname=named, ssl_shutdown_timeout=_TLS_CLOSE_SECONDS
+        )
+    except BaseException:
+        dialled.close()
+        raise
 
 
 def _known(key: int) -> Api:
@@ -389,17 +401,24 @@ async def cluster_of(
     bootstrap: Iterable[tuple[str, int]],
     security: Security = PLAINTEXT,
     timeout: float = 10.0,
+    mapped: AddressMap | None = None,
+    dialler: Dialler | None = None,
 ) -> ClusterView:
     """Ask for the brokers of a cluster; the first address that answers decides.
 
     :param bootstrap: host and port of brokers, tried in turn
     :param timeout: seconds for each
+    :param mapped: where they are from here
+    :param dialler: knows where names were reached before
     :raises OwnRequestError: if none answers; it says for each of them why
     """
     failures = []
     for host, port in bootstrap:
         try:
-            async with await BrokerConnection.connect(host, port, security, timeout=timeout) as connection:
+            at = None if mapped is None else mapped.found(host, port)
+            async with await BrokerConnection.connect(
+                host, port, security, timeout=timeout, at=at, dialler=dialler
+            ) as connection:
                 return await _cluster(connection, security, timeout)
         except OwnRequestError as error:
             failures.append(str(error))

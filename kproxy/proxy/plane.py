@@ -27,8 +27,9 @@ from captures.interventions import as_comment
 from dissectors.apis import api_name
 from dissectors.budget import Budget
 from dissectors.sides import ENDS, End
-from kproxy.addresses import address_text
+from kproxy.addresses import Address, address_text
 from kproxy.proxy.acceptor import Acceptor
+from kproxy.proxy.address_map import AddressMap, Target
 from kproxy.proxy.address_watch import AddressWatch
 from kproxy.proxy.addresses import Broker
 from kproxy.proxy.broker_policy import BrokerPolicy, network
@@ -36,10 +37,12 @@ from kproxy.proxy.brokers import Brokers, Place, Ports
 from kproxy.proxy.clock_steps import ClockSteps
 from kproxy.proxy.commands import changing, commands
 from kproxy.proxy.control import ControlServer
+from kproxy.proxy.dialling import Dialler
 from kproxy.proxy.half import Pause
 from kproxy.proxy.listeners import Listener, bind
-from kproxy.proxy.modes import MODES
+from kproxy.proxy.modes import ANY_HOST, MODES
 from kproxy.proxy.own_requests import OwnRequestError, cluster_of
+from kproxy.proxy.reachability import Reachability
 from kproxy.proxy.recording import Recordings
 from kproxy.proxy.reports import Reports
 from kproxy.proxy.rules import Inspection, prepare
@@ -60,6 +63,7 @@ _LOOK = 1.0
 _QUEUE_LOOK = 0.002
 _DRAIN_LOOK = 0.02
 _PROBE_TIMEOUT = 5.0
+_SETTLE = 2.0
 
 
 @dataclass(slots=True)
@@ -92,7 +96,9 @@ class Plane:
     :ivar forwarding: whether anything is sent on at the moment
     :ivar detached: whether it continues when the front is gone, and removes the run folder itself
     :ivar inspected: what frames that are collected for rules and holds may take
+    :ivar dialler: makes the connections to brokers
     :ivar mode: how the broker of a connection is found
+    :ivar reachability: which brokers can be reached
     :ivar rewrites: whether brokers stay behind the proxy by rewriting their addresses
     """
 
@@ -115,9 +121,14 @@ class Plane:
         self.inspector: Inspector = self.inspection
         self.recordings = Recordings(settings.recorded, Path(settings.run_folder), reports)
         self.listeners: list[Listener] = []
+        self._mapped = AddressMap(settings.mapped)
+        self.dialler = Dialler(refuses=self._own_address)
         self.serving = Acceptor(self)
+        self.reachability = Reachability(self, self.serving.upstream)
         self.brokers: Brokers
-        self.announced = BrokerPolicy(settings.allowed_brokers, [host for host, _ in settings.bootstrap])
+        self.announced = BrokerPolicy(
+            settings.allowed_brokers, [host for host, _ in settings.bootstrap], self._mapped
+        )
         self._odd: set[str] = set()
         self._watch = AddressWatch()
         self._clock_steps = ClockSteps()
@@ -188,6 +199,7 @@ class Plane:
         if self.rewrites:
             self.brokers.remember()
             await self._ask_for_brokers()
+            await self.reachability.settle(_SETTLE)
         self.reports.event("ready")
         tasks = [self.loop.create_task(self._sweep())]
         if self.settings.recorded.lossless:
@@ -220,6 +232,7 @@ class Plane:
         for listener in self.listeners:
             listener.close()
         self.serving.stop()
+        self.reachability.stop()
         self.inspection.release_all()
         deadline = self.loop.time() + self._drain_seconds
         while self.sessions and self.loop.time() < deadline:
@@ -255,7 +268,9 @@ class Plane:
             return
         await self._find_home()
         try:
-            view = await cluster_of(list(settings.bootstrap), settings.security, _PROBE_TIMEOUT)
+            view = await cluster_of(
+                settings.bootstrap, settings.security, _PROBE_TIMEOUT, self._mapped, self.dialler
+            )
         except OwnRequestError as error:
             self.reports.note(f"brokers will be known when a client asks for them: {error}")
             return
@@ -275,11 +290,38 @@ class Plane:
             f"{broker.role} {broker.node_id} gets no connections: {why}", about=f"left out {why}"
         )
 
+    def mapped_to(self, place: Place) -> Address | None:
+        """Return where the user says that a broker is from here, None if nowhere else than it says itself."""
+        return self._mapped.found(place.host, place.port, (place.role, place.node_id))
+
+    def target_of(self, place: Place) -> Target:
+        """Return where to connect for a broker."""
+        mapped = self.mapped_to(place)
+        if mapped is not None:
+            return Target(mapped, place.host)
+        host = place.host
+        return Target((host, place.port), host, lambda ip: self.announced.permits(host, ip))
+
+    def bootstrap_target(self, address: Address) -> Target:
+        """Return where to connect for a broker that the user named."""
+        return Target(self._mapped.found(*address) or address, address[0])
+
+    def _own_address(self, address: Address) -> str:
+        """Return why a connection must not go to an address if kproxy itself listens there."""
+        host, port = address
+        for listener in self.listeners:
+            for own, own_port in listener.addresses:
+                if own_port == port and (own == host or (own in ANY_HOST and network(host) == "loopback")):
+                    return "kproxy itself listens there"
+        return ""
+
     def look_at(self, place: Place, host: str) -> None:
         """Report that a broker is where brokers should not be, once for each such place.
 
         :param host: as it was announced, or the address that it turned out to be
         """
+        if self.mapped_to(place) is not None:
+            return  # where the user says
         odd = self.announced.oddity(host)
         if odd and odd not in self._odd:
             self._odd.add(odd)
@@ -309,14 +351,18 @@ class Plane:
         self._watch.learn(place.broker)
         self._watch.allow(host, port)
         self.look_at(place, place.host)
+        mapped = self.mapped_to(place)
         self.reports.event(
             "broker",
             role=place.role,
             node_id=place.node_id,
             address=address_text(place.host, place.port),
+            dialled="" if mapped is None else address_text(*mapped),
             at=address_text(host, port),
             before=before,
         )
+        if self.settings.forward:
+            self.reachability.check(place)
 
     # ------------------------------------------------------------ what sessions ask
     def treatment(self, api_key: int, version: int) -> Treatment | None:

@@ -60,6 +60,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     :ivar sni: pattern of the host names of brokers, ``b{node_id}.kafka.test``; all share the port of ``listen``
     :ivar allowed_brokers: where brokers may be, as networks and names; anywhere if empty
         (:mod:`kproxy.proxy.broker_policy`)
+    :ivar mapped: where brokers are from here (:mod:`kproxy.proxy.address_map`)
     :ivar security: how brokers are reached
     :ivar client_tls: None for plaintext towards clients
     :ivar tproxy: in transparent mode: connections come by TPROXY, not by REDIRECT
@@ -76,7 +77,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
         from 352 MiB on
     :ivar idle_timeout: seconds without a byte after which a connection is closed, 0 for never
     :ivar first_timeout: seconds in which the first request must have come, 0 for no limit
-    :ivar connect_timeout: seconds for reaching a broker
+    :ivar connect_timeout: seconds for reaching a broker, at whatever address
     :ivar drain: seconds that requests in flight have at the end
     :ivar sample: seconds between two looks at the state of TCP, 0 for none
     :ivar detached: continues when the front is gone
@@ -90,6 +91,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     ports: str = ""
     sni: str = ""
     allowed_brokers: tuple[str, ...] = ()
+    mapped: tuple[str, ...] = ()
     security: Security = PLAINTEXT
     client_tls: ClientTls | None = None
     keylog: str = ""

@@ -5,72 +5,106 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from kproxy.addresses import Address, address_text
+from kproxy.proxy.address_map import Target
+from kproxy.proxy.dialling import ATTEMPT_DELAY, AllFailedError, Dialler, first_of
 from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.certificates import certificate_of
 
 
 class UnreachableError(Exception):
-    """No broker could be connected to; the text says which, and why."""
+    """No broker could be connected to; the text says which, and why.
+
+    :ivar is_elsewhere: whether there was no connection at all, so that the address may be another one from here
+    """
+
+    def __init__(self, text: str, *, is_elsewhere: bool = False) -> None:
+        super().__init__(text)
+        self.is_elsewhere = is_elsewhere
 
 
 async def connect(
     protocol: asyncio.Protocol,
-    addresses: list[Address],
+    targets: Sequence[Target],
     context: ssl.SSLContext | None,
+    dialler: Dialler,
     timeout: float,
     make: Callable[[Address], socket.socket | None] = lambda _: None,
-    named: str = "",
-) -> Address:
-    """Connect to the first of several addresses that can be connected to.
+) -> None:
+    """Connect to the first of several targets that can be connected to.
 
-    :param timeout: seconds for each of them
+    :param timeout: seconds for all of it
     :param make: returns a socket that is on its way there, None to have one made
-    :param named: host name that certificates have to be for; empty for the host of each address
     :raises UnreachableError: if none can
     """
-    failures: list[str] = []
-    for address in addresses:
-        try:
-            async with asyncio.timeout(timeout):
-                await _connect(protocol, address, context, make(address), named or address[0])
-        except (OSError, TimeoutError) as error:
-            failures.append(await _why(error, address, context, named or address[0]))
-        else:
-            return address
-    raise UnreachableError("; ".join(failures))
-
-
-async def _connect(
-    protocol: asyncio.Protocol,
-    address: Address,
-    context: ssl.SSLContext | None,
-    own: socket.socket | None,
-    named: str,
-) -> None:
-    loop = asyncio.get_running_loop()
-    host, port = address
-    name = named if context is not None else None
-    if own is None:
-        await loop.create_connection(lambda: protocol, host, port, ssl=context, server_hostname=name)
-        return
+    left: list[Target] = list(targets)
+    failures: list[tuple[Target, BaseException]] = []
+    is_elsewhere, over = True, False
     try:
-        await loop.sock_connect(own, address)
-        await loop.create_connection(lambda: protocol, sock=own, ssl=context, server_hostname=name)
+        async with asyncio.timeout(timeout):
+            while left:
+                try:
+                    number, dialled = await first_of(
+                        [partial(_dialled, each, dialler, make) for each in left],
+                        ATTEMPT_DELAY,
+                        socket.socket.close,
+                    )
+                except AllFailedError as failed:
+                    failures += zip(left, failed.errors, strict=True)
+                    break
+                target, is_elsewhere = left.pop(number), False
+                try:
+                    await _made(protocol, dialled, context, target.named)
+                except OSError as error:
+                    failures.append((target, error))
+                else:
+                    return
+    except TimeoutError:
+        over = True
+    if over:
+        failures += ((each, TimeoutError()) for each in left)
+    whys = [await _why(error, each, context) for each, error in failures]
+    raise UnreachableError("; ".join(whys), is_elsewhere=is_elsewhere)
+
+
+async def _dialled(
+    target: Target, dialler: Dialler, make: Callable[[Address], socket.socket | None]
+) -> socket.socket:
+    own = make(target.address)
+    if own is None:
+        return await dialler.dial(target.address, target.permits)
+    try:
+        await asyncio.get_running_loop().sock_connect(own, target.address)
     except BaseException:
         own.close()
         raise
+    return own
 
 
-async def _why(error: Exception, address: Address, context: ssl.SSLContext | None, named: str) -> str:
-    where = address_text(*address)
+async def _made(
+    protocol: asyncio.Protocol, dialled: socket.socket, context: ssl.SSLContext | None, named: str
+) -> None:
+    name = named if context is not None else None
+    try:
+        await asyncio.get_running_loop().create_connection(
+            lambda: protocol, sock=dialled, ssl=context, server_hostname=name
+        )
+    except BaseException:
+        dialled.close()
+        raise
+
+
+async def _why(error: BaseException, target: Target, context: ssl.SSLContext | None) -> str:
+    where = address_text(*target.address)
     if context is None:
         return diagnosis.broker_unreachable(error, where)
-    certificate = await certificate_of(*address) if isinstance(error, ssl.SSLCertVerificationError) else None
-    return diagnosis.broker_handshake(error, where, named, certificate)
+    unverified = isinstance(error, ssl.SSLCertVerificationError)
+    certificate = await certificate_of(*target.address) if unverified else None
+    return diagnosis.broker_handshake(error, where, target.named, certificate)
 
 
 class Nowhere:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -101,17 +101,30 @@ def _round_trips(tcp: dict[str, Any]) -> str:
     return " / ".join("-" if each is None else f"{each['rtt_us'] / 1000:.2f} ms" for each in told)
 
 
-def _brokers(answer: list[dict[str, Any]]) -> Table:
-    return Table.of(
-        "brokers",
-        answer,
-        [
-            (Column("role"), lambda each: each["role"]),
-            (Column("node", right=True), lambda each: str(each["node_id"])),
-            (Column("address"), lambda each: each["address"]),
-            (Column("clients find it at"), lambda each: each["at"]),
-        ],
-    )
+def brokers_table(answer: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the brokers of an answer to ``brokers``, with why some cannot be reached below them."""
+    columns = [
+        Column("role", rank=2),
+        Column("broker", right=True),
+        Column("advertised", least=12),
+        Column("dialled", least=12, rank=1),
+        Column("behind", least=12),
+        Column("reachable"),
+    ]
+    rows = []
+    for each in answer:
+        reachable = {True: "yes", False: "no", None: "not tried"}[each["reachable"]]
+        cells = [
+            each["role"],
+            str(each["node_id"]),
+            each["address"],
+            each["dialled"] or "",
+            each["at"],
+            reachable,
+        ]
+        below = [each["why"]] if each["why"] else []
+        rows.append(Row(cells, below=below, color="red" if below else None))
+    return Table("brokers", columns, rows)
 
 
 def _rules(answer: dict[str, Any]) -> Table:
@@ -153,7 +166,7 @@ def _holds(answer: dict[str, Any]) -> Table:
 
 _TABLES: dict[str, Callable[[Any], Table]] = {
     "connections": _connections,
-    "brokers": _brokers,
+    "brokers": brokers_table,
     "rules": _rules,
     "holds": _holds,
 }

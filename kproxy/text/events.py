@@ -11,6 +11,8 @@ from dissectors.printable import printable
 _LONGEST_ADDRESS = 280
 """Characters of an address: a host name has 253 at most (RFC 1035)."""
 
+_LONGEST_REASON = 1000
+
 
 def sentence_of(event: dict[str, Any]) -> str | None:
     """Return what an event of the data plane is for people; None if it is nothing for them."""
@@ -23,7 +25,13 @@ def _broker(event: dict[str, Any]) -> str:
     if event["before"]:
         moved = f"{what} is now at {_address(event)}, not at {_address(event, 'before')}"
         return f"{moved}; clients find it at {event['at']}"
-    return f"{what} at {_address(event)} is behind {event['at']}"
+    dialled = f", dialled at {_address(event, 'dialled')}," if event["dialled"] else ""
+    return f"{what} at {_address(event)}{dialled} is behind {event['at']}"
+
+
+def _unreachable(event: dict[str, Any]) -> str:
+    why = printable(str(event["why"]), _LONGEST_REASON)
+    return f"{event['role']} {event['node_id']} cannot be reached from here: {why}"
 
 
 def _address(event: dict[str, Any], name: str = "address") -> str:
@@ -34,6 +42,7 @@ def _address(event: dict[str, Any], name: str = "address") -> str:
 _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "listening": lambda event: f"listening on {_address(event)}",
     "broker": _broker,
+    "unreachable": _unreachable,
     "escaped": lambda event: (
         f"the address of broker {event['node_id']}, {_address(event)}, went to {event['client']} in a response to "
         f"{event['api']}: connections there go past kproxy"

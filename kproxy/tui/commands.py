@@ -135,6 +135,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("hold.edit", "e", "edit", "Live: change the held message, and let it go on.", line="edit"),
     Command("forward.pause", "P", "pause", "Live: hold every request; again, let them go on.", line="pause"),
     Command("forward.toggle", "O", "forwarding", "Live: switch forwarding off, and on again.", line="forwarding"),
+    Command("proxy.brokers", "", "brokers", "Live: the brokers: what they advertise, where clients find them, whether they can be reached.", line="brokers"),
     Command("rule.add", "plus", "add rule", "Live: add a fault rule, FILTER => ACTION.", Place.FAULTS, show=True, argument="RULE", line="rule"),
     Command("rule.remove", "delete,d", "remove rule", "Live: remove the selected fault rule.", Place.FAULTS, show=True),
     Command("replay.start", "r", "replay", "Send the request, or all that is marked, to a broker again and compare.", argument="[BROKER]", line="replay"),

@@ -17,6 +17,7 @@ from captures.meaning import words
 from kproxy.proxy.rules.completion import complete_rule
 from kproxy.session.published import HeldMessage
 from kproxy.tui.dialogs.ask import Prompt, confirmation
+from kproxy.tui.dialogs.brokers import BrokersDialog
 from kproxy.tui.dialogs.edit_held import EditHeld
 from kproxy.tui.dialogs.leave import Leave, Leaving
 from kproxy.tui.live.draft import Draft, EditError
@@ -296,6 +297,20 @@ class LiveActions:
             self._tell("Select a fault rule first.", "warning")
         elif await self._try(link.remove_rule(number)):
             self._tell(f"Rule {number} is removed.", "information")
+
+    # ------------------------------------------------------------ brokers
+    async def show_brokers(self) -> None:
+        """Show the brokers behind the proxy."""
+        link = self._link
+        if link is None or link.state.gone:
+            self._tell(NOT_LIVE if link is None else link.state.gone, "warning")
+            return
+        try:
+            answer = await link.brokers()
+        except LinkError as error:
+            self._tell(str(error), "error")
+            return
+        await self._app.push_screen_wait(BrokersDialog(answer))
 
     # ------------------------------------------------------------ leaving
     async def leave(self, *, ends: bool, may_leave: bool = False, run: str = "") -> Leaving | None:

@@ -286,6 +286,11 @@ class Link:
         """
         return int((await self.call("drain", seconds=seconds))["connections"])
 
+    async def brokers(self) -> list[dict[str, Any]]:
+        """Return the brokers, as the proxy answers (docs/ctl.md)."""
+        answer: list[dict[str, Any]] = await self.call("brokers")
+        return answer
+
     async def connections(self) -> tuple[Connection, ...]:
         """Return the open connections, the oldest first."""
         return connections_of(await self.call("connections"))

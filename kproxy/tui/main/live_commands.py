@@ -121,6 +121,11 @@ class LiveCommands(Part):
         await self._live.forward_toggle()
 
     @work("live", asks=True)
+    async def action_proxy_brokers(self) -> None:
+        """Show the brokers behind the proxy."""
+        await self._live.show_brokers()
+
+    @work("live", asks=True)
     async def action_rule_add(self, text: str | None = None) -> None:
         """Add a fault rule."""
         await self._live.rule_add(text)

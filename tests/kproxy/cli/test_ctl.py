@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -289,8 +290,31 @@ def test_a_table_of_connections_and_brokers() -> None:
     text = "\n".join(lines_of("connections", [connection]))
     assert "10.0.0.7:1234" in text
     assert list(lines_of("connections", [])) == ["connections: none"]
-    broker = {"role": "broker", "node_id": 1, "address": "kafka1:9092", "at": "127.0.0.1:9094"}
-    assert "127.0.0.1:9094" in "\n".join(lines_of("brokers", [broker]))
+
+
+def test_a_table_of_brokers_tells_which_cannot_be_reached_and_why() -> None:
+    broker = {
+        "role": "broker",
+        "node_id": 1,
+        "address": "kafka1:9092",
+        "dialled": None,
+        "at": "127.0.0.1:9094",
+    }
+    mapped = broker | {"node_id": 2, "address": "kafka2:9092", "dialled": "127.0.0.1:29092"}
+    brokers = [
+        broker | {"reachable": False, "why": "kafka1:9092 cannot be reached"},
+        mapped | {"reachable": True, "why": ""},
+        mapped | {"node_id": 3, "reachable": None, "why": ""},
+    ]
+    lines = [re.sub(r"\x1b\[\d+m", "", line) for line in lines_of("brokers", brokers)]
+    (at,) = [
+        number for number, line in enumerate(lines) if "kafka1:9092" in line and "127.0.0.1:9094" in line
+    ]
+    assert "no" in lines[at].split()
+    assert "kafka1:9092 cannot be reached" in lines[at + 1]
+    (reached,) = [line for line in lines if line.split()[1:2] == ["2"]]
+    assert {"kafka2:9092", "127.0.0.1:29092", "yes"} <= set(reached.split())
+    assert "not tried" in lines[-1]
 
 
 def test_status_is_a_list() -> None:

@@ -27,6 +27,7 @@ BROKERS = (("127.0.0.1", 9092),)
 GIVEN: dict[str, dict[str, Any]] = {
     "sni": {"sni": "b{node_id}.kafka.test"},
     "allowed_brokers": {"allowed_brokers": ("10.0.0.0/8",)},
+    "mapped": {"mapped": ("kafka-1:9092=127.0.0.1:29092",)},
     "ports": {"ports": "any"},
     "tproxy": {"tproxy": True},
     "keep_client_address": {"tproxy": True, "keep_client_address": True},

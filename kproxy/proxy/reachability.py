@@ -1,0 +1,114 @@
+"""Which brokers can be reached from here: each is tried once when it becomes known, and by every client's connection.
+
+Addresses that brokers advertise need not be good where kproxy runs. A user should learn that at the start and for each
+broker, not from clients that time out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from kproxy.addresses import address_text
+from kproxy.proxy.upstream import UnreachableError, connect
+
+if TYPE_CHECKING:
+    import ssl
+
+    from kproxy.proxy.brokers import Key, Place
+    from kproxy.proxy.plane import Plane
+
+_AT_ONCE = 16
+_SECONDS = 6.0  # longer than one address of a name has
+
+
+class Reachability:
+    """Tries brokers, and remembers what came of it.
+
+    :param context: of TLS towards brokers, None for plaintext
+    """
+
+    def __init__(self, plane: Plane, context: ssl.SSLContext | None) -> None:
+        self._plane = plane
+        self._context = context
+        self._found: dict[Key, tuple[str, int, str]] = {}
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._checks: set[asyncio.Task[None]] = set()
+
+    def of(self, place: Place) -> str | None:
+        """Return why a broker could not be reached the last time, empty if it could, None if that is not known."""
+        host, port, why = self._found.get((place.role, place.node_id), ("", 0, ""))
+        return why if (host, port) == (place.host, place.port) else None
+
+    def note(self, place: Place, why: str) -> None:
+        """Take note of a connection.
+
+        :param why: it failed; empty if it did not
+        """
+        self._found[place.role, place.node_id] = place.host, place.port, why
+
+    def what_to_do(self, place: Place, error: UnreachableError) -> str:
+        """Return the text of an error, and what a user can do where a broker may be at another address from here."""
+        if not error.is_elsewhere:
+            return str(error)
+        if self._plane.mapped_to(place) is not None:
+            return f"{error} (that is where --map says it is: does the port-forward or tunnel run?)"
+        where = address_text(place.host, place.port)
+        return f"{error}; if it has another address from here, by a port-forward or tunnel: --map {where}=HOST:PORT"
+
+    def check(self, place: Place) -> None:
+        """Begin to find out whether a broker can be reached; it is reported if it cannot."""
+        task = self._plane.loop.create_task(self._check(place))
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+
+    async def settle(self, seconds: float) -> None:
+        """Wait for what has begun, for some seconds at most; what takes longer is reported later."""
+        if self._checks:
+            await asyncio.wait(set(self._checks), timeout=seconds)
+
+    def stop(self) -> None:
+        """Give up what has begun."""
+        for task in self._checks:
+            task.cancel()
+
+    async def _check(self, place: Place) -> None:
+        tried = place.host, place.port
+        probe = _Probe()
+        async with self._room:
+            try:
+                await connect(
+                    probe, [self._plane.target_of(place)], self._context, self._plane.dialler, _SECONDS
+                )
+                why = ""
+            except UnreachableError as error:
+                why = self.what_to_do(place, error)
+            finally:
+                probe.close()
+        if (place.host, place.port) != tried:
+            return  # it has moved meanwhile
+        self.note(place, why)
+        if why:
+            self._plane.reports.event(
+                "unreachable",
+                role=place.role,
+                node_id=place.node_id,
+                address=address_text(place.host, place.port),
+                why=why,
+            )
+
+
+class _Probe(asyncio.Protocol):
+    """A connection over which nothing is said."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = transport
+
+    def close(self) -> None:
+        """End it."""
+        if self._transport is not None:
+            self._transport.close()

@@ -1,0 +1,67 @@
+"""The brokers behind the proxy: what they advertise, where clients find them, and whether they can be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from kproxy.text.control import brokers_table
+from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.safe import plain
+from kproxy.tui.widgets.row_table import RowTable
+from kproxy.tui.widgets.table_rows import Cell, Role, Row
+
+_MOST_ROWS = 20
+
+
+class BrokersDialog(Dialog[None]):
+    """Lists brokers. Returns nothing.
+
+    :param answer: of the proxy to the command ``brokers`` (docs/ctl.md)
+    """
+
+    DEFAULT_CSS = """
+    BrokersDialog {
+        & > .box { width: 110; max-width: 100%; }
+        RowTable { height: auto; max-height: 60vh; }
+        Static { height: auto; margin-top: 1; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "dismiss", "close")]
+
+    def __init__(self, answer: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__()
+        self._table = brokers_table(answer)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = f"brokers: {len(self._table.rows):,}"
+            box.border_subtitle = "q: close"
+            table = RowTable(self._table.columns, empty="No broker is known yet.")
+            table.styles.height = 1 + min(max(len(self._table.rows), 1), _MOST_ROWS)
+            table.set_rows(
+                [
+                    Row(
+                        place,
+                        tuple(Cell(cell, Role.ERROR if row.below else Role.PLAIN) for cell in row.cells),
+                    )
+                    for place, row in enumerate(self._table.rows)
+                ]
+            )
+            yield table
+            reasons = [
+                f"{row.cells[0]} {row.cells[1]}: {why}" for row in self._table.rows for why in row.below
+            ]
+            if reasons:
+                yield Static(Content("\n").join(map(plain, reasons)))
+
+    def on_mount(self) -> None:
+        """Let the keys move in the table."""
+        self.query_one(RowTable).focus()

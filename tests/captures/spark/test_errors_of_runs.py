@@ -1,0 +1,98 @@
+"""Runs of ``kproxy tables`` with a JVM of their own that fail: the command says why, though the JVM has ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from captures.spark.errors import SparkFailed, told_in_words
+from tests.captures.export.files import SAMPLE
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
+PLANTED = """
+import os, psutil, signal, sys
+def planted(*_, **__):
+    {}
+if "pyspark.daemon" in sys.orig_argv:
+    from captures.spark import table_writer
+    table_writer.WriteRanges._write = planted
+"""
+"""A ``sitecustomize`` that lets the workers of Spark, and nothing else, fail while they write."""
+
+
+def tables(folder: Path, *arguments: str, **environment: str) -> tuple[int, str]:
+    """Run the command with one worker; return its exit code and the last line of standard error."""
+    command = [sys.executable, "-m", "kproxy", "tables", str(SAMPLE), "--engine", "spark"]
+    out = [] if "-o" in arguments else ["-o", str(folder / "out")]
+    path = os.pathsep.join((str(folder), str(ROOT)))
+    done = subprocess.run(
+        [*command, *out, *arguments],
+        env={**os.environ, "TMPDIR": str(folder), "PYTHONPATH": path, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    return done.returncode, done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("raise TypeError('a fault of ours')", "a worker failed with TypeError: a fault of ours"),
+        (
+            "raise OSError(28, 'No space left on device', '/out/x.parquet')",
+            "/out/x.parquet: No space left on device",
+        ),
+        ("raise PermissionError(13, 'Permission denied', '/out')", "/out: Permission denied"),
+        ("raise MemoryError", "a Python worker ran out of memory: let fewer tasks run side by side"),
+        (
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            "a Python worker died in the middle of its work, which mostly means that memory ran out",
+        ),
+        (
+            "os.kill(psutil.Process().parent().parent().pid, signal.SIGKILL)",  # of a daemon, of the JVM
+            "Spark's JVM ended in the middle of the job, which mostly means that memory ran out",
+        ),
+    ],
+)
+def test_what_happens_to_a_worker(fault: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(PLANTED.format(fault))
+    code, last = tables(tmp_path, "--master", "local[1]")
+    assert (code, last.startswith(f"kproxy: {told}")) == (1, True), last
+    assert not list(tmp_path.glob("out/.staging*"))
+
+
+def test_packages_that_are_missing_on_workers(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    code, last = tables(tmp_path, "--master", "local[1]", PYSPARK_PYTHON=str(python))
+    assert code == 1
+    assert last.startswith("kproxy: a worker cannot import what it needs (No module named "), last
+
+
+def test_a_master_that_does_not_answer(tmp_path: Path) -> None:
+    code, last = tables(tmp_path, "--master", "spark://127.0.0.1:1,127.0.0.1:2")
+    assert code == 1
+    assert last == (
+        "kproxy: no Spark master answers at 127.0.0.1:1: Connection refused, 127.0.0.1:2: Connection refused"
+    )
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    code, last = tables(tmp_path, "--master", "local[1]", "-o", "/proc/kproxy-tables")
+    assert code == 1
+    assert "/proc/kproxy-tables" in last
+
+
+def test_words_of_ours_go_through() -> None:
+    with pytest.raises(TypeError), told_in_words():
+        raise TypeError
+    with pytest.raises(SparkFailed, match="Connection refused"), told_in_words():
+        raise ConnectionRefusedError(111, "Connection refused")
