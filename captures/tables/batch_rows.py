@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from captures.tables.partition_rows import (
-    INT64,
     PARTITION,
     TOPIC,
     TOPIC_ID,
     FieldBatches,
+    as_int64,
     first_offset,
     log_offsets,
 )
@@ -25,7 +25,8 @@ from dissectors import embedded
 from dissectors.api_keys import ApiKey
 from dissectors.budget import Budget, LimitReached
 from dissectors.codec import CODEC_LABELS
-from dissectors.records import Batch
+from dissectors.errors import DecodeError
+from dissectors.records import Batch, Record
 
 PREVIEW = 200
 """Characters of a key or value that are shown as text."""
@@ -69,12 +70,53 @@ def batch_rows(sent: FieldBatches, key: int) -> Iterator[tuple[Any, ...]]:
         )
 
 
+class BatchRead(NamedTuple):
+    """A batch, decompressed.
+
+    :ivar number: which batch of the field it is, counted from 0
+    :ivar offsets: of each record, in the log; None where it is not known
+    """
+
+    number: int
+    batch: Batch
+    records: list[Record]
+    problems: tuple[DecodeError, ...]
+    offsets: list[int | None]
+
+
+def read_batches(sent: FieldBatches, key: int, budget: Budget) -> Iterator[BatchRead]:
+    """Decompress the batches of a records field one after the other.
+
+    Of a batch that is damaged inside, or that goes over a limit, the records before that are given.
+
+    :param budget: of the message
+    """
+    for number, (batch, at) in enumerate(zip(sent.batches, log_offsets(sent, key), strict=True)):
+        records, problems = batch.read(budget)
+        yield BatchRead(number, batch, records, problems, _in_log(batch, records, at, key))
+
+
+def _in_log(batch: Batch, records: list[Record], at: int | None, key: int) -> list[int | None]:
+    """Return the offsets in the log of a batch's records; None where they are not known.
+
+    What would have more than 64 bits is nothing that could be.
+
+    :param at: offset in the log of the first record; None if that is not known
+    """
+    if key != ApiKey.PRODUCE:
+        return [record.offset for record in records]
+    if at is None:
+        return [None] * len(records)
+    if batch.magic < 2:  # what clients number the messages of a set with is nothing that brokers look at
+        return [as_int64(at + index) for index in range(len(records))]
+    shift = at - batch.base_offset
+    return [as_int64(record.offset + shift) for record in records]
+
+
 def record_rows(
     sent: FieldBatches, key: int, budget: Budget, beyond: list[LimitReached]
 ) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each record of a records field, with :data:`RECORD_COLUMNS`.
-
-    Of a batch that is damaged inside, or that goes over a limit, the records before that are given.
 
     :param budget: of the message
     :param beyond: takes the limits that were reached
@@ -83,22 +125,17 @@ def record_rows(
     topic = row[TOPIC]
     place = sent.side, topic, row[TOPIC_ID], row[PARTITION]
     internal = topic in embedded.INTERNAL_TOPICS
-    for number, (batch, at) in enumerate(zip(sent.batches, log_offsets(sent, key), strict=True)):
-        records, problems = batch.read(budget)
+    for number, batch, records, problems, offsets in read_batches(sent, key, budget):
         beyond.extend(problem for problem in problems if isinstance(problem, LimitReached))
         control = batch.control
-        shift = _shift(batch, at, records[0].offset, key) if records else None
-        ahead = shift or 0
-        # what would have more than 64 bits is nothing that could be
-        least, end = (0, 0) if shift is None else (-INT64 - ahead, INT64 - ahead)
-        for offset, timestamp, name, value, headers in records:
+        for (offset, timestamp, name, value, headers), in_log in zip(records, offsets, strict=True):
             size = None if value is None else len(value)
             if internal and not control and _secret(topic, name, value):
                 value = None
             yield (
                 *place,
                 number,
-                offset + ahead if least <= offset < end else None,
+                in_log,
                 offset,
                 timestamp,
                 control,
@@ -110,17 +147,6 @@ def record_rows(
                 size,
                 [{"key": header, "value": data} for header, data in headers] if headers else [],
             )
-
-
-def _shift(batch: Batch, at: int | None, first: int, key: int) -> int | None:
-    """Return how far offsets in the log are ahead of those in a batch; None if that is not known.
-
-    :param at: offset in the log of the batch's first record; None if that is not known
-    :param first: offset of the first record, as in the batch
-    """
-    if key != ApiKey.PRODUCE:
-        return 0
-    return None if at is None else at - (batch.base_offset if batch.magic > 1 else first)
 
 
 def _secret(topic: str, key: bytes | None, value: bytes | None) -> bool:

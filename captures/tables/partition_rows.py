@@ -35,16 +35,16 @@ COLUMNS = TABLES["topic_partitions"].since("topic")
 _AT = {name: place for place, name in enumerate(COLUMNS)}
 _BLANK: tuple[Any, ...] = (None,) * len(COLUMNS)
 TOPIC, TOPIC_ID, PARTITION, GROUP = (_AT[name] for name in ("topic", "topic_id", "partition", "group"))
-_REPLICA_ID, _ERROR_CODE, _ERROR, _EXPECTED = (
+_REPLICA_ID, ERROR_CODE, _ERROR, _EXPECTED = (
     _AT[name] for name in ("replica_id", "error_code", "error", "expected")
 )
 _BYTES, _RECORD_BYTES, _BATCHES, _RECORDS, _MARKERS, _UNCOUNTED = (
     _AT[name] for name in ("bytes", "record_bytes", "batches", "records", "markers", "uncounted")
 )
-_FIRST_OFFSET, _LAST_OFFSET, _LEADER_ID, _LEADER_EPOCH, _ACQUIRED, _OFFSET = (
+FIRST_OFFSET, _LAST_OFFSET, _LEADER_ID, _LEADER_EPOCH, _ACQUIRED, _OFFSET = (
     _AT[name] for name in ("first_offset", "last_offset", "leader_id", "leader_epoch", "acquired", "offset")
 )
-_BASE_OFFSET = _FIRST_OFFSET
+_BASE_OFFSET = FIRST_OFFSET
 """Of Produce the response gives the first offset under this name."""
 INT64 = 1 << 63
 """The first number beyond those of 64 bits."""
@@ -61,8 +61,8 @@ _FIELDS: dict[Side, dict[str, int]] = {
         "leader_epoch": _LEADER_EPOCH,
     },
     "response": {
-        "error_code": _ERROR_CODE,
-        "partition_error_code": _ERROR_CODE,
+        "error_code": ERROR_CODE,
+        "partition_error_code": ERROR_CODE,
         "error_message": _AT["error_message"],
         "base_offset": _BASE_OFFSET,
         "high_watermark": _AT["high_watermark"],
@@ -304,7 +304,7 @@ class _RowCollector:
                 value = struct[field]
                 if value is not None:
                     row[place] = value
-            if answer and row[_ERROR_CODE]:
+            if answer and row[ERROR_CODE]:
                 self._structs.append((row, struct))
             if shape.records:
                 _count(row, struct[shape.records], shape.aligned, side, self._sent)
@@ -331,7 +331,7 @@ class _RowCollector:
         if self._structs:
             expected = {id(error.holders[-1]) for error in exchange.expected}
             for row, struct in self._structs:
-                row[_ERROR], row[_EXPECTED] = error_name(row[_ERROR_CODE]), id(struct) in expected
+                row[_ERROR], row[_EXPECTED] = error_name(row[ERROR_CODE]), id(struct) in expected
         if self._sent:
             _place_in_log(self._sent, self._key)
         return Said(rows, list(self._topics), self._sent, self._totals() if self._carries else None)
@@ -456,9 +456,9 @@ def _place_in_log(sent: list[FieldBatches], key: int) -> None:
                 length = _length(batches)
                 row[_LAST_OFFSET] = None if length is None else as_int64(base + length - 1)
             else:
-                row[_FIRST_OFFSET] = None
+                row[FIRST_OFFSET] = None
         else:
-            row[_FIRST_OFFSET] = first_offset(batches[0])
+            row[FIRST_OFFSET] = first_offset(batches[0])
             row[_LAST_OFFSET] = batches[-1].last_offset
 
 

@@ -253,6 +253,12 @@ PRINTED = {
             ),
         ),
     ),
+    "records": Printed(
+        "A record",
+        ("records",),
+        (Words("records.md", results.RecordResult, {"headers[]": 1, "batch": 2}),),
+        lines=True,
+    ),
     "lag": Printed("Lag", ("lag",), (Words("lag.md", results.LagResult, {"partitions[]": 1}),)),
     "doctor": Printed(
         "What the installation can do",
@@ -430,10 +436,12 @@ class _Schema:
 
 
 def _page_types(text: str) -> set[str]:
-    """Return the types of JSON that a cell of a table names."""
+    """Return the types of JSON that a cell of a table names; none for `any`."""
     found = set()
     for part in re.split(r" or |, ", text):
         name = part.removesuffix("s")
+        if name == "any":
+            continue
         known = name in _SCALARS or name == "object" or name in PARTS
         found.add(
             "array" if re.match("arrays? of ", part) else name if known and name not in PARTS else "object"

@@ -37,6 +37,7 @@ COMMANDS = {
     "open": "open:open_",
     "proxy": "proxy",
     "read": "read",
+    "records": "records",
     "replay": "replay",
     "report": "report",
     "sniff": "sniff",
@@ -52,6 +53,7 @@ Examples:
   kproxy read -V -c 3 kafka.pcap             every field of the first three
   kproxy read --exchange 17 kafka.pcap       one of them, byte by byte
   kproxy read --json kafka.pcap | jq .api    for programs
+  kproxy records kafka.pcap -t orders        the records of a topic: keys, values, headers
   sudo kproxy sniff -i eth0 tcp port 9092    live, as tcpdump would capture it
   kproxy diagnose kafka.pcap                 what is wrong, and what to do about it
   kproxy incidents kafka.pcap                what happened, and what followed from it

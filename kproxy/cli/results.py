@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # none of these is needed to print the others
     from captures.analysis.incidents.model import Incident
     from captures.analysis.journey.journeys import JourneyResult
     from captures.analysis.lag import LagRow
+    from captures.analysis.records import CapturedRecord
     from captures.analysis.throttling import ThrottleRow
     from captures.analysis.time_shares import ShareRow
     from captures.analysis.topic_stats import TopicRow
@@ -180,6 +181,43 @@ class LagResult:
     last: OrNull[Time]
     groups: list[GroupLag]
     partitions: list[LagRow]
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderResult:
+    """A header of a record."""
+
+    key: str
+    value: Any
+    format: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordResult:
+    """A line of ``kproxy records``."""
+
+    JSON = (
+        "topic=record.place.topic partition=record.place.partition offset=record.offset "
+        "timestamp=record.timestamp timestamp_type=record.timestamp_type origin=origin "
+        "exchange=record.number time=record.time connection=record.connection client=record.client "
+        "broker=record.broker client_id=record.client_id key key_format value value_format schema problem headers "
+        "control=record.control committed=record.committed error=record.error masked=record.masked "
+        "batch=record.batch"
+    )
+
+    record: CapturedRecord
+    key: Any
+    key_format: str
+    value: Any
+    value_format: str
+    schema: OrNull[str]
+    problem: OrNull[str]
+    headers: list[HeaderResult]
+
+    @property
+    def origin(self) -> str:
+        """How the exchange comes to carry it."""
+        return self.record.origin.value
 
 
 @dataclass(frozen=True, slots=True)

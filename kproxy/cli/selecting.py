@@ -32,6 +32,7 @@ class Selecting:
     :param connections: ids of connections, empty selects all
     :param count: how many exchanges at most
     :param since: ns since the epoch: of a capture that grows, what began before is only learned from
+    :param apis: keys of the APIs that are selected, empty selects all
     """
 
     wanted: Filter | None = None
@@ -41,6 +42,7 @@ class Selecting:
     connections: tuple[int, ...] = ()
     count: int | None = None
     since: int | None = None
+    apis: frozenset[int] = frozenset()
 
     def indexes(self, capture: Capture, reader: ExchangeReader) -> Int64s:
         """Return the indexes of the selected exchanges, as :meth:`ExchangeReader.exchange` takes them, rising.
@@ -97,6 +99,8 @@ class Selecting:
             for exchange in reader.take(rows.tolist()):
                 look(exchange)
                 fits = wanted.fits(exchange)  # asked about all: it learns from them
+                if self.apis and exchange.api_key not in self.apis:
+                    continue
                 if self.connections and exchange.connection not in self.connections:
                     continue
                 if fits and (low is None or exchange.time >= low) and (high is None or exchange.time <= high):
@@ -124,6 +128,8 @@ class Selecting:
             mask &= time <= high
         if self.connections:
             mask &= np.isin(table.column("connection"), self.connections)
+        if self.apis:
+            mask &= np.isin(table.column("api_key"), sorted(self.apis))
         return mask
 
     @staticmethod

@@ -12,6 +12,7 @@ PURPOSES = {
     "metrics": "Prometheus metrics (kproxy proxy --metrics)",
     "spark": "captures as tables on Apache Spark (kproxy tables)",
     "connect": "Spark on a server (kproxy tables --remote)",
+    "schema": "keys and values in Avro and Protobuf (kproxy records)",
     "remote": "captures in object stores and on HDFS (s3://, hdfs:// ...)",
     "report": "pages of pictures made of tables (kproxy report)",
     "jdk": "a Java for Spark where there is none",

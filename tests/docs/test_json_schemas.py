@@ -79,6 +79,7 @@ COMMANDS: dict[str, list[list[object]]] = {
         ["journey", "--json", "--contains", "value of kp-plain-0010", RETRIES],
         ["journey", "--json", "--contains", "m", SHARE],
     ],
+    "records": [["records", "--json", path] for path in (OLD, EOS, SHARE)],
     "lag": [["lag", "--json", path] for path in (SAMPLE, SHARE, OLD, EOS)],
     "doctor": [["doctor", "--json"]],
     "config": [["config", "--json", "--all"]],

@@ -15,6 +15,7 @@ from captures.analysis.journey.commits import CommitTracker
 from captures.analysis.journey.fetches import Deliveries
 from captures.analysis.journey.found_records import Finds
 from captures.analysis.journey.ledger import Ledger, PartitionLog, Sender
+from captures.analysis.journey.log_facts import LogFacts
 from captures.analysis.journey.model import Journey
 from captures.analysis.journey.produces import ProduceTracker, SentProduce
 from captures.analysis.journey.record_query import RecordQuery
@@ -270,6 +271,10 @@ class Journeys:
                 summed.add(place, log)
             waits = summed.result()
         return JourneyResult(self._sought, journeys, more, waits, _offsets(partitions))
+
+    def facts(self) -> LogFacts:
+        """Return what is known by now of the records of the partitions that are sought."""
+        return LogFacts(self._ledger, self._partitions(), self._transactions)
 
     def _told(
         self, partitions: dict[TopicPartition, PartitionLog], most: int | None

@@ -10,6 +10,7 @@ from captures.analysis.journey.attempts import Attempts
 from captures.analysis.journey.fetches import Deliveries
 from captures.analysis.journey.found_records import FoundRecord
 from captures.analysis.journey.ledger import Ledger, PartitionLog
+from captures.analysis.journey.log_facts import LogFacts
 from captures.analysis.journey.logs import Log, Rows
 from captures.analysis.journey.model import (
     Attempt,
@@ -48,7 +49,7 @@ class Stories:
         self._transactions = transactions
         self._deliveries = deliveries
         self._consumers = consumers(ledger)
-        self._attempts: dict[TopicPartition, Attempts] = {}
+        self._facts = LogFacts(ledger, partitions, transactions)
 
     def of(self, found: Iterable[FoundRecord], most: int | None = None) -> tuple[list[Journey], int]:
         """Return the records that were found, each once, by partition and offset, and how many there are beyond.
@@ -61,7 +62,7 @@ class Stories:
             if offset >= 0:
                 key = each.place, offset, -1, -1
             else:
-                key = each.place, -1, int(self._of(each.place).batch[each.send]), each.batch.index
+                key = each.place, -1, int(self._facts.attempts(each.place).batch[each.send]), each.batch.index
             known = once.get(key)
             if known is None or known.send < 0 <= each.send:
                 once[key] = each
@@ -79,26 +80,20 @@ class Stories:
         told = self._story(place, sought.offset, None)
         return [told] if told.attempts or told.groups or told.replicas else []
 
-    def _of(self, place: TopicPartition) -> Attempts:
-        found = self._attempts.get(place)
-        if found is None:
-            found = self._attempts[place] = Attempts(self._partitions[place], self._ledger)
-        return found
-
     def _offset(self, found: FoundRecord) -> int:
         if found.offset >= 0 or found.send < 0:
             return found.offset
-        base = int(self._of(found.place).base[found.send])
+        base = int(self._facts.attempts(found.place).base[found.send])
         return base + found.batch.index if base >= 0 else self._later(found)
 
     def _later(self, found: FoundRecord) -> int:
         """Return the offset that a later attempt at the same batch tells; -1 if there is none."""
-        attempts = self._of(found.place)
+        attempts = self._facts.attempts(found.place)
         bases = [base for row in attempts.of(found.send) if (base := int(attempts.base[row])) >= 0]
         return bases[0] + found.batch.index if bases else -1
 
     def _story(self, place: TopicPartition, offset: int, found: FoundRecord | None) -> Journey:
-        log, attempts = self._partitions[place], self._of(place)
+        log, attempts = self._partitions[place], self._facts.attempts(place)
         row = attempts.holding(offset) if offset >= 0 else -1
         if row < 0 and found is not None:
             row = found.send
@@ -160,19 +155,13 @@ class Stories:
             return None
         if not transactional:
             return None
-        marker = _marker(self._partitions[place], producer, offset)
-        ended = self._transactions.end_of(producer, epoch, since) if since >= 0 else None
-        # markers of the transaction before may be written while records of this one are on their way
-        since = since if ended is None else max(since, int(ended["time"]))
-        # the marker of the transaction before may be on its way while the next one's records are sent already
         answered = max((int(attempts.rows[each]["answered"]) for each in tried), default=-1)
-        begin = max(since, answered) if ended is None else int(ended["time"])
-        written = self._transactions.written(producer, *place, begin) if since >= 0 else None
-        told = next((each for each in (marker, ended, written) if each is not None), None)
+        ending = self._facts.ending(place, producer, epoch, offset, since, answered)
+        marker, ended, written = ending
         return Transaction(
             producer_id=producer,
             transactional_id=named or self._transactions.ids.get(producer),
-            committed=None if told is None else bool(told["committed"]),
+            committed=ending.committed,
             ended=None if ended is None else Moment(int(ended["time"]), int(ended["number"])),
             end_answered=None if ended is None else _or_none(int(ended["answered"])),
             written=None if written is None else Moment(int(written["time"]), int(written["number"])),
@@ -282,13 +271,6 @@ def _first_above(ends: Log, offset: int) -> Moment | None:
         return None
     first = rows[np.argmin(rows["time"])]
     return Moment(int(first["time"]), int(first["number"]))
-
-
-def _marker(log: PartitionLog, producer: int, offset: int) -> Rows | None:
-    """Return the marker that ends the transaction of a record: the producer's first behind it."""
-    rows = log.markers.rows()
-    rows = rows[(rows["producer_id"] == producer) & (rows["offset"] > offset)]
-    return rows[np.argmin(rows["offset"])] if len(rows) and offset >= 0 else None
 
 
 def _or_none(value: int) -> int | None:

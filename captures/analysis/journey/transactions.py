@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from captures.analysis.journey.logs import Layout, Log, Rows
 from captures.exchanges import Exchange
 from captures.meaning.exchange import items, number, rows, text
@@ -56,25 +54,10 @@ class Transactions:
         if producer >= 0 and transactional_id:
             self.ids[producer] = transactional_id
 
-    def end_of(self, producer: int, epoch: int, since: int) -> Rows | None:
-        """Return the row of the EndTxn that ended what a producer sent; None if none was seen, or none succeeded.
+    def ends(self, producer: int) -> Rows:
+        """Return the EndTxn requests of a producer, in the order of their exchanges."""
+        return self._ended.get(producer, Log(_ENDED)).rows()
 
-        :param epoch: of the producer as it sent; an older one cannot end it
-        :param since: ns since the epoch, when it was sent
-        """
-        log = self._ended.get(producer)
-        if log is None:
-            return None
-        ends = log.rows()
-        fits = (ends["time"] >= since) & (ends["epoch"] >= epoch) & (ends["error"] == 0)
-        return _first(ends, fits)
-
-    def written(self, producer: int, topic: str, partition: int, since: int) -> Rows | None:
-        """Return the row of the first WriteTxnMarkers to a partition since then; None if none was seen."""
-        log = self._written.get((producer, topic, partition))
-        return None if log is None else _first(log.rows(), log.rows()["time"] >= since)
-
-
-def _first(rows: Rows, fits: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Rows | None:
-    found = np.flatnonzero(fits)
-    return rows[found[0]] if len(found) else None
+    def written(self, producer: int, topic: str, partition: int) -> Rows:
+        """Return the WriteTxnMarkers to a partition, in the order of their exchanges."""
+        return self._written.get((producer, topic, partition), Log(_WRITTEN)).rows()

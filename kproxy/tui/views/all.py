@@ -14,6 +14,7 @@ from kproxy.tui.views.errors import Errors
 from kproxy.tui.views.faults import Faults
 from kproxy.tui.views.findings import Findings
 from kproxy.tui.views.groups import Groups
+from kproxy.tui.views.incidents import Incidents
 from kproxy.tui.views.latency import LatencyView
 from kproxy.tui.views.topics import Topics
 
@@ -23,6 +24,16 @@ def views(session: Session, link: Link | None) -> Iterator[View]:
 
     :param link: to the proxy that the session is of
     """
-    for view in (Connections, Clients, Topics, Groups, LatencyView, Errors, ConversationView, Findings):
+    for view in (
+        Connections,
+        Clients,
+        Topics,
+        Groups,
+        LatencyView,
+        Errors,
+        ConversationView,
+        Findings,
+        Incidents,
+    ):
         yield view(session)
     yield Faults(session, link)

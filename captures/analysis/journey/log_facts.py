@@ -1,0 +1,137 @@
+"""What a whole capture tells of records beyond the messages that hold them: how transactions ended, where batches are.
+
+Indexes are made when they are first asked for, so that each question about a record takes a binary search.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from captures.analysis.journey.attempts import Attempts
+from captures.analysis.journey.ledger import Ledger, PartitionLog
+from captures.analysis.journey.logs import Rows
+from captures.analysis.journey.transactions import Transactions
+from captures.meaning.places import TopicPartition
+
+
+class Ending(NamedTuple):
+    """How a transaction ended; what was not seen is None.
+
+    :ivar marker: row of :data:`~captures.analysis.journey.ledger.MARKERS`: the marker, as a Fetch brought it
+    :ivar ended: row of the EndTxn that succeeded
+    :ivar written: row of the first WriteTxnMarkers to the partition
+    """
+
+    marker: Rows | None
+    ended: Rows | None
+    written: Rows | None
+
+    @property
+    def committed(self) -> bool | None:
+        """Whether it was committed; None if that was not seen."""
+        seen = next((each for each in self if each is not None), None)
+        return None if seen is None else bool(seen["committed"])
+
+
+class LogFacts:
+    """Answers questions about the records of partitions.
+
+    :param partitions: by the names of topics, as far as these are known
+    """
+
+    def __init__(
+        self, ledger: Ledger, partitions: dict[TopicPartition, PartitionLog], transactions: Transactions
+    ) -> None:
+        self._ledger = ledger
+        self._partitions = partitions
+        self._transactions = transactions
+        self._attempts: dict[TopicPartition, Attempts] = {}
+        self._markers: dict[TopicPartition, dict[int, Rows]] = {}
+        self._ended: dict[int, Rows] = {}
+        self._written: dict[tuple[int, TopicPartition], Rows] = {}
+        self._found: dict[TopicPartition, dict[int, int]] = {}
+
+    def attempts(self, place: TopicPartition) -> Attempts:
+        """Return what was sent to a partition.
+
+        :raises KeyError: if nothing is known of the partition
+        """
+        found = self._attempts.get(place)
+        if found is None:
+            found = self._attempts[place] = Attempts(self._partitions[place], self._ledger)
+        return found
+
+    def base_offset(self, place: TopicPartition, number: int) -> int | None:
+        """Return the offset of the first record that an exchange sent to a partition, where no answer told it.
+
+        A batch with the same checksum that a Fetch brought tells it; None if there is none.
+        """
+        found = self._found.get(place)
+        if found is None:
+            found = self._found[place] = {}
+            if place in self._partitions:
+                attempts = self.attempts(place)
+                located = np.flatnonzero(~attempts.told & (attempts.base >= 0))
+                numbers, bases = attempts.rows["number"][located], attempts.base[located]
+                found.update(zip(numbers.tolist(), bases.tolist(), strict=True))
+        return found.get(number)
+
+    def ending(
+        self, place: TopicPartition, producer: int, epoch: int, offset: int, since: int, answered: int
+    ) -> Ending:
+        """Return how the transaction of a record ended.
+
+        :param epoch: of the producer as it sent; an older one cannot end it
+        :param offset: of the record; -1 if it is not known
+        :param since: ns since the epoch, when it was sent; -1 if that was not seen
+        :param answered: when it was acknowledged; -1 if it was not
+        """
+        marker = self._marker(place, producer, offset) if offset >= 0 else None
+        if since < 0:
+            return Ending(marker, None, None)
+        ended = self._end(producer, epoch, since)
+        # the marker of the transaction before may be on its way while the next one's records are sent already
+        begin = max(since, answered) if ended is None else int(ended["time"])
+        return Ending(marker, ended, self._first_written(producer, place, begin))
+
+    def _marker(self, place: TopicPartition, producer: int, offset: int) -> Rows | None:
+        """Return the marker that ends the transaction of a record: the producer's first behind it."""
+        of_place = self._markers.get(place)
+        if of_place is None:
+            log = self._partitions.get(place)
+            of_place = self._markers[place] = {} if log is None else _by_producer(log.markers.rows())
+        rows = of_place.get(producer)
+        return None if rows is None else _at(rows, int(np.searchsorted(rows["offset"], offset, "right")))
+
+    def _end(self, producer: int, epoch: int, since: int) -> Rows | None:
+        rows = self._ended.get(producer)
+        if rows is None:
+            rows = self._transactions.ends(producer)
+            rows = rows[rows["error"] == 0]
+            rows = self._ended[producer] = rows[np.argsort(rows["time"], kind="stable")]
+        at = int(np.searchsorted(rows["time"], since))
+        while at < len(rows) and rows["epoch"][at] < epoch:
+            at += 1
+        return _at(rows, at)
+
+    def _first_written(self, producer: int, place: TopicPartition, since: int) -> Rows | None:
+        rows = self._written.get((producer, place))
+        if rows is None:
+            rows = self._transactions.written(producer, *place)
+            rows = self._written[producer, place] = rows[np.argsort(rows["time"], kind="stable")]
+        return _at(rows, int(np.searchsorted(rows["time"], since)))
+
+
+def _at(rows: Rows, at: int) -> Rows | None:
+    return rows[at] if at < len(rows) else None
+
+
+def _by_producer(rows: Rows) -> dict[int, Rows]:
+    """Return markers by producer, in the order of their offsets."""
+    rows = rows[np.lexsort((rows["offset"], rows["producer_id"]))]
+    if not len(rows):
+        return {}
+    edges = np.flatnonzero(np.diff(rows["producer_id"])) + 1
+    return {int(each["producer_id"][0]): each for each in np.split(rows, edges)}

@@ -1,0 +1,332 @@
+"""The records of exchanges, one by one, within the budget of each message."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from captures.analysis.journey.found_records import BatchSeen
+from captures.analysis.journey.log_facts import LogFacts
+from captures.analysis.records.model import CapturedRecord, Origin
+from captures.analysis.records.selection import RecordSelection
+from captures.exchanges import Exchange
+from captures.meaning import Names
+from captures.meaning.exchange import Body, number, replica_of, rows
+from captures.meaning.places import TopicPartition, index, topic
+from captures.tables.batch_rows import BatchRead, read_batches
+from captures.tables.partition_rows import (
+    ERROR_CODE,
+    FIRST_OFFSET,
+    PARTITION,
+    TOPIC,
+    FieldBatches,
+    PartitionRows,
+)
+from dissectors import embedded
+from dissectors.api_keys import ApiKey
+from dissectors.budget import Budget, LimitReached, of_message
+from dissectors.error_codes import error_name
+from dissectors.errors import DecodeError
+from dissectors.records import Batch, ControlType, Record, control_record
+from dissectors.sides import Side
+
+CARRIERS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.FETCH_SNAPSHOT})
+"""APIs whose messages carry records."""
+
+_FIELDS = (
+    ("topic_data", "partition_data", "records"),
+    ("responses", "partitions", "records"),
+    ("topics", "partitions", "unaligned_records"),
+)
+"""Where messages have their records: arrays of topics, of partitions, and the field."""
+_READ_COMMITTED = 1
+
+Facts = Callable[[], LogFacts]
+
+
+class RecordListing:
+    """Yields the records of exchanges.
+
+    :param selection: of which records
+    :param names: tells names of topic IDs
+    :param facts: makes what the whole capture tells of its records, when that is first needed; None if only what one
+        exchange tells can be known, as of a capture that grows
+    :param show_secrets: leave credentials in records of internal topics readable
+
+    :ivar beyond: by the name of a limit, how many batches were not read to their end because of it
+    :ivar damaged: batches that could not be read to their end
+    """
+
+    def __init__(
+        self,
+        selection: RecordSelection,
+        names: Names,
+        facts: Facts | None = None,
+        *,
+        show_secrets: bool = False,
+    ) -> None:
+        self._selection = selection
+        self._partitions = PartitionRows(names)
+        self._names = names
+        self._make_facts = facts
+        self._facts: LogFacts | None = None
+        self._show_secrets = show_secrets
+        self.beyond: Counter[str] = Counter()
+        self.damaged = 0
+
+    def of(self, exchange: Exchange) -> Iterator[CapturedRecord]:
+        """Yield the records of one exchange that are wanted.
+
+        :param exchange: decoded with ``annotate=False``
+        """
+        key = exchange.api_key
+        if key not in CARRIERS:
+            return
+        assert key is not None, "None carries nothing"
+        said = self._partitions.of(exchange)
+        budget = of_message()
+        carrier: _Carrier | None = None
+        for sent in said.sent:
+            place = TopicPartition(str(sent.row[TOPIC]), int(sent.row[PARTITION]))
+            if self._selection.place(place):
+                carrier = carrier or _Carrier.of(exchange, key, self._names)
+                yield from self._of_field(carrier, place, sent, budget)
+
+    def announced(self, exchange: Exchange) -> int:
+        """Return how many records an exchange has, by the headers of its batches: nothing is decompressed."""
+        totals = self._partitions.of(exchange).totals if exchange.api_key in CARRIERS else None
+        return 0 if totals is None else totals.records
+
+    def _of_field(
+        self, carrier: _Carrier, place: TopicPartition, sent: FieldBatches, budget: Budget
+    ) -> Iterator[CapturedRecord]:
+        """Yield the wanted records of a records field."""
+        aborting = carrier.aborting(place)
+        error = self._error(carrier, sent)
+        sent = self._located(carrier, place, sent)
+        seen = 0
+        for read in self._batches(sent, carrier.key, budget, aborting):
+            offset = read.offsets[0] if read.offsets else None
+            committed = self._committed(carrier, place, read.batch, offset, aborting)
+            yield from self._of_batch(carrier, place, read, seen if carrier.produces else 0, committed, error)
+            seen += len(read.records)
+
+    def _batches(
+        self, sent: FieldBatches, key: int, budget: Budget, aborting: _Aborting | None
+    ) -> Iterator[BatchRead]:
+        for each in read_batches(sent, key, budget):
+            problems = [problem for problem in each.problems if not isinstance(problem, LimitReached)]
+            self.damaged += bool(problems)
+            self.beyond.update(
+                {problem.limit for problem in each.problems if isinstance(problem, LimitReached)}
+            )
+            yield each
+            if aborting is not None:
+                aborting.pass_over(each)
+
+    def _of_batch(
+        self,
+        carrier: _Carrier,
+        place: TopicPartition,
+        read: BatchRead,
+        before: int,
+        committed: bool | None,
+        error: str,
+    ) -> Iterator[CapturedRecord]:
+        batch, exchange = read.batch, carrier.exchange
+        for at, (record, offset) in enumerate(zip(read.records, read.offsets, strict=True)):
+            if not self._selection.fits(record, offset):
+                continue
+            control, decoded, masked = self._meaning(place.topic, batch, record)
+            yield CapturedRecord(
+                place=place,
+                offset=offset,
+                record=record._replace(value=None) if masked else record,
+                timestamp_type=batch.timestamp_type,
+                batch=BatchSeen.of(batch, before + at),
+                number=exchange.number,
+                time=exchange.time,
+                origin=carrier.origin,
+                connection=exchange.connection,
+                client=exchange.client,
+                broker=exchange.broker,
+                client_id=exchange.client_id,
+                control=control,
+                committed=committed,
+                error=error,
+                decoded=decoded,
+                masked=masked,
+                path=f"{carrier.paths.get(place, '')}[{read.number}].records[{at}]",
+            )
+
+    # ------------------------------------------------------------ what is known beyond the bytes
+    def _meaning(
+        self, topic: str, batch: Batch, record: Record
+    ) -> tuple[str | None, dict[str, Any] | None, bool]:
+        """Return what a control record is for, the fields of Kafka's own records, and whether the value is secret."""
+        if batch.control:
+            try:
+                control = control_record(record.key, record.value)
+            except DecodeError:
+                return "UNKNOWN", None, False
+            inner = embedded.control_value(control.type_name, control.value)
+            decoded = {} if inner is None else dict(inner.value)
+            if control.coordinator_epoch is not None:
+                decoded["coordinator_epoch"] = control.coordinator_epoch
+            return control.type_name, decoded, False
+        found = embedded.internal_topic_record(
+            topic, record.key, record.value, show_secrets=self._show_secrets
+        )
+        return (None, None, False) if found is None else (None, found.value, bool(found.masked))
+
+    @staticmethod
+    def _error(carrier: _Carrier, sent: FieldBatches) -> str:
+        code = sent.row[ERROR_CODE] if carrier.produces else 0
+        return error_name(code) if code else ""
+
+    def _located(self, carrier: _Carrier, place: TopicPartition, sent: FieldBatches) -> FieldBatches:
+        """Return what was produced with the offset of its first record, where no answer but something else tells it."""
+        if not carrier.produces or sent.row[ERROR_CODE] is not None:
+            return sent
+        facts = self._known()
+        base = None if facts is None else facts.base_offset(place, carrier.exchange.number)
+        if base is None:
+            return sent
+        row = list(sent.row)
+        row[FIRST_OFFSET] = base
+        return sent._replace(row=row)
+
+    def _committed(
+        self,
+        carrier: _Carrier,
+        place: TopicPartition,
+        batch: Batch,
+        offset: int | None,
+        aborting: _Aborting | None,
+    ) -> bool | None:
+        if not batch.transactional or batch.control:
+            return None
+        if aborting is not None:
+            return not aborting.aborts(batch)
+        facts = self._known()
+        if facts is None:
+            return None
+        answered = -1 if carrier.exchange.answered_at is None else carrier.exchange.answered_at
+        since = carrier.exchange.time if carrier.produces else -1
+        ending = facts.ending(
+            place,
+            batch.producer_id,
+            batch.producer_epoch,
+            -1 if offset is None else offset,
+            since,
+            answered,
+        )
+        return ending.committed
+
+    def _known(self) -> LogFacts | None:
+        if self._facts is None and self._make_facts is not None:
+            self._facts = self._make_facts()
+        return self._facts
+
+
+class _Aborting:
+    """Which batches of a partition in a Fetch response are of aborted transactions, as a consumer finds it out.
+
+    Only with read_committed: then all transactions in the response are decided, and those not aborted are committed
+    (``CompletedFetch.java``).
+
+    :param aborted: first offset and producer ID of the transactions that the response says were aborted
+    """
+
+    def __init__(self, aborted: list[tuple[int, int]]) -> None:
+        self._waiting = sorted(aborted, reverse=True)
+        self._now: set[int] = set()
+
+    def aborts(self, batch: Batch) -> bool:
+        """Return whether the transaction of a batch was aborted; batches in the order of the log."""
+        while self._waiting and self._waiting[-1][0] <= batch.last_offset:
+            self._now.add(self._waiting.pop()[1])
+        return batch.producer_id in self._now
+
+    def pass_over(self, read: BatchRead) -> None:
+        """Take note of a marker."""
+        if read.batch.control and read.records:
+            try:
+                marker = control_record(read.records[0].key, read.records[0].value)
+            except DecodeError:
+                return
+            if marker.type_id == ControlType.ABORT:
+                self._now.discard(read.batch.producer_id)
+
+
+class _Carrier(NamedTuple):
+    """An exchange that carries records.
+
+    :ivar paths: of the records field of each partition
+    :ivar aborted: of a Fetch with read_committed: the aborted transactions by partition, first offset and producer ID;
+        None of all else
+    """
+
+    exchange: Exchange
+    key: int
+    origin: Origin
+    paths: dict[TopicPartition, str]
+    aborted: dict[TopicPartition, list[tuple[int, int]]] | None
+
+    @property
+    def produces(self) -> bool:
+        """Whether it writes the records."""
+        return self.origin is Origin.PRODUCED
+
+    @classmethod
+    def of(cls, exchange: Exchange, key: int, names: Names) -> _Carrier:
+        """Return it for an exchange."""
+        request: Body = (exchange.request.value if exchange.request else None) or {}
+        response: Body = (exchange.response.value if exchange.response else None) or {}
+        produces = key == ApiKey.PRODUCE
+        paths = _paths(request if produces else response, "request" if produces else "response", names)
+        if produces:
+            return cls(exchange, key, Origin.PRODUCED, paths, None)
+        if key == ApiKey.FETCH_SNAPSHOT:
+            return cls(exchange, key, Origin.SNAPSHOT, paths, None)
+        if key == ApiKey.FETCH and replica_of(request) >= 0:
+            return cls(exchange, key, Origin.REPLICATED, paths, None)
+        aborted = None
+        if key == ApiKey.FETCH and number(request, "isolation_level", 0) == _READ_COMMITTED:
+            aborted = _aborted(response, names)
+        return cls(exchange, key, Origin.FETCHED, paths, aborted)
+
+    def aborting(self, place: TopicPartition) -> _Aborting | None:
+        """Return what tells batches of aborted transactions; None if the exchange does not."""
+        return None if self.aborted is None else _Aborting(self.aborted.get(place, []))
+
+
+def _paths(body: Body, side: Side, names: Names) -> dict[TopicPartition, str]:
+    """Return the paths of the records fields of a message."""
+    found: dict[TopicPartition, str] = {}
+    for holders, partitions, field in _FIELDS:
+        for at, holder in enumerate(body.get(holders) or ()):
+            if not isinstance(holder, dict):
+                continue
+            name = topic(holder, lambda uuid: names(uuid) or uuid)
+            for place, row in enumerate(holder.get(partitions) or ()):
+                partition = index(row) if isinstance(row, dict) and row.get(field) else None
+                if partition is not None:
+                    path = f"{side}.{holders}[{at}].{partitions}[{place}].{field}"
+                    found[TopicPartition(name, partition)] = path
+    return found
+
+
+def _aborted(response: Body, names: Names) -> dict[TopicPartition, list[tuple[int, int]]]:
+    found: dict[TopicPartition, list[tuple[int, int]]] = {}
+    for holder in rows(response, "responses"):
+        name = topic(holder, lambda uuid: names(uuid) or uuid)
+        for row in rows(holder, "partitions"):
+            partition = index(row)
+            transactions = rows(row, "aborted_transactions")
+            if partition is not None and transactions:
+                found[TopicPartition(name, partition)] = [
+                    (number(each, "first_offset"), number(each, "producer_id")) for each in transactions
+                ]
+    return found

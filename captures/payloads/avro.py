@@ -1,0 +1,142 @@
+"""Avro, read by fastavro: the only module that imports it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from captures.payloads.payload import Format, PayloadError, SchemaError
+
+_SINGLE_OBJECT = b"\xc3\x01"
+"""Begins an object in the single-object encoding of Avro; an 8-byte fingerprint of the schema follows."""
+_FINGERPRINT = 10
+
+
+class AvroDecoder:
+    """Reads the binary encoding of a schema.
+
+    :param schema: the schema as JSON text
+    :param name: where it comes from
+    :param references: schemas that it names, those first that others need
+    :raises SchemaError: if it is not one, or fastavro is not installed
+    """
+
+    format: Format = "avro"
+
+    def __init__(self, schema: str, name: str, references: tuple[str, ...] = ()) -> None:
+        try:
+            import fastavro
+        except ImportError:
+            raise SchemaError("Avro needs another package: pip install 'kproxy[schema]'") from None
+        self.name = name
+        self._read = fastavro.schemaless_reader
+        known: dict[str, Any] = {}
+        try:
+            for each in references:
+                fastavro.parse_schema(json.loads(each), named_schemas=known)
+            self._schema = fastavro.parse_schema(json.loads(schema), named_schemas=known)
+        except Exception as error:
+            raise SchemaError(f"{name} is not an Avro schema: {_said(error)}") from error
+        inside = list(_within(self._schema, known))
+        if any(isinstance(each, str) and each in names for each, names in inside):
+            # the reader in C has no bound on its depth, and a few bytes would end the process
+            from fastavro import _read_py
+
+            self._read = _read_py.schemaless_reader
+        if any(
+            isinstance(each, dict) and each["type"] == "array" and _empty(each["items"], known)
+            for each, _ in inside
+        ):
+            raise SchemaError(
+                f"{name} has an array of items that take no bytes, of which a few bytes can announce any number: "
+                "not decoded"
+            )
+
+    def decode(self, data: bytes) -> Any:
+        """Return the datum as JSON has it; bytes in base64.
+
+        :raises PayloadError: if the bytes do not fit, or are more than the schema takes
+        """
+        if data.startswith(_SINGLE_OBJECT):
+            data = data[_FINGERPRINT:]
+        file = io.BytesIO(data)
+        try:
+            found = plain(self._read(file, self._schema, None))
+        except Exception as error:
+            raise PayloadError(f"does not fit {self.name}: {_said(error)}") from None
+        rest = len(data) - file.tell()
+        if rest:
+            raise PayloadError(f"does not fit {self.name}: {rest} bytes are left over")
+        return found
+
+
+def plain(value: Any) -> Any:
+    """Return a datum made of what an encoder of JSON takes; logical types as text, bytes in base64."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta | Decimal | UUID):
+        return str(value)
+    return str(value)
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _within(schema: Any, known: Mapping[str, Any]) -> Iterator[tuple[Any, frozenset[str]]]:
+    """Yield all schemas in a schema, each with the names of the records that it is in; names are not followed twice."""
+    waiting: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
+    met: set[str] = set()
+    while waiting:
+        each, inside = waiting.pop()
+        yield each, inside
+        if isinstance(each, str):
+            if each in known and each not in met:
+                met.add(each)
+                waiting.append((known[each], inside))
+        elif isinstance(each, list):
+            waiting += [(branch, inside) for branch in each]
+        elif isinstance(each, dict):
+            kind = each["type"]
+            if kind in ("record", "error"):
+                deeper = inside | {str(each.get("name"))}
+                waiting += [(field["type"], deeper) for field in each["fields"]]
+            elif kind == "array":
+                waiting.append((each["items"], inside))
+            elif kind == "map":
+                waiting.append((each["values"], inside))
+            elif isinstance(kind, dict | list):
+                waiting.append((kind, inside))
+
+
+def _empty(schema: Any, known: Mapping[str, Any], within: frozenset[str] = frozenset()) -> bool:
+    """Return whether a datum of a schema takes no bytes."""
+    if isinstance(schema, str):
+        if schema == "null":
+            return True
+        return schema in known and schema not in within and _empty(known[schema], known, within | {schema})
+    if not isinstance(schema, dict):
+        return False
+    kind = schema["type"]
+    if kind == "fixed":
+        return not schema["size"]
+    if kind in ("record", "error"):
+        return all(_empty(each["type"], known, within) for each in schema["fields"])
+    return kind == "null" or (isinstance(kind, dict) and _empty(kind, known, within))

@@ -1,0 +1,402 @@
+"""``kproxy records``: the records in a capture, one by one: key, value, headers, and where they are in the log."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import click
+
+from kproxy.cli.command import command, option, options
+from kproxy.cli.common import early_ends, filter_option, read_to_the_end, with_progress
+from kproxy.cli.options import FILTER, ColorOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.reading import Reading, conclude
+from kproxy.cli.selecting import Selecting
+from kproxy.printing import colored, echo, echo_json, echo_lines, flush, terminal_width
+from kproxy.signals import ended_by_signals
+from kproxy.text.times import resolve
+
+if TYPE_CHECKING:
+    from captures.analysis.journey.log_facts import LogFacts
+    from captures.analysis.records import CapturedRecord, RecordListing, RecordSelection
+    from captures.exchanges import Capture, Exchange, ExchangeReader
+    from captures.filters import Filter
+    from captures.payloads.decoding import PayloadDecoding
+    from captures.payloads.plain import PlainFormat
+    from kproxy.cli.results import RecordResult
+    from kproxy.text.records import RecordPayloads
+    from kproxy.text.summary import Tally
+
+_LISTING = "listing records"
+"""What is being done, for faults."""
+_SAMPLE = 200
+"""Records that decide the column widths."""
+_OFFSETS = re.compile(r"(\d*)(\.\.)?(\d*)")
+_FORMATS = click.Choice(("auto", "text", "json", "int", "hex"))
+
+
+class OffsetRange(NamedTuple):
+    """Offsets from the first to the last; None for no bound."""
+
+    first: int | None
+    last: int | None
+
+
+class Offsets(click.ParamType[OffsetRange]):
+    """An offset, or a range of offsets with both ends: ``120``, ``100..200``, ``100..``, ``..200``."""
+
+    name = "A..B"
+
+    def convert(
+        self, value: str | OffsetRange, param: click.Parameter | None, ctx: click.Context | None
+    ) -> OffsetRange:
+        """Return the first and the last."""
+        if isinstance(value, OffsetRange):
+            return value
+        found = _OFFSETS.fullmatch(value)
+        if found is None or not (found[1] or found[3]):
+            self.fail(f"{value!r} is not a range of offsets: write 120, 100..200, 100.. or ..200", param, ctx)
+        low = int(found[1]) if found[1] else None
+        high = (int(found[3]) if found[3] else None) if found[2] else low
+        if low is not None and high is not None and low > high:
+            self.fail(f"{value!r} ends before it begins", param, ctx)
+        return OffsetRange(low, high)
+
+
+@options
+class RecordsOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions):
+    """What ``kproxy records`` takes."""
+
+    topics: tuple[str, ...] = option(
+        "-t",
+        "--topic",
+        metavar="TOPIC",
+        help="Show only records of this topic, or of those that match 'orders-*'; may be given several times.",
+    )
+    partitions: tuple[int, ...] = option(
+        "--partition",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Show only records of this partition; may be given several times.",
+    )
+    offsets: OffsetRange | None = option(
+        "--offset", type=Offsets(), help="Show only these offsets: 120, 100..200, 100.. or ..200."
+    )
+    timestamps: str | None = option(
+        "--timestamp",
+        metavar="A..B",
+        help="Show only records with a timestamp between these times, which may be old: "
+        "2026-11-21T09:00:00Z..2026-11-21T10:00:00Z; --from and --to select by when they were sent or fetched.",
+    )
+    key: str | None = option("-k", "--key", metavar="TEXT", help="Show only records with exactly this key.")
+    contains: str | None = option(
+        "--contains", metavar="TEXT", help="Show only records with this text in key, value or a header."
+    )
+    once: bool = option(
+        "--once", help="Show the record at an offset once, however often it was sent and fetched."
+    )
+    wanted: str | None = option(
+        "-Y",
+        "--filter",
+        type=FILTER,
+        help="Show only records of exchanges that match: 'api == Produce and client_id == app'.",
+    )
+    count: int | None = option(
+        "-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N records."
+    )
+    follow: bool = option(
+        "-F", "--follow", help="Follow a CAPTURE that is still being written, like tail -f."
+    )
+    verbose: bool = option("-V", "--verbose", help="Show all of each record, JSON with indents.")
+    as_json: bool = option("--json", help="Print one JSON object per record (docs/records.md).")
+    show_secrets: bool = option(
+        "--show-secrets",
+        help="Show passwords, tokens and keys in Kafka's own topics instead of masking them.",
+    )
+    value_format: str = option(
+        "--format", type=_FORMATS, default="auto", show_default=True, help="Read values as this."
+    )
+    key_format: str = option(
+        "--key-format", type=_FORMATS, default="auto", show_default=True, help="Read keys as this."
+    )
+    value_schemas: tuple[str, ...] = option(
+        "--value-schema",
+        metavar="[TOPIC=]FILE",
+        help="Read values by an Avro (.avsc) or Protobuf (.proto, .pb) schema, FILE:MESSAGE for one of several "
+        "messages; may be given several times. Needs kproxy[schema].",
+    )
+    key_schemas: tuple[str, ...] = option(
+        "--key-schema", metavar="[TOPIC=]FILE", help="Read keys by a schema, likewise."
+    )
+    registry: str | None = option(
+        "--registry",
+        metavar="URL",
+        private=True,
+        help="Ask this schema registry for the schemas of keys and values in Confluent's wire format.",
+    )
+
+
+@command(RecordsOptions, short_help="Show the records: keys, values, headers.")
+def records(options: RecordsOptions) -> None:
+    """Show the records that Produce, Fetch and ShareFetch messages in CAPTURE... carry, one line each.
+
+    CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
+
+    A line has the record's place (topic, partition and offset in the log), its timestamp, the exchange that produced
+    or fetched it, key, value and headers. The offset of a produced record comes from the answer, or from a Fetch of
+    the same batch; where neither was captured it is a question mark. kproxy decompresses batches, decodes Kafka's own
+    topics, and marks control records, aborted records and refused ones.
+
+    Keys and values are shown as text, JSON or hexadecimal; as Avro or Protobuf with --value-schema or --registry.
+    docs/records.md explains the columns and the formats.
+    """
+    run = Records(options)
+    with early_ends():
+        run.run()
+    sys.exit(run.reading.exit_code(clean=run.clean))
+
+
+class Records:
+    """One run of ``kproxy records``."""
+
+    def __init__(self, options: RecordsOptions) -> None:
+        self.options = options
+        self.reading = Reading(options, utc=options.utc, follow=options.follow)
+        self.decoding = _decoding(options)
+        filter_option(options.wanted, self.reading.zone)  # a mistake is shown in the filter as it was typed
+        self.wanted = self._with_topics()
+        self.clean = True
+        self._shown = 0
+
+    def run(self) -> None:
+        """Read the capture, and show its records."""
+        from captures.analysis.records import CARRIERS, RecordListing
+        from captures.exchanges import ExchangeReader
+        from kproxy.text.summary import Tally
+
+        capture = self.reading.opened()
+        live = capture.source.live
+        if not live:
+            read_to_the_end(capture)
+        options = self.options
+        reader = ExchangeReader(capture, annotate=False, summary=False, live=live)
+        selecting = Selecting(
+            self.wanted, options.begin, options.end, self.reading.zone, apis=frozenset(CARRIERS)
+        )
+        if not live:
+            reader.learn(len(reader))
+        listing = RecordListing(
+            self._selection(capture),
+            reader.knowledge.topic_name,
+            None if live else lambda: _facts(capture),
+            show_secrets=options.show_secrets,
+        )
+        tally = Tally()
+        if live:
+            exchanges = tally.counting(selecting.as_they_come(capture, reader, pause=flush))
+            with ended_by_signals(capture.source.stop):
+                self._show(self._records(exchanges, listing, capture), sample=1)
+            capture.source.stop()
+        else:
+            exchanges = self._followed(tally.counting(selecting.exchanges(capture, reader)), reader)
+            self._show(self._records(exchanges, listing, capture), sample=_SAMPLE)
+        self._conclude(capture, listing, tally)
+
+    # ------------------------------------------------------------ which records
+    def _with_topics(self) -> Filter | None:
+        """Return the filter, which also has the topics: by their columns, most exchanges need not be decoded."""
+        from captures.analysis.records import RecordSelection
+        from captures.filters.lexer import quoted
+
+        names = RecordSelection(self.options.topics).topic_names
+        parts = [f"({self.options.wanted})"] if self.options.wanted is not None else []
+        if names:
+            parts.append(" or ".join(f"topic == {quoted(name)}" for name in names))
+        return filter_option(" and ".join(f"({each})" for each in parts) or None, self.reading.zone)
+
+    def _selection(self, capture: Capture) -> RecordSelection:
+        from captures.analysis.journey import RecordQuery
+        from captures.analysis.records import RecordSelection
+
+        options = self.options
+        key, contains = (
+            None if text is None else text.encode("utf-8", "surrogateescape")
+            for text in (options.key, options.contains)
+        )
+        return RecordSelection(
+            options.topics,
+            options.partitions,
+            options.offsets or (None, None),
+            self._timestamps(capture),
+            RecordQuery(key=key, contains=contains),
+        )
+
+    def _timestamps(self, capture: Capture) -> tuple[int | None, int | None]:
+        from dissectors.units import MS
+
+        text = self.options.timestamps
+        if text is None:
+            return None, None
+        begin, both, end = text.partition("..")
+        first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
+        found = []
+        for each in (begin, end if both else begin):
+            moment = resolve(each, first, self.reading.zone) if each else None
+            if each and moment is None:
+                raise click.UsageError(
+                    f"--timestamp: {each!r} is not a time: write 2026-11-21T09:14:03Z, 09:14:03, "
+                    "or 5s after the first packet"
+                )
+            found.append(None if moment is None else moment // MS)
+        return found[0], found[1]
+
+    def _records(
+        self, exchanges: Iterator[Exchange], listing: RecordListing, capture: Capture
+    ) -> Iterator[CapturedRecord]:
+        found: Iterator[CapturedRecord] = chain.from_iterable(
+            capture.faults.whole(listing.of(exchange), _LISTING, exchange.number) for exchange in exchanges
+        )
+        if self.options.once:
+            found = _once(found)
+        return islice(found, self.options.count)
+
+    def _followed(self, exchanges: Iterator[Exchange], reader: ExchangeReader) -> Iterator[Exchange]:
+        if sys.stdout.isatty():
+            return exchanges
+        return with_progress(exchanges, lambda each: each.number, len(reader), _LISTING)
+
+    # ------------------------------------------------------------ how to show them
+    def _show(self, records: Iterator[CapturedRecord], *, sample: int) -> None:
+        from kproxy.text.records import RecordLines, RecordPayloads
+
+        payloads = RecordPayloads(self.decoding)
+        if self.options.as_json:
+            for record in self._counted(records):
+                self._contained(record, lambda each: echo_json(_result(each, payloads), wait=True))
+            return
+        width = terminal_width()
+        lines = RecordLines(payloads, width, self.reading.zone, color=colored(self.options.color))
+        if self.options.verbose:
+            for record in self._counted(records):
+                self._contained(record, lambda each: echo_lines(lines.whole(each)))
+            return
+        first = list(islice(records, sample))
+        lines.fit(first)
+        for record in self._counted(chain(first, records)):
+            self._contained(record, lambda each: echo(lines.line(each), wait=True))
+
+    def _contained(self, record: CapturedRecord, show: Callable[[CapturedRecord], None]) -> None:
+        try:
+            show(record)
+        except Exception as error:
+            self.reading.faults.note(error, "showing a record", record.number)
+
+    def _counted(self, records: Iterator[CapturedRecord]) -> Iterator[CapturedRecord]:
+        for record in records:
+            self._shown += 1
+            yield record
+
+    # ------------------------------------------------------------ what there is to say of it
+    def _conclude(self, capture: Capture, listing: RecordListing, tally: Tally) -> None:
+        flush()
+        self.clean = conclude(capture, tally, wanted=self.wanted) and not (listing.beyond or listing.damaged)
+        for note in self._notes(listing):
+            echo(f"kproxy: {note}", err=True)
+        if not self._shown and not self.options.as_json:
+            echo("No records that fit." if self._selective else "No records in the capture.", err=True)
+
+    @property
+    def _selective(self) -> bool:
+        given = self.options
+        return any(
+            (
+                *(given.topics, given.partitions, given.offsets, given.timestamps, given.wanted),
+                *(given.key is not None, given.contains is not None, given.begin, given.end),
+            )
+        )
+
+    def _notes(self, listing: RecordListing) -> Iterator[str]:
+        from captures.meaning import words
+        from dissectors.budget import shown
+
+        for name, count in sorted(listing.beyond.items()):
+            batches = words.counted(count, "batch", "batches")
+            yield f"records beyond the limit {shown(name)} are not shown, in {batches}"
+        if listing.damaged:
+            batches = words.counted(listing.damaged, "batch", "batches")
+            yield f"{batches} could not be read to the end: kproxy read -V shows why"
+        decoding = self.decoding
+        yield from decoding.registry.failures if decoding.registry is not None else ()
+        for reason, count in decoding.unread.most_common():
+            yield f"{words.counted(count, 'key or value', 'keys and values')}: {reason}"
+        for topic, number in decoding.framed.items():
+            yield (
+                f"keys or values of {words.line(topic)} begin like those of a schema registry (schema {number}): "
+                "--registry URL or --value-schema FILE reads them"
+            )
+
+
+def _decoding(options: RecordsOptions) -> PayloadDecoding:
+    """Return how keys and values are read.
+
+    :raises click.UsageError: if a schema cannot be used
+    """
+    from captures.payloads.decoding import PayloadDecoding
+    from captures.payloads.payload import SchemaError
+
+    try:
+        return PayloadDecoding.of(
+            {
+                "key": cast("PlainFormat", options.key_format),
+                "value": cast("PlainFormat", options.value_format),
+            },
+            {"key": options.key_schemas, "value": options.value_schemas},
+            options.registry,
+        )
+    except SchemaError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _facts(capture: Capture) -> LogFacts:
+    """Return what all of a capture tells of its records."""
+    from captures.analysis.journey import Journeys, RecordQuery
+    from captures.exchanges import ExchangeReader
+
+    reader = ExchangeReader(capture, annotate=False, summary=False)
+    reader.learn(len(reader))
+    journeys = Journeys(RecordQuery(), reader.knowledge.topic_name, capture.table)
+    for _ in with_progress(journeys.read(reader), lambda done: done, len(reader), "following transactions"):
+        pass
+    return journeys.facts()
+
+
+def _once(records: Iterator[CapturedRecord]) -> Iterator[CapturedRecord]:
+    """Yield the record at an offset only the first time; those whose offset is not known all the time."""
+    from captures.analysis.journey.covers import Ranges
+    from captures.meaning.places import TopicPartition
+
+    seen: dict[TopicPartition, Ranges] = {}
+    for record in records:
+        offset = record.offset
+        if offset is None or seen.setdefault(record.place, Ranges()).add(offset, offset):
+            yield record
+
+
+def _result(record: CapturedRecord, payloads: RecordPayloads) -> RecordResult:
+    """Return what JSON has of a record."""
+    from kproxy.cli.results import HeaderResult, RecordResult
+
+    key, value = payloads.key(record), payloads.value(record)
+    return RecordResult(
+        record,
+        key.data,
+        key.format,
+        value.data,
+        value.format,
+        value.schema or key.schema,
+        value.problem or key.problem,
+        [HeaderResult(name, each.data, each.format) for name, each in payloads.headers(record)],
+    )

@@ -1,0 +1,238 @@
+"""What ``kproxy records`` prints: one line a record, or all of a record; the view of the UI shows the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+
+import msgspec
+
+from captures.analysis.records import CapturedRecord
+from captures.meaning import words
+from captures.payloads.decoding import PayloadDecoding
+from captures.payloads.payload import Payload
+from captures.payloads.plain import read_plain
+from captures.time_format import Clock, clock, day
+from dissectors.units import MS
+from kproxy.printing import style
+from kproxy.text.cells import fit
+from kproxy.text.cells import width as width_of
+from kproxy.text.tables import GAP
+
+_TIME = len("2026-11-21 09:14:03.123")
+_LEAST = {"place": 12, "seen": 12, "key": 4}
+_MOST = {"place": 48, "seen": 18, "key": 32}
+_ODD = "yellow"
+_ESCAPES = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
+_LONGEST = 16_384
+"""Characters of a payload on one line: as many as a printed line has."""
+
+
+class RecordPayloads:
+    """What key, value and headers of records mean.
+
+    :param decoding: how they are read
+    """
+
+    def __init__(self, decoding: PayloadDecoding) -> None:
+        self.decoding = decoding
+
+    def key(self, record: CapturedRecord) -> Payload:
+        """Return the key."""
+        if record.decoded is not None:
+            key = record.decoded.get("key")
+            if record.control is not None or key is not None:
+                return Payload("null" if key is None else "kafka", key, len(record.record.key or b""))
+        return self.decoding.read(record.record.key, record.place.topic, "key")
+
+    def value(self, record: CapturedRecord) -> Payload:
+        """Return the value."""
+        if record.decoded is not None:
+            shown = {name: each for name, each in record.decoded.items() if name != "key"}
+            return Payload("kafka", shown, len(record.record.value or b""))
+        return self.decoding.read(record.record.value, record.place.topic, "value")
+
+    @staticmethod
+    def headers(record: CapturedRecord) -> list[tuple[str, Payload]]:
+        """Return the headers in their order."""
+        return [(name, read_plain(data)) for name, data in record.record.headers]
+
+
+def one_line(payload: Payload, most: int = _LONGEST) -> str:
+    """Return a payload on one line.
+
+    :param most: characters before it is cut
+    """
+    if payload.format == "null":
+        return "null"
+    if payload.format in ("text", "hex"):
+        return str(payload.data)[:most].translate(_ESCAPES)
+    if payload.source:
+        return " ".join(payload.source[:most].split())
+    return msgspec.json.encode(payload.data).decode()[:most]
+
+
+def pretty(payload: Payload) -> list[str]:
+    """Return a payload on as many lines as it is read best."""
+    if payload.format in ("null", "text", "int", "hex"):
+        return ["null"] if payload.format == "null" else str(payload.data).splitlines() or [""]
+    source = payload.source or msgspec.json.encode(payload.data).decode()
+    return msgspec.json.format(source, indent=2).splitlines()
+
+
+class RecordLines:
+    """Formats records.
+
+    :param width: columns of the terminal, or None for a pipe
+    :param zone: zone of the times; None is the local one
+    """
+
+    def __init__(
+        self, payloads: RecordPayloads, width: int | None, zone: tzinfo | None, *, color: bool
+    ) -> None:
+        self._payloads = payloads
+        self._width = width
+        self._zone = zone
+        self._color = color
+        self._columns = dict(_LEAST)
+
+    def fit(self, records: Sequence[CapturedRecord]) -> None:
+        """Choose column widths by the first records."""
+        for record in records:
+            key = one_line(self._payloads.key(record), _MOST["key"])
+            for name, text in (("place", record.name), ("seen", seen(record)), ("key", key)):
+                least = min(width_of(words.line(text)), _MOST[name])
+                self._columns[name] = max(self._columns[name], least)
+
+    # ------------------------------------------------------------ one line
+    def line(self, record: CapturedRecord) -> str:
+        """Return the line of one record."""
+        remark = remarks(record)
+        cells = [
+            self._cell(record.name, "place"),
+            self.time(record),
+            self._cell(seen(record), "seen"),
+            self._cell(one_line(self._payloads.key(record)), "key"),
+        ]
+        text = GAP.join(filter(None, [self._value(record), self._headers(record)]))
+        head, rest = GAP.join(cells), f"{words.listed(remark)}: {text}" if remark else text
+        if self._width is not None:
+            rest = fit(rest, max(self._width - width_of(head) - len(GAP), 8)).rstrip()
+        if not self._color or not remark:
+            return f"{head}{GAP}{rest}".rstrip()
+        return f"{head}{GAP}{style(rest, fg=_ODD)}"
+
+    def time(self, record: CapturedRecord) -> str:
+        """Return the timestamp, as wide as all are."""
+        return f"{timestamp(record, self._zone):<{_TIME}}"
+
+    def _cell(self, text: str, name: str) -> str:
+        width = self._columns[name]
+        if self._width is None:
+            text = words.clipped(text, _LONGEST)
+            return text + " " * (width - width_of(text))
+        return fit(text, width)
+
+    def _value(self, record: CapturedRecord) -> str:
+        return one_line(self._payloads.value(record))
+
+    def _headers(self, record: CapturedRecord) -> str:
+        said = (f"{name}={one_line(payload)}" for name, payload in self._payloads.headers(record))
+        text = words.listed(said)
+        return f"[{text}]" if text else ""
+
+    # ------------------------------------------------------------ all of it
+    def whole(self, record: CapturedRecord) -> Iterator[str]:
+        """Yield the lines of all that is known of a record."""
+        yield GAP.join(
+            filter(
+                None,
+                [
+                    style(words.line(record.name), bold=True) if self._color else record.name,
+                    timestamp(record, self._zone),
+                    _by(record, self._zone),
+                ],
+            )
+        )
+        remark = remarks(record)
+        if remark:
+            said = words.listed(remark)
+            yield f"  {style(said, fg=_ODD) if self._color else said}"
+        yield f"  {words.listed(batch_words(record))}"
+        yield from _block("key", self._payloads.key(record))
+        for name, payload in self._payloads.headers(record):
+            yield from _block(f"header {words.line(name)}", payload)
+        yield from _block("value", self._payloads.value(record))
+        yield ""
+
+
+def timestamp(record: CapturedRecord, zone: tzinfo | None) -> str:
+    """Return when a record was made or appended, as it says; ``no timestamp`` where it does not."""
+    if record.timestamp is None:
+        return "no timestamp"
+    time = record.timestamp * MS
+    try:
+        return f"{day(time, zone)} {clock(time, zone)}"
+    except (ValueError, OverflowError, OSError):
+        return f"{record.timestamp} ms"  # of no year that a calendar has
+
+
+def seen(record: CapturedRecord) -> str:
+    """Return how and in which exchange a record was seen: ``produced #17``."""
+    return f"{record.origin.value} #{record.number}"
+
+
+def remarks(record: CapturedRecord) -> list[str]:
+    """Return what is special about a record, in words."""
+    said = []
+    if record.control is not None:
+        said.append(f"control record {record.control}")
+    if record.error:
+        said.append(f"refused with {record.error}")
+    if record.committed is False:
+        said.append("aborted")
+    if record.masked:
+        said.append("secrets masked")
+    return said
+
+
+def batch_words(record: CapturedRecord) -> list[str]:
+    """Return where a record stands in its batch, and what that says of it."""
+    batch = record.batch
+    count = "" if batch.records is None else f" of {batch.records:,}"
+    said = [f"record {batch.index + 1:,}{count} in its batch", words.size(batch.size)]
+    if batch.codec != "none":
+        said.append(batch.codec)
+    if batch.magic != 2:
+        said.append(f"magic {batch.magic}")
+    if record.timestamp_type == "log_append":
+        said.append("timestamp of the broker")
+    if batch.producer_id >= 0:
+        said.append(f"producer {batch.producer_id} epoch {batch.producer_epoch}")
+    if batch.transactional and record.control is None:
+        ending = {True: "committed", False: "aborted", None: "whose end was not seen"}[record.committed]
+        said.append(f"in a transaction {ending}" if record.committed is None else f"transaction {ending}")
+    return said
+
+
+def _by(record: CapturedRecord, zone: tzinfo | None) -> str:
+    who = f"{record.client_id} {record.client}" if record.client_id else record.client
+    at = Clock.of(record.time, record.time, zone)(record.time)
+    return f"{seen(record)} at {at} by {words.line(who)}, broker {record.broker}"
+
+
+def _block(title: str, payload: Payload) -> Iterator[str]:
+    """Yield the lines of a payload, below each other, with its title before the first."""
+    about: list[str] = [payload.format] if payload.format not in ("null", "text") else []
+    about += filter(None, [payload.schema, payload.problem])
+    if payload.format != "null":
+        about.append(words.size(payload.size))
+    lines = pretty(payload)
+    head = f"  {title} ({words.listed(about)})" if about else f"  {title}"
+    if len(lines) == 1 and len(lines[0]) < _LONGEST - len(head):
+        yield f"{head}{GAP}{lines[0]}"
+        return
+    yield head
+    for line in lines:
+        for begin in range(0, max(len(line), 1), _LONGEST - 8):
+            yield f"    {line[begin : begin + _LONGEST - 8]}"

@@ -1,0 +1,189 @@
+"""``kproxy records`` as its users run it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kproxy.cli import main
+
+DATA = Path(__file__).parents[2] / "data"
+TRANSACTIONS = DATA / "captures" / "22_k430_java_commit_abort.pcap"
+ZSTD = DATA / "captures" / "20_k430_ck_zstd.pcap"
+CONTROLLER = DATA / "captures" / "26_k430_add_controller_controller.pcap.zst"
+EMPTY = DATA / "findings" / "24_k430_java_denied.pcap.zst"
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["records", *map(str, arguments)], catch_exceptions=False)
+
+
+def as_json(*arguments: str | Path) -> list[dict[str, Any]]:
+    result = run("--json", *arguments)
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_one_line_a_record() -> None:
+    shown = run("--utc", TRANSACTIONS)
+    assert shown.exit_code == 0
+    lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
+    assert lines[9] == "tw1-0@9 2026-11-21 09:40:40.541 produced #10 k9 v9"
+    assert lines[10] == "tw1-0@11 2026-11-21 09:40:40.670 produced #14 k0 aborted: v0"
+    assert len(lines) == 30
+    assert not shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "offsets"),
+    [
+        (["--offset", "12"], [12]),
+        (["--offset", "12..14"], [12, 13, 14]),
+        (["--offset", "..1"], [0, 1]),
+        (["--offset", "30.."], [30, 31]),
+        (["-c", "2"], [0, 1]),
+        (["--key", "k3"], [3, 14, 25]),
+        (["--contains", "v3", "--offset", "10.."], [14, 25]),
+        (["--topic", "tw1", "--partition", "0", "-c", "1"], [0]),
+        (["--topic", "t?1", "-c", "1"], [0]),
+        (["--topic", "other"], []),
+        (["--partition", "1"], []),
+        (["-Y", "api == Fetch"], []),
+        (["-Y", "number == 14", "-c", "1"], [11]),
+        (["--to", "0s"], []),
+        (["--utc", "--timestamp", "2026-11-21T09:40:40.68..", "-c", "1"], [22]),
+        (["--utc", "--timestamp", "..2026-11-21T09:40:40.53"], [0]),
+    ],
+)
+def test_records_are_selected(options: list[str], offsets: list[int]) -> None:
+    assert [each["offset"] for each in as_json(*options, TRANSACTIONS)] == offsets
+
+
+def test_json_has_what_the_documentation_says() -> None:
+    (found,) = as_json("--offset", "11", TRANSACTIONS)
+    documented = (DATA.parents[1] / "docs" / "records.md").read_text()
+    for key in (*found, *found["batch"]):
+        assert f"`{key}`" in documented
+    assert (found["key"], found["key_format"], found["value"], found["value_format"]) == (
+        "k0",
+        "text",
+        "v0",
+        "text",
+    )
+    assert (found["origin"], found["exchange"], found["committed"]) == ("produced", 14, False)
+
+
+def test_once_shows_an_offset_once() -> None:
+    every, once = as_json(ZSTD), as_json("--once", ZSTD)
+    places = [(each["topic"], each["partition"], each["offset"]) for each in once]
+    assert len(every) == 2 * len(once)
+    assert len(set(places)) == len(places)
+    assert {each["origin"] for each in once} == {"produced"}
+
+
+def test_formats_are_chosen_and_what_does_not_fit_is_counted() -> None:
+    shown = run("--format", "int", "--key-format", "hex", "-c", "1", TRANSACTIONS)
+    assert "6b30" in shown.stdout
+    assert "30256" in shown.stdout  # 0x7630
+    assert not shown.stderr
+    refused = run("--format", "json", "-c", "1", TRANSACTIONS)
+    assert "1 key or value: not JSON" in refused.stderr
+
+
+def test_all_of_a_record() -> None:
+    shown = run("-V", "--utc", "--offset", "11", TRANSACTIONS).stdout.splitlines()
+    assert shown[0].startswith("tw1-0@11  2026-11-21 09:40:40.670  produced #14 at 09:40:40.672 by tx-java ")
+    assert shown[1] == "  aborted"
+    assert shown[2].endswith("transaction aborted")
+    assert shown[3:6] == ["  key (2 B)  k0", "  value (2 B)  v0", ""]
+    pretty = run("-V", "-c", "1", DATA / "captures" / "32_k0102_java_snappy.pcap").stdout
+    assert '    {\n      "i": 0,\n' in pretty
+
+
+def test_kafkas_own_topics_are_decoded() -> None:
+    found = as_json("-c", "5", CONTROLLER)
+    assert {each["value_format"] for each in found} == {"kafka"}
+    assert {each["value"]["type"] for each in found} == {"NoOp"}
+
+
+def test_a_record_of_the_user_cannot_drive_the_terminal() -> None:
+    shown = run("--format", "text", ZSTD)
+    assert "\x1b" not in shown.stdout
+    assert len(shown.stdout.splitlines()) == 312
+
+
+def test_nothing_to_show_is_said() -> None:
+    assert "No records in the capture." in run(EMPTY).stderr
+    assert "No records that fit." in run("--topic", "other", TRANSACTIONS).stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--offset", "x"], "'x' is not a range of offsets"),
+        (["--offset", "5..1"], "'5..1' ends before it begins"),
+        (["--timestamp", "soon.."], "'soon' is not a time"),
+        (["-Y", "topic ="], "invalid filter"),
+        (["--value-schema", "none.avsc"], "none.avsc cannot be read: No such file"),
+        (["--registry", "localhost"], "is not the URL of a schema registry"),
+        (["--format", "xml"], "'xml' is not one of"),
+    ],
+)
+def test_mistakes_are_pointed_at(options: list[str], said: str) -> None:
+    refused = run(*options, TRANSACTIONS)
+    assert refused.exit_code == 2
+    assert said in refused.stderr
+
+
+def test_a_limit_is_named_and_the_exit_code_says_so() -> None:
+    result = CliRunner().invoke(main, ["--limit", "message_records=1", "records", str(TRANSACTIONS)])
+    assert result.exit_code == 3
+    assert "records beyond the limit message_records (1 records) are not shown, in 3 batches" in result.stderr
+    assert len(result.stdout.splitlines()) == 4
+
+
+def test_avro_by_a_schema(tmp_path: Path) -> None:
+    pytest.importorskip("fastavro")
+    schema = {"type": "record", "name": "R", "fields": [{"name": "c", "type": "int"}]}
+    (tmp_path / "r.avsc").write_text(json.dumps(schema))
+    # the values v0 to v9 are two bytes: no record with one integer
+    shown = run("--value-schema", f"tw1={tmp_path / 'r.avsc'}", "-c", "1", TRANSACTIONS)
+    assert "1 key or value: does not fit" in shown.stderr
+    fields = [{"name": name, "type": "int"} for name in "ab"]
+    (tmp_path / "r.avsc").write_text(json.dumps({**schema, "fields": fields}))
+    (found,) = as_json("--value-schema", f"tw1={tmp_path / 'r.avsc'}", "-c", "1", TRANSACTIONS)
+    # 'v' is 0x76, '0' is 0x30: zig-zag 59 and 24
+    assert (found["value"], found["value_format"]) == ({"a": 59, "b": 24}, "avro")
+
+
+def test_records_from_a_pipe() -> None:
+    piped = subprocess.run(
+        [sys.executable, "-m", "kproxy", "records", "--utc", "-c", "3", "-"],
+        input=TRANSACTIONS.read_bytes(),
+        capture_output=True,
+        check=False,
+    )
+    assert piped.returncode == 0, piped.stderr
+    assert piped.stdout.decode().splitlines()[0].endswith("k0    v0")
+    assert len(piped.stdout.splitlines()) == 3
+
+
+def test_the_records_are_those_of_the_table(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    made = CliRunner().invoke(main, ["tables", str(ZSTD), "-o", str(tmp_path / "t"), "--table", "records"])
+    assert made.exit_code == 0, made.output
+    rows = [
+        row for file in sorted(tmp_path.rglob("*.parquet")) for row in parquet.read_table(file).to_pylist()
+    ]
+    ours = as_json(ZSTD)
+    assert sorted(
+        (row["number"], row["partition"], row["log_offset"], row["timestamp"]) for row in rows
+    ) == sorted((each["exchange"], each["partition"], each["offset"], each["timestamp"]) for each in ours)
