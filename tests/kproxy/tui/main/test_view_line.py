@@ -46,7 +46,7 @@ async def test_every_view_is_named_and_can_be_clicked() -> None:
         line = pilot.app.screen.query_one(ViewLine)
         names = str(line.render())
         assert names.startswith("1 exchanges  2 ")
-        assert names.rstrip().endswith("0 fin")
+        assert names.rstrip().endswith("0 fi")
         await pilot.click(ViewLine, offset=(1 + names.index("7 "), 0))
         await settled(pilot)
         assert main_of(pilot).view.view_name == "errors"
