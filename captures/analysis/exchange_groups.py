@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from captures.analysis.client_identity import ConnectionKey, connection_key
 from captures.arrays import Bools, Int64s
-from captures.exchanges import Exchange, ExchangeReader, Flag
+from captures.exchanges import Exchange, Flag
 from captures.exchanges.columns import ExchangeColumns
-from dissectors.api_keys import CONNECTING
 from dissectors.apis import api_name
 
 SASL_TOKEN = "SaslToken"  # noqa: S105  # a name
@@ -39,6 +38,7 @@ class ExchangeGroup:
     :ivar guessed: exchanges of which a message was read in another version than announced
     :ivar intervened: exchanges in which kproxy's proxy intervened
     :ivar unanswered_first: place in order and time of the first without an answer; None if there is none
+    :ivar number: of the first exchange
     :ivar first: ns since the epoch, of the first exchange by number
     :ivar earliest: the least time
     :ivar last: the greatest time
@@ -61,9 +61,15 @@ class ExchangeGroup:
     orphans: int
     request_bytes: int
     response_bytes: int
+    number: int
     first: int
     earliest: int
     last: int
+
+    @property
+    def client_name(self) -> str:
+        """The client ID, or the address without its port where there is none."""
+        return self.client_id or self.connection.client.rpartition(":")[0]
 
     @classmethod
     def of(cls, exchange: Exchange) -> ExchangeGroup:
@@ -93,6 +99,7 @@ class ExchangeGroup:
             orphans=special and Flag.ORPHAN in flag,
             request_bytes=exchange.request_size,
             response_bytes=exchange.response_size,
+            number=exchange.number,
             first=time,
             earliest=time,
             last=time,
@@ -191,16 +198,20 @@ def apis_of(columns: ExchangeColumns, rows: Int64s) -> list[tuple[str, int | Non
     return found
 
 
-def exchange_groups(columns: ExchangeColumns, *, bodies: bool = True) -> list[ExchangeGroup]:
+def exchange_groups(
+    columns: ExchangeColumns, numbers: Int64s | None = None, *, bodies: bool = True
+) -> list[ExchangeGroup]:
     """Return exchanges in groups, in the order of their first exchanges.
 
     :param columns: exchanges in the order of their numbers
+    :param numbers: these, if they do not go from 1 on
     :param bodies: whether to look at the messages for errors, and for what could not be decoded
     """
     flags = columns.flat("flags")
     connection, client = columns.flat("connection"), columns.flat("client_id")
     grouping = api_grouping(columns, connection, client)
-    times, numbers = columns.flat("time"), np.arange(len(columns))
+    times = columns.flat("time")
+    numbers = np.arange(1, len(columns) + 1) if numbers is None else numbers
     nothing = np.zeros(len(columns), np.bool_)
     failed = expected = unread = guessed = nothing
     intervened = columns.flat("intervened")
@@ -211,7 +222,7 @@ def exchange_groups(columns: ExchangeColumns, *, bodies: bool = True) -> list[Ex
         guessed = columns.flat("guessed") > 0
     has = {flag: flags & int(flag) != 0 for flag in (Flag.UNANSWERED, Flag.NO_RESPONSE_EXPECTED, Flag.ORPHAN)}
     never = len(columns)
-    unanswered_first = grouping.least(np.where(has[Flag.UNANSWERED], numbers, never))
+    unanswered_first = grouping.least(np.where(has[Flag.UNANSWERED], np.arange(never), never))
     sums = zip(
         grouping.first.tolist(),
         grouping.sums(~nothing),
@@ -221,11 +232,12 @@ def exchange_groups(columns: ExchangeColumns, *, bodies: bool = True) -> list[Ex
         grouping.sums(guessed),
         grouping.sums(intervened > 0),
         grouping.sums(has[Flag.UNANSWERED]),
-        [(first, int(times[first])) if first < never else None for first in unanswered_first],
+        [(int(numbers[at]), int(times[at])) if at < never else None for at in unanswered_first],
         grouping.sums(has[Flag.NO_RESPONSE_EXPECTED]),
         grouping.sums(has[Flag.ORPHAN]),
         grouping.sums(columns.flat("request_size")),
         grouping.sums(columns.flat("response_size")),
+        numbers[grouping.first].tolist(),
         times[grouping.first].tolist(),
         grouping.least(times),
         grouping.greatest(times),
@@ -247,26 +259,6 @@ def _undecoded(columns: ExchangeColumns) -> Bools:
     unanswered = flags & int(Flag.UNANSWERED) != 0
     found: Bools = (sides & np.where(unanswered, 1, 3) != 0) & (flags & int(Flag.ORPHAN) == 0)
     return found
-
-
-def introducing(columns: ExchangeColumns, reader: ExchangeReader, indexes: Int64s) -> Iterator[Exchange]:
-    """Yield the exchanges that tell who a client is, with the first on each connection that was answered after one.
-
-    :param reader: reads them
-    :param indexes: in the reader, of each row of the columns
-    """
-    keys, flags = columns.flat("api_key"), columns.flat("flags")
-    telling = np.isin(keys, sorted(CONNECTING)) | (flags & int(Flag.SASL_TOKEN) != 0)
-    met = telling | ((columns.flat("response_size") > 0) & (keys >= 0))
-    rows = np.flatnonzero(met)
-    rows = rows[np.argsort(columns.flat("connection")[rows], kind="stable")]
-    connection = columns.flat("connection")[rows]
-    after = np.zeros(len(rows), np.bool_)
-    after[1:] = telling[rows[:-1]] & (connection[1:] == connection[:-1])
-    wanted = np.sort(rows[telling[rows] | after])
-    for row in wanted.tolist():
-        index = int(indexes[row])
-        yield reader.exchange(index) if telling[row] else reader.bare(index)
 
 
 def client_names(columns: ExchangeColumns) -> tuple[Int64s, list[str]]:

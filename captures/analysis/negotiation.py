@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from captures.analysis.client_identity import Introductions, client_name, connection_key
+from captures.analysis.deciding import Deciding
+from captures.analysis.exchange_groups import ExchangeGroup
 from captures.analysis.offered_versions import kafka_4_least, too_old
 from captures.analysis.version_matrix import (
     BrokerOffer,
@@ -23,7 +25,8 @@ from captures.analysis.version_matrix import (
     WarningKind,
     shown,
 )
-from captures.exchanges import Capture, Exchange, Flag
+from captures.arrays import Bools
+from captures.exchanges import Capture, Exchange
 from captures.faults import RaisedFaults
 from captures.json_objects import Range
 from captures.meaning.exchange import Body, number, replica_of, rows, text
@@ -91,19 +94,20 @@ class _Client:
     connections: dict[int, tuple[str, int]] = field(default_factory=dict)
     is_broker: bool = False
 
-    def add(self, exchange: Exchange, key: int, version: int) -> None:
+    def count(self, group: ExchangeGroup, key: int, version: int) -> None:
         """Note what it uses, and whether it asks."""
-        place = exchange.broker, key
-        self.used.setdefault(place, Counter())[version] += 1
-        self.first.setdefault(place, exchange.number)
-        self.at.setdefault((*place, version), exchange.number)
-        self.hosts[exchange.client.rpartition(":")[0]] = None
-        self.is_broker = self.is_broker or _is_broker(exchange)
+        broker = group.connection.broker
+        place = broker, key
+        self.used.setdefault(place, Counter())[version] += group.exchanges
+        self.first.setdefault(place, group.number)
+        self.at.setdefault((*place, version), group.number)
+        self.hosts[group.connection.client.rpartition(":")[0]] = None
+        self.is_broker = self.is_broker or group.api in BETWEEN_BROKERS
         if key == ApiKey.API_VERSIONS and not self.asks:
             self.asks = True
             self.connections.clear()
         if not self.asks:
-            self.connections.setdefault(exchange.connection, (exchange.broker, exchange.number))
+            self.connections.setdefault(group.connection.connection, (broker, group.number))
 
 
 class Negotiation:
@@ -123,16 +127,31 @@ class Negotiation:
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
-        self._offers.setdefault(exchange.broker, BrokerOffer(exchange.broker))
+        self.count(ExchangeGroup.of(exchange))
+        self.learn(exchange)
+
+    def count(self, group: ExchangeGroup) -> None:
+        """Count exchanges; groups in the order of their first exchanges."""
+        self._offers.setdefault(group.connection.broker, BrokerOffer(group.connection.broker))
+        if group.api_key is not None and group.version is not None:
+            client = self._clients.setdefault(group.client_name, _Client())
+            client.count(group, group.api_key, group.version)
+
+    @staticmethod
+    def deciding(rows: Deciding) -> Bools:
+        """Return which exchanges of a whole capture it has to learn from."""
+        return rows.introducing | rows.first(rows.columns.flat("replica_id") >= 0)
+
+    def learn(self, exchange: Exchange) -> None:
+        """Learn from what an exchange says, once it was counted."""
         self._introductions.add(exchange)
         key, version = exchange.api_key, exchange.version
+        if key is None or version is None:
+            return
+        client = self._clients[client_name(exchange)]
+        client.is_broker = client.is_broker or _is_broker(exchange)
         if key == ApiKey.API_VERSIONS:
             self._offer(exchange)
-        if key is None or version is None or Flag.ORPHAN in exchange.flag:
-            return
-        client = self._clients.setdefault(client_name(exchange), _Client())
-        client.add(exchange, key, version)
-        if key == ApiKey.API_VERSIONS:
             told = self._introductions.of(connection_key(exchange)).software
             if told:
                 client.software[told] += 1
@@ -263,9 +282,7 @@ class Negotiation:
 
 
 def _is_broker(exchange: Exchange) -> bool:
-    """Tell whether only a broker or controller asks this."""
-    if exchange.api in BETWEEN_BROKERS:
-        return True
+    """Tell whether a broker or controller asks this as a replica."""
     request = (exchange.request.value if exchange.request else None) or {}
     return exchange.api_key in ASKED_BY_REPLICAS and replica_of(request) >= 0
 

@@ -76,14 +76,22 @@ class ApiVersions:
         flush()
 
     def _matrix(self, capture: Capture, tally: Tally) -> Matrix:
+        import numpy as np
+
+        from captures.analysis.deciding import Deciding
+        from captures.analysis.exchange_groups import exchange_groups
         from captures.analysis.negotiation import Negotiation
         from captures.exchanges import ExchangeReader
 
         negotiation = Negotiation(capture)
         reader = ExchangeReader(capture, annotate=False, summary=False)
-        add = capture.faults.guarded(negotiation.add, "learning versions")
-        for exchange in self.reading.exchanges(reader, tally, "reading versions"):
-            add(exchange)
+        indexes = np.arange(len(reader))
+        columns = self.reading.counted(reader, indexes, ["replica_id"], tally, "reading versions")
+        for group in exchange_groups(columns):
+            negotiation.count(group)
+        learn = capture.faults.guarded(negotiation.learn, "learning versions")
+        for exchange in reader.several(indexes[negotiation.deciding(Deciding(columns))].tolist()):
+            learn(exchange)
         return negotiation.result()
 
     def _broker(self, matrix: Matrix) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,10 @@ from kproxy.printing import echo
 from kproxy.text.times import resolve
 
 if TYPE_CHECKING:
+    from captures.analysis.findings.diagnosis import Diagnosis
+    from captures.arrays import Int64s
     from captures.exchanges import Capture, Exchange, ExchangeReader
+    from captures.exchanges.columns import ExchangeColumns
     from captures.faults import Faults
     from captures.filters import Filter
     from kproxy.text.summary import Tally
@@ -99,24 +102,44 @@ class Reading:
         """Yield all exchanges, counted, with a progress bar where they are many."""
         return with_progress(tally.counting(reader), lambda each: each.number, len(reader), label)
 
-    def exchanges_of(
-        self, apis: Collection[int], reader: ExchangeReader, tally: Tally, label: str
-    ) -> Iterator[Exchange]:
-        """Yield the exchanges of some APIs, in the order of their numbers; all are counted, by their columns."""
-        import numpy as np
+    def counted(
+        self, reader: ExchangeReader, indexes: Int64s, names: Iterable[str], tally: Tally, label: str
+    ) -> ExchangeColumns:
+        """Return columns of some exchanges of a capture that was read to its end, which are counted by them.
 
+        :param names: of columns to be filled beside those by which they are counted
+        """
         from captures.analysis.exchange_groups import COUNTED
         from captures.exchanges.columns import ExchangeColumns
         from captures.exchanges.projected import BLOCK_ROWS
 
-        columns = ExchangeColumns(reader.capture, reader.rows)
-        blocks = enumerate(columns.preparing(COUNTED))
-        deque(with_progress(blocks, lambda block: block[0] * BLOCK_ROWS, len(reader), label), maxlen=0)
+        columns = ExchangeColumns(reader.capture, reader.rows[indexes])
+        blocks = enumerate(columns.preparing([*COUNTED, *names]))
+        deque(with_progress(blocks, lambda block: block[0] * BLOCK_ROWS, len(indexes), label), maxlen=0)
         tally.add_columns(columns)
+        return columns
+
+    def exchanges_of(
+        self, apis: Collection[int], reader: ExchangeReader, tally: Tally, label: str
+    ) -> Iterator[Exchange]:
+        """Yield the exchanges of some APIs, in the order of their numbers; all are counted."""
+        import numpy as np
+
+        columns = self.counted(reader, np.arange(len(reader)), (), tally, label)
         wanted = np.flatnonzero(np.isin(columns.flat("api_key"), list(apis)))
         yield from with_progress(
             reader.several(wanted.tolist()), lambda each: each.number, len(reader), label
         )
+
+    def diagnose(
+        self, diagnosis: Diagnosis, reader: ExchangeReader, indexes: Int64s, tally: Tally, label: str
+    ) -> None:
+        """Show some exchanges of a capture that was read to its end to the rules; all are counted."""
+        from captures.analysis.deciding import TAKEN
+
+        columns = self.counted(reader, indexes, TAKEN, tally, label)
+        shown = diagnosis.add_all(reader, columns, indexes)
+        deque(with_progress(shown, lambda each: each.number, len(reader), label), maxlen=0)
 
     def bounds(self, capture: Capture, begin: str | None, end: str | None) -> tuple[int | None, int | None]:
         """Return the moments of ``--from`` and ``--to`` in ns since the epoch, None where not given."""

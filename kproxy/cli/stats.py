@@ -144,7 +144,8 @@ class Stats:
 
     # ------------------------------------------------------------ adding up
     def _add(self, capture: Capture, connections: ConnectionStats, tally: Tally) -> None:
-        from captures.analysis.exchange_groups import COUNTED, exchange_groups, introducing
+        from captures.analysis.deciding import Deciding
+        from captures.analysis.exchange_groups import COUNTED, exchange_groups
         from captures.exchanges import ExchangeReader
         from captures.exchanges.columns import ExchangeColumns
         from captures.exchanges.projected import BLOCK_ROWS
@@ -171,7 +172,7 @@ class Stats:
         def by_group(stats: ClientStats | ConnectionStats) -> None:
             for group in groups:
                 stats.count(group)
-            for exchange in introducing(columns, reader, indexes):
+            for exchange in reader.several(indexes[Deciding(columns).introducing].tolist()):
                 stats.introduce(exchange)
 
         def of_topics() -> None:

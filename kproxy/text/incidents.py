@@ -46,9 +46,10 @@ class IncidentText:
         yield f"{words.counted(len(found), 'incident')}, times in {zone_name(found[0].begin, self._zone)}."
         for each in found:
             yield ""
-            yield from self._one(each)
+            yield from self.story(each)
 
-    def _one(self, incident: Incident) -> Iterator[str]:
+    def story(self, incident: Incident) -> Iterator[str]:
+        """Yield one incident, with what followed from it."""
         head = f"{self._when(incident)}  {incident.id}"
         if incident.certainty is not Certainty.OBSERVED:
             head += f"  {incident.certainty}"
@@ -58,7 +59,7 @@ class IncidentText:
         findings = [each for each in incident.consequences if each.kind == "finding"]
         others = [each for each in incident.consequences if each.kind != "finding"]
         for each in others[: self._most]:
-            yield from self._page.labelled(_LABELS.get(each.kind, each.kind), self._told(each))
+            yield from self._page.labelled(EFFECT_LABELS.get(each.kind, each.kind), self._told(each))
         rest = len(others) - len(others[: self._most])
         if rest:
             yield from self._page.labelled("", f"… {rest:,} more, --all shows them")
@@ -92,7 +93,7 @@ class IncidentText:
         return f"{self._clock(each.time)}  {each.sentence}"
 
 
-_LABELS = {
+EFFECT_LABELS = {
     "rebalance": "rebalance",
     "stop": "stopped",
     "commit_failures": "commits",

@@ -107,6 +107,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("view.conversation", "8", "conversation", "A sequence diagram of the exchanges shown.", line="conversation"),
     Command("view.faults", "9", "holds, faults", "Live: what is held, fault rules, forwarding.", line="faults"),
     Command("view.findings", "0", "findings", "What is wrong, in words, with evidence and what to do.", line="findings"),
+    Command("view.incidents", "W", "incidents", "What happened, over time, and what followed from it.", line="incidents"),
     # ---- what is shown
     Command("filter.edit", "f", "filter", "Type a filter; all views show what fits.", show=True, argument="[FILTER]", line="filter"),
     Command("filter.clear", "c", "clear filter", "Show everything again.", line="clear"),

@@ -7,16 +7,23 @@ send a request could blind it. What it says then is less than it could be, so th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import compress
 from typing import NamedTuple
 
+import numpy as np
+
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.finding import Finding
 from captures.analysis.findings.rule import Rule, Scene, times
-from captures.analysis.groups.history import HISTORIES, GroupHistories
+from captures.analysis.groups.history import HISTORIES, NEEDED, GroupHistories
 from captures.analysis.groups.model import GroupTimeline, Trigger
 from captures.analysis.incidents.incidents import explain
 from captures.analysis.incidents.model import Incident
-from captures.exchanges import Capture, Exchange
+from captures.arrays import Bools, Int64s
+from captures.exchanges import Capture, Exchange, ExchangeReader
+from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import Names, words
 
 
@@ -81,7 +88,43 @@ class Diagnosis:
 
     def add(self, exchange: Exchange) -> None:
         """Show one exchange to the rules that want to see it."""
+        key = -1 if exchange.api_key is None else exchange.api_key
+        self._show(exchange, self._by_key.get(key, self._always), of_groups=self._with_groups)
+
+    def add_all(
+        self, reader: ExchangeReader, columns: ExchangeColumns, indexes: Int64s
+    ) -> Iterator[Exchange]:
+        """Show exchanges of a capture that was read to its end to the rules, those that decide what they find.
+
+        :param columns: of the exchanges, in the order of their numbers; :data:`~captures.analysis.deciding.TAKEN`
+        :param indexes: in the reader, of each row of the columns
+        :return: the exchanges that were shown
+        """
+        wanted = self._wanted(Deciding(columns))
+        patterns, which = np.unique(np.packbits(wanted, axis=0), axis=1, return_inverse=True)
+        chosen = np.unpackbits(patterns, axis=0, count=len(wanted)).astype(np.bool_).T
+        rules = [list(compress(self._rules, pattern)) for pattern in chosen]
+        shown = np.flatnonzero(wanted.any(axis=0))
+        codes = which.ravel()[shown].tolist()
+        for code, exchange in zip(codes, reader.several(indexes[shown].tolist()), strict=True):
+            self._show(exchange, rules[code], of_groups=bool(chosen[code][-1]))
+            yield exchange
+
+    def _wanted(self, rows: Deciding) -> Bools:
+        """Return which exchanges each rule, and behind them the groups, are shown: by rule and exchange."""
+        wanted = np.zeros((len(self._rules) + 1, len(rows.columns)), np.bool_)
+        intervened = rows.columns.flat("intervened") > 0
+        for mine, rule in zip(wanted, self._rules, strict=False):
+            mine[:] = True if rule.apis is None else rows.of_api(rule.apis)
+            deciding = self._faults.made(partial(rule.deciding, rows), _doing(type(rule)), None)
+            if deciding is not None:
+                mine &= deciding | intervened
         if self._with_groups:
+            wanted[-1] = rows.of_api(NEEDED)
+        return wanted
+
+    def _show(self, exchange: Exchange, rules: Iterable[Rule], *, of_groups: bool) -> None:
+        if of_groups:
             try:
                 self.groups.add(exchange)
             except Exception as error:
@@ -90,8 +133,7 @@ class Diagnosis:
         if exchange.intervened:
             self.intervened += 1
             hidden = exchange.interventions.made_errors or exchange.interventions.not_forwarded
-        key = -1 if exchange.api_key is None else exchange.api_key
-        for rule in self._by_key.get(key, self._always):
+        for rule in rules:
             try:
                 (rule.intervened if hidden else rule.add)(exchange)
             except Exception as error:

@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import plain
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import RecordTraffic
 from captures.analysis.findings.shared_followers import SharedFollowers
 from captures.analysis.groups.model import Certainty, GroupTimeline
+from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange
 from captures.meaning import Names, words
 
@@ -120,6 +122,14 @@ class Rule:
             threshold.name: scene.limits.get(f"{self.name}.{threshold.name}", threshold.default)
             for threshold in self.thresholds
         }
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        """Return which exchanges of a whole capture it has to be shown, of those of its APIs; None for all of them.
+
+        What it finds, and what it is blind to, are the same then. Exchanges in which kproxy intervened are shown in any
+        case.
+        """
+        return None
 
     def add(self, exchange: Exchange) -> None:
         """Look at one exchange."""

@@ -25,6 +25,7 @@ from captures.exchanges.capture import Capture
 from captures.exchanges.columns.arrays import GrowingArray, RaggedArray
 from captures.exchanges.columns.builders import (
     NO_VALUE,
+    Acks,
     Builder,
     Column,
     ColumnBuilder,
@@ -86,7 +87,9 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "partition_topics": ColumnKind("int32", "topic of each of `partitions`", ragged=True, coded=True),
     "groups": ColumnKind("int32", "groups in request or response, each once", ragged=True, coded=True),
     "members": ColumnKind("int32", "member IDs in request or response, each once", ragged=True, coded=True),
-    "replica_id": ColumnKind("int64", "Fetch: ID of the broker that fetches, negative for a consumer"),
+    "replica_id": ColumnKind("int64", "Fetch, ListOffsets, OffsetForLeaderEpoch: ID of the broker that asks, negative"
+                             " for a consumer"),
+    "acks": ColumnKind("int64", "Produce: acks of the request, -1 for all replicas"),
     "records": ColumnKind("int64", "records that batch headers announce, without control records and without those"
                           " in compressed messages of magic 0 and 1, which do not tell"),
     "batches": ColumnKind("int64", "complete record batches, messages of magic 0 and 1 counting as batches"),
@@ -369,6 +372,7 @@ _MAKERS: Mapping[str, Callable[[], Builder]] = {
     "members": members,
     "records": Records,
     "replica": Replica,
+    "acks": Acks,
 }
 
 _NEEDS: Mapping[str, str] = {
@@ -391,6 +395,7 @@ _NEEDS: Mapping[str, str] = {
     "batches": "records",
     "record_bytes": "records",
     "replica_id": "replica",
+    "acks": "acks",
     "software_name": "software",
     "software_version": "software",
 }

@@ -24,17 +24,17 @@ from captures.exchanges.columns.arrays import (
 from captures.exchanges.columns.waits import designed_waits
 from captures.exchanges.projected import PROBLEMS, Part, Parts
 from captures.meaning import designed_wait_ns, errors_in, expected_errors, groups_in, members_in, topics_in
-from captures.meaning.exchange import Names, number
+from captures.meaning.exchange import Names, number, replica_of
 from captures.meaning.flows import CARRIERS, asked_for, carried
 from captures.meaning.payload import payload, record_fields, record_paths, tally
-from dissectors.api_keys import ApiKey
+from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
 from dissectors.session_context import TOPIC_NAMES, SessionContext
 from dissectors.sides import SIDES, Side
 
 NO_VALUE = np.iinfo(np.int64).min
 """Stands in columns of int64 where a row has no value."""
 
-_FETCH = frozenset({ApiKey.FETCH})
+_PRODUCE = frozenset({ApiKey.PRODUCE})
 Column = NDArray[Any] | RaggedArray
 Index: TypeAlias = "int | Int64s"
 """Of a row, or of several."""
@@ -250,7 +250,7 @@ class Throttle(ColumnBuilder):
 
 
 class Replica(ColumnBuilder):
-    """Who fetches: the ID of a broker, or a negative number for a consumer (KIP-903 moved it)."""
+    """Who asks: the ID of a broker, or a negative number for a consumer (KIP-903 moved it)."""
 
     need = "replica"
 
@@ -259,13 +259,30 @@ class Replica(ColumnBuilder):
         super().__init__(replica_id=self._replica)
 
     def apis(self) -> frozenset[int] | None:
-        return _FETCH
+        return ASKED_BY_REPLICAS
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         value = parts.request.value if parts.request is not None else None
         if value:
-            state = value.get("replica_state") or value
-            self._replica.block[index] = number(state, "replica_id")
+            self._replica.block[index] = replica_of(value)
+
+
+class Acks(ColumnBuilder):
+    """How many replicas a producer waits for."""
+
+    need = "acks"
+
+    def __init__(self) -> None:
+        self._acks = _Flat()
+        super().__init__(acks=self._acks)
+
+    def apis(self) -> frozenset[int] | None:
+        return _PRODUCE
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        value = parts.request.value if parts.request is not None else None
+        if value:
+            self._acks.block[index] = number(value, "acks")
 
 
 class Decoding(ColumnBuilder):

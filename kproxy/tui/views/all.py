@@ -14,6 +14,7 @@ from kproxy.tui.views.errors import Errors
 from kproxy.tui.views.faults import Faults
 from kproxy.tui.views.findings import Findings
 from kproxy.tui.views.groups import Groups
+from kproxy.tui.views.incidents import Incidents
 from kproxy.tui.views.latency import LatencyView
 from kproxy.tui.views.records import Records
 from kproxy.tui.views.topics import Topics
@@ -28,12 +29,19 @@ def views(session: Session, link: Link | None) -> Iterator[View]:
         Connections,
         Clients,
         Topics,
+<<<<<<< HEAD
         Records,
+=======
+>>>>>>> main
         Groups,
         LatencyView,
         Errors,
         ConversationView,
         Findings,
+<<<<<<< HEAD
+=======
+        Incidents,
+>>>>>>> main
     ):
         yield view(session)
     yield Faults(session, link)

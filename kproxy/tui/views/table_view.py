@@ -81,6 +81,7 @@ class TableView(View, Generic[F]):
     :cvar COLUMNS: of the table
     :cvar DETAILS: the columns of each table about the selected row
     :cvar THINGS: what the rows are
+    :cvar FOLD: name of the fold, for views that share one; that of the view by default
     :cvar EVERYTHING: whether all exchanges are counted, whatever is shown
     :cvar FACTS: whether facts cover all exchanges, beside counts of those that are shown
     :cvar BESIDE: whether details stand beside the table where there is room, not below it
@@ -109,17 +110,17 @@ class TableView(View, Generic[F]):
     COLUMNS: ClassVar[Sequence[Column]]
     DETAILS: ClassVar[Sequence[Sequence[Column]]]
     THINGS: ClassVar[str]
+    FOLD: ClassVar[str] = ""
     EVERYTHING: ClassVar[bool] = False
     FACTS: ClassVar[bool] = False
     BESIDE: ClassVar[bool] = True
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._folding = session.fold(self.view_name, self.make, everything=self.EVERYTHING)
+        name = self.FOLD or self.view_name
+        self._folding = session.fold(name, self.make, everything=self.EVERYTHING)
         self._all = (
-            session.fold(f"{self.view_name} of all", self.make, everything=True)
-            if self.FACTS
-            else self._folding
+            session.fold(f"{name} of all", self.make, everything=True) if self.FACTS else self._folding
         )
         self._wanted: tuple[Folding[F], ...] = ()
         self._table = RowTable(self.COLUMNS, empty="", classes="rows")

@@ -254,7 +254,7 @@ def test_a_run_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(pipeline, "Judge", Fails)
     with pytest.raises(Exception, match="no luck"):
         on_spark([SAMPLE], tmp_path / "out", TablesOptions(range_bytes=100_000))
-    assert not list((tmp_path / "out").iterdir())
+    assert not (tmp_path / "out").exists()
 
 
 def test_progress_is_told(tmp_path: Path) -> None:

@@ -339,7 +339,7 @@ def test_few_columns() -> None:
     few = {"exchanges": ["wait_reason"], "topic_partitions": ["partition", "number"]}
     made = gathered(exchanges, reader, few, few)
     assert made["exchanges"].schema.names == ["wait_reason"]
-    assert made["topic_partitions"].schema.names == ["number", "partition"]
+    assert made["topic_partitions"].schema.names == ["partition", "number"]
     only = gathered(exchanges, reader, ["exchanges"], {"exchanges": ["run"]})["exchanges"]
     assert rows(only)[:2] == [{"run": 3}] * 2
 

@@ -243,7 +243,7 @@ COMMANDS: list[tuple[list[str], str, str]] = [
         "captures.analysis.journey.journeys.Journeys.add",
         "following records",
     ),
-    (["api-versions"], "captures.analysis.negotiation.Negotiation.add", "learning versions"),
+    (["api-versions"], "captures.analysis.negotiation.Negotiation.learn", "learning versions"),
     (
         ["compat", "--broker-version", "4.3"],
         "captures.analysis.compat.Compatibility.add",
@@ -285,7 +285,13 @@ def test_a_fault_in_a_table_of_stats_leaves_the_others(
     assert len(result.stdout) > 100  # the rest went on
 
 
-_LOOKED_AT = {"journey": "Fetch", "follow": "Metadata", "groups": "Fetch", "lag": "Fetch"}
+_LOOKED_AT = {
+    "journey": "Fetch",
+    "follow": "Metadata",
+    "groups": "Fetch",
+    "lag": "Fetch",
+    "api-versions": "ApiVersions",
+}
 """APIs of which commands look at the exchanges that do not look at all."""
 
 
@@ -360,6 +366,7 @@ def test_a_rule_that_fails_is_shown_the_next_exchange(monkeypatch: pytest.Monkey
         seen.append(exchange.number)
 
     monkeypatch.setattr(RefusedByKafka4, "add", add)
+    monkeypatch.setattr(RefusedByKafka4, "deciding", lambda *_: None)  # it is shown all of them
     expected = json.loads(run("diagnose", "--json", "--skip", "refused_by_kafka_4", SAMPLE).stdout)
     seen.clear()
     result = run("diagnose", "--json", SAMPLE)

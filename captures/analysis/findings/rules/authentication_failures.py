@@ -8,10 +8,12 @@ from typing import ClassVar
 
 from captures.analysis.attempts import ended, ended_by_broker
 from captures.analysis.client_identity import Introduction, client_name, connection_key
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import answered, one_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.groups.model import Certainty
+from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
 from captures.filters.lexer import quoted
 from captures.meaning import words
@@ -72,6 +74,9 @@ class AuthenticationFailures(Rule):
         super().__init__(scene)
         self._introductions = scene.shared.introductions
         self._begun: dict[int, _Attempt] = {}
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return rows.introducing
 
     def add(self, exchange: Exchange) -> None:
         self._introductions.add(exchange)

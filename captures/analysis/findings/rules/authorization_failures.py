@@ -8,9 +8,11 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name, connection_key
 from captures.analysis.conditions import of_client
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import UNNAMED, error_names, some_of, topic_of, unexpected, with_errors
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, times
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import ErrorFound, groups_in, transactional_ids_in
 from captures.meaning.exchange import text
@@ -71,6 +73,9 @@ class AuthorizationFailures(Rule):
         super().__init__(scene)
         self._introductions = scene.shared.introductions
         self._denied: dict[tuple[str, int], _Denials] = {}
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return rows.introducing | rows.failed
 
     def add(self, exchange: Exchange) -> None:
         self._introductions.add(exchange)

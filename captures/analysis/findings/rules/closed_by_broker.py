@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from captures.analysis.broker_disconnects import BrokerDisconnect, Reason
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import one_of, some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.time_format import span
@@ -124,6 +126,9 @@ class ClosedByBroker(Rule):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._closings = scene.shared.closings
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return rows.closing
 
     def add(self, exchange: Exchange) -> None:
         self._closings.add(exchange)

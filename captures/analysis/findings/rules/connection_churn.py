@@ -7,10 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.arrays import Int64s
+from captures.arrays import Bools, Int64s
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.time_format import span
@@ -46,6 +47,9 @@ class ConnectionChurn(Rule):
         super().__init__(scene)
         self._clients: dict[int, str] = {}
         """Client ID of each connection on which something was answered; empty if it has none."""
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return rows.first(rows.answered & (rows.api_key >= 0) & ~rows.of_api(CONNECTING))
 
     def add(self, exchange: Exchange) -> None:
         works = exchange.response_size and exchange.api_key not in CONNECTING and exchange.api_key is not None

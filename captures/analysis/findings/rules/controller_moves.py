@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import some_of, unexpected, with_errors
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, times
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from dissectors.error_codes import ErrorCode
@@ -30,6 +32,9 @@ class ControllerMoves(Rule):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._asked: dict[str, tuple[Occurrences, dict[str, None]]] = {}
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return rows.failed
 
     def add(self, exchange: Exchange) -> None:
         if unexpected(exchange, {ErrorCode.NOT_CONTROLLER}):

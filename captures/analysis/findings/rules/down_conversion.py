@@ -8,11 +8,13 @@ from typing import ClassVar, NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import FetchedPartition, consumer
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
 from dissectors.api_keys import ApiKey
@@ -65,6 +67,10 @@ class DownConversion(Rule):
         super().__init__(scene)
         self._stored: dict[str, int] = {}
         self._found: dict[_Flow, _Old] = {}
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        old = rows.of_version(lambda key, version: key == ApiKey.FETCH and version < _READS_ZSTD)
+        return None if old.any() else rows.nothing
 
     def add(self, exchange: Exchange) -> None:
         version = exchange.version

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import (
     answered,
     error_names,
@@ -19,6 +20,7 @@ from captures.analysis.findings.common import (
 )
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, times
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning.exchange import number, rows
 from captures.meaning.places import inside, topic
@@ -61,6 +63,9 @@ class NotEnoughReplicas(Rule):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._refused: dict[str, _TopicRefusals] = {}
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return None if rows.met(_CODES) else rows.nothing
 
     def add(self, exchange: Exchange) -> None:
         found = unexpected(exchange, _CODES)

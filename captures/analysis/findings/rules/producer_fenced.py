@@ -8,11 +8,13 @@ from typing import ClassVar, NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import transactional_id
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.findings.transactions import TRANSACTION_APIS, Init, Transaction, Transactions
 from captures.analysis.groups.model import Certainty
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
@@ -69,6 +71,9 @@ class ProducerFenced(Rule):
         super().__init__(scene)
         self._transactions = Transactions()
         self._found: dict[_Who, _Shut] = {}
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return None if rows.met(_CODES) else rows.nothing
 
     def add(self, exchange: Exchange) -> None:
         codes = {error.code for error in exchange.errors} & _CODES if exchange.errors else set()

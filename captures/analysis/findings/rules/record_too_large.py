@@ -8,9 +8,11 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import ProduceAnswers, ProducedPartition
 from captures.analysis.findings.rule import Rule, Scene
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
 from dissectors.api_keys import ApiKey
@@ -58,6 +60,9 @@ class RecordTooLarge(Rule):
         super().__init__(scene)
         self._answers = ProduceAnswers()
         self._found: dict[tuple[str, str], _TopicRefusals] = {}
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return rows.of_producers(_TOO_LARGE)
 
     def add(self, exchange: Exchange) -> None:
         self._answers.add(exchange)

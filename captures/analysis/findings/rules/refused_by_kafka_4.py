@@ -8,13 +8,17 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import replica_of, some_of, together
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
 from captures.analysis.offered_versions import kafka_4_least, refuses_old, too_old
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
+from dissectors.api_keys import ApiKey
+from dissectors.apis import api_name
 
 _BETWEEN_BROKERS = frozenset({"WriteTxnMarkers"})
 
@@ -47,6 +51,11 @@ class RefusedByKafka4(Rule):
         self._offered = scene.shared.offered
         self._asking: set[str] = set()
         self._old: dict[str, _Old] = {}
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return rows.of_api({ApiKey.API_VERSIONS}) | rows.of_version(
+            lambda key, version: too_old(api_name(key), version)
+        )
 
     def add(self, exchange: Exchange) -> None:
         version, client = exchange.version, client_name(exchange)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import (
     UNNAMED,
     answered,
@@ -20,6 +21,7 @@ from captures.analysis.findings.common import (
 )
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
 from captures.meaning import words
 from captures.meaning.exchange import Body, inner, number, rows
@@ -29,6 +31,7 @@ from dissectors.error_codes import ErrorCode
 from dissectors.units import MS, SECOND
 
 _POLLS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
+_AT_ONCE = 5 * MS
 _EMPTY_AT_ONCE = "not waited and latency < 5ms and not records > 0 and not throttle > 0"
 _MANY = 100
 """Failed requests from which on it is more than a burst, as of requests that were under way as a leader moved."""
@@ -51,6 +54,11 @@ class _Repetition:
     lasted: int = 0
     _counts: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Connection -> second, and how many in it."""
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        at_once = rows.answered & (rows.latency < _AT_ONCE) & (rows.columns.flat("wait") == 0)
+        found: Bools = rows.failed | (rows.of_api(_POLLS) & at_once)
+        return found
 
     def add(self, exchange: Exchange) -> None:
         if self.seen and exchange.time - self.seen.last <= _PAUSE:
@@ -138,7 +146,7 @@ def _came_back_empty(exchange: Exchange) -> bool:
         return False
     request, response = asked(exchange), answered(exchange)
     waits = number(request, "max_wait_ms", 0)
-    if waits < 10 or not response or (exchange.latency or 0) >= min(5, waits) * MS:
+    if waits < 10 or not response or (exchange.latency or 0) >= min(_AT_ONCE, waits * MS):
         return False
     if number(response, "throttle_time_ms", 0) or number(response, "error_code", 0):
         return False

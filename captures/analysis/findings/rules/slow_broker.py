@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import answer_time
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.throttling import Throttles
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.time_format import span
@@ -61,6 +63,11 @@ class SlowBroker(Rule):
         self._answers: dict[tuple[str, str], _Answers] = {}
         self._polling: dict[int, int] = {}
         """Connection -> when the latest answer came that was waited for by design."""
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        # what is waited by design depends on the exchanges before
+        slow = rows.columns.flat("excess") > self.limit("latency") * MS
+        return None if slow.any() else rows.nothing
 
     def add(self, exchange: Exchange) -> None:
         paused = self._throttles.of(exchange).paused

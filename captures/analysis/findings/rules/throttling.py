@@ -7,10 +7,12 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import answer_time, answered
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.throttling import ThrottleRow, ThrottleStats
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number
@@ -50,6 +52,10 @@ class ThrottledClients(Rule):
         """Clients and APIs whose pauses the broker did not keep."""
         self._kept: set[tuple[str, str]] = set()
         """Those of which a pause was waited for."""
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        # what is said of a client counts all its answers
+        return None if (rows.columns.flat("throttle_time_ms") > 0).any() else rows.nothing
 
     def add(self, exchange: Exchange) -> None:
         self._stats.add(exchange)

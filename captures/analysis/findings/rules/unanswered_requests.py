@@ -11,9 +11,11 @@ import numpy as np
 from captures.analysis.attempts import ended, ended_by_broker
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import asked, some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
 from captures.filters.lexer import quoted
 from captures.meaning.exchange import number
@@ -81,6 +83,9 @@ class UnansweredRequests(Rule):
         self._oldest: dict[int, _Request] = {}
         self._answered: dict[int, int] = {}
         """Connection -> number of the latest exchange with an answer."""
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return rows.flagged(Flag.UNANSWERED) | rows.last(rows.answered)
 
     def add(self, exchange: Exchange) -> None:
         connection, known = exchange.connection, self._oldest.get(exchange.connection)

@@ -9,11 +9,13 @@ from typing import ClassVar
 from captures.analysis.broker_disconnects import BrokerDisconnect, Reason
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import some_of, unexpected
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
 from captures.analysis.offered_versions import refuses_old, too_old
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
@@ -52,6 +54,9 @@ class UnsupportedVersions(Rule):
         self._closings = scene.shared.closings
         self._offered = scene.shared.offered
         self._told: dict[tuple[str, str], _VersionRefusals] = {}
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return rows.closing | rows.failed | rows.of_api({ApiKey.API_VERSIONS})
 
     def add(self, exchange: Exchange) -> None:
         self._closings.add(exchange)

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
+import pytest
+
+from captures.analysis.deciding import Deciding
+from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
-from captures.exchanges import Exchange
+from captures.arrays import Bools
+from captures.exchanges import Exchange, ExchangeReader, open_capture
+from captures.exchanges.columns import ExchangeColumns
+from captures.interventions import UNTOUCHED
 from tests.captures.analysis.findings.group_kit import unread
 from tests.captures.analysis.kit import exchange
+from tests.conftest import DATA
 
 
 class Counting(Rule):
@@ -62,3 +72,61 @@ def test_a_capture_without_anything() -> None:
     diagnosis = Diagnosis(unread(), lambda _: None)
     assert diagnosis.findings() == []
     assert diagnosis.blind()
+
+
+CAPTURES = sorted(
+    path for folder in ("findings", "groups", "captures") for path in (DATA.parent / folder).glob("*.pcap*")
+)
+
+
+def diagnosed(path: Path, *, by_columns: bool) -> tuple[Diagnosis, int]:
+    """The diagnosis of a whole capture, and how many exchanges the rules were shown."""
+    capture = open_capture(str(path))
+    capture.read()
+    reader = ExchangeReader(capture, annotate=False, summary=False)
+    diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
+    if by_columns:
+        columns, indexes = ExchangeColumns(capture, reader.rows), np.arange(len(reader))
+        return diagnosis, sum(1 for _ in diagnosis.add_all(reader, columns, indexes))
+    for each in reader:
+        diagnosis.add(each)
+    return diagnosis, len(reader)
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_exchanges_that_decide_nothing_are_not_missed(path: Path) -> None:
+    (mine, shown), (theirs, every) = (diagnosed(path, by_columns=way) for way in (True, False))
+    assert shown <= every
+    assert mine.findings() == theirs.findings()
+    assert mine.blind() == theirs.blind()
+    assert mine.incidents == theirs.incidents
+    assert mine.intervened == theirs.intervened
+
+
+class First(Counting):
+    name = "first"
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return rows.first(~rows.nothing)
+
+
+class Failing(Counting):
+    name = "failing"
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        raise KeyError("planted")
+
+
+def test_a_rule_is_shown_what_decides_and_all_if_it_cannot_say() -> None:
+    capture = open_capture(str(CAPTURES[0]))
+    capture.read()
+    reader = ExchangeReader(capture, annotate=False, summary=False)
+    diagnosis = Diagnosis(capture, reader.knowledge.topic_name, rules=[First, Failing])
+    columns, indexes = ExchangeColumns(capture, reader.rows), np.arange(len(reader))
+    shown = list(diagnosis.add_all(reader, columns, indexes))
+    counts = {each.rule: each.count for each in diagnosis.findings()}
+    assert all(each.interventions is UNTOUCHED for each in shown)
+    assert counts == {"first": len(set(columns.flat("connection").tolist())), "failing": len(reader)}
+    assert capture.faults
+    assert {rule.name for rule in RULES}.isdisjoint(counts)

@@ -16,6 +16,7 @@ from captures.meaning import groups_in, members_in, topics_in
 from captures.meaning.exchange import rows
 from captures.meaning.payload import payload, record_fields, record_paths
 from captures.meaning.places import index, partitions, topic
+from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
 from dissectors.records import record_set
 from dissectors.sides import SIDES
 from tests.captures.recorded import CAPTURES, FOLDER
@@ -48,8 +49,8 @@ def of_full_decode(capture):
             members.update(dict.fromkeys(members_in(key, version, value, side)))
             if record_paths(key, version, side):
                 counted = of_batches(list(record_fields(key, version, value, side)))
-        fetch = x.request.value if x.api_key == 1 and x.request and x.request.value else None
-        state = (fetch.get("replica_state") or fetch) if fetch else {}
+        asked = (x.request.value if x.request and x.api_key is not None else None) or {}
+        state = asked.get("replica_state") or asked
         response = (x.response.value if x.response and x.api_key is not None else None) or {}
         throttle = response.get("throttle_time_ms")  # None too where the message was cut off before it
         values[x.row] = {
@@ -81,7 +82,10 @@ def of_full_decode(capture):
             "guessed": int(any(body is not None and bool(body.guess) for body in (x.request, x.response))),
             "intervened": x.intervened + x.interventions.made_errors,
             "response_told": int(bool(response)),
-            "replica_id": state.get("replica_id", -1) if fetch else NO_VALUE,
+            "replica_id": state.get("replica_id", -1)
+            if asked and x.api_key in ASKED_BY_REPLICAS
+            else NO_VALUE,
+            "acks": asked.get("acks", -1) if asked and x.api_key == ApiKey.PRODUCE else NO_VALUE,
         }
     return values
 

@@ -1,0 +1,141 @@
+"""Which exchanges of a capture decide what those that follow them know in the end.
+
+A follower that is shown only the exchanges that decide ends as if it had been shown all of them. They are found by
+columns, so that the others need not be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import cached_property
+
+import numpy as np
+
+from captures.analysis.exchange_groups import COUNTED
+from captures.arrays import Bools, Int64s
+from captures.exchanges import Flag
+from captures.exchanges.columns import NO_VALUE, ExchangeColumns
+from dissectors.api_keys import CONNECTING, ApiKey
+
+TAKEN = (*COUNTED, "wait", "throttle_time_ms", "acks")
+"""The columns of messages that :class:`Deciding` takes."""
+
+
+class Deciding:
+    """Finds exchanges that decide something.
+
+    :param columns: exchanges in the order of their numbers
+
+    :ivar api_key: -1 for raw SASL tokens and responses without a request
+    :ivar latency: ns, :data:`~captures.exchanges.columns.NO_VALUE` where there is no answer
+    """
+
+    def __init__(self, columns: ExchangeColumns) -> None:
+        self.columns = columns
+        self.api_key = columns.flat("api_key")
+        self.latency = columns.flat("latency")
+        self._connection = columns.flat("connection")
+        self._flags = columns.flat("flags")
+
+    @property
+    def nothing(self) -> Bools:
+        """No exchange."""
+        return np.zeros(len(self.columns), np.bool_)
+
+    @cached_property
+    def answered(self) -> Bools:
+        """Those with a response."""
+        return self.columns.flat("response_size") > 0
+
+    @cached_property
+    def failed(self) -> Bools:
+        """Those with an error that is no part of a normal conversation."""
+        return self.columns.ragged("error_codes").filled
+
+    @cached_property
+    def introducing(self) -> Bools:
+        """Those that tell who a client is, with the first on each connection that was answered after one."""
+        telling = self.of_api(CONNECTING) | self.flagged(Flag.SASL_TOKEN)
+        rows = np.flatnonzero(telling | (self.answered & (self.api_key >= 0)))
+        rows = rows[np.argsort(self._connection[rows], kind="stable")]
+        connection = self._connection[rows]
+        after = np.zeros(len(rows), np.bool_)
+        after[1:] = telling[rows[:-1]] & (connection[1:] == connection[:-1])
+        found = self.nothing
+        found[rows[telling[rows] | after]] = True
+        return found
+
+    @cached_property
+    def closing(self) -> Bools:
+        """Those that decide how a connection ended: the first and last of each, and where it was left waiting."""
+        everything, working = ~self.nothing, self.answered & ~self.of_api(CONNECTING)
+        named = np.array([bool(text) for text in self.columns.texts("client_id")] + [False], np.bool_)
+        ends = self.columns.flat("time") + np.where(self.latency == NO_VALUE, 0, np.maximum(self.latency, 0))
+        return (
+            self.introducing
+            | self.flagged(Flag.UNANSWERED)
+            | self.first(everything)
+            | self.last(everything)
+            | self.last(named[self.columns.flat("client_id")])
+            | self.last(everything, by=ends)
+            | self.first(working & ~self.flagged(Flag.SASL_TOKEN))
+            | self.last(self.answered & ~self.flagged(Flag.UNANSWERED))
+        )
+
+    def of_api(self, keys: Collection[int]) -> Bools:
+        """Return those of some APIs."""
+        found: Bools = np.isin(self.api_key, list(keys))
+        return found
+
+    def flagged(self, flag: Flag) -> Bools:
+        """Return those with a flag."""
+        found: Bools = self._flags & int(flag) != 0
+        return found
+
+    def met(self, codes: Collection[int]) -> bool:
+        """Tell whether some response has one of some errors, as part of a normal conversation or not."""
+        both = (self.columns.ragged(name).values for name in ("error_codes", "expected_error_codes"))
+        return any(bool(np.isin(each, list(codes)).any()) for each in both)
+
+    def of_version(self, wanted: Callable[[int, int], bool]) -> Bools:
+        """Return those of some APIs and versions.
+
+        :param wanted: is asked about each pair of them
+        """
+        kinds, which = np.unique(
+            np.stack([self.api_key, self.columns.flat("version")]), axis=1, return_inverse=True
+        )
+        chosen = [key >= 0 and wanted(key, version) for key, version in kinds.T.tolist()]
+        return np.array(chosen, np.bool_)[which.ravel()]
+
+    def of_producers(self, codes: Collection[int]) -> Bools:
+        """Return the Produce exchanges that decide what is found of some errors: all of them if a response has one.
+
+        Else those that tell whether errors could be seen: the first, and those that want no answer.
+        """
+        mine = self.of_api({ApiKey.PRODUCE})
+        if self.met(codes):
+            return mine
+        found: Bools = mine & (self.columns.flat("acks") == 0) | self.first(mine)
+        return found
+
+    def first(self, among: Bools) -> Bools:
+        """Return the first of each connection among some."""
+        return self._chosen(np.flatnonzero(among))
+
+    def last(self, among: Bools, *, by: Int64s | None = None) -> Bools:
+        """Return the last of each connection among some.
+
+        :param by: a number of each exchange, the greatest of which is the last
+        """
+        rows = np.flatnonzero(among)
+        if by is not None:
+            rows = rows[np.argsort(by[rows], kind="stable")]
+        return self._chosen(rows[::-1])
+
+    def _chosen(self, rows: Int64s) -> Bools:
+        """Return the first of each connection among some rows in an order."""
+        _, first = np.unique(self._connection[rows], return_index=True)
+        found = self.nothing
+        found[rows[first]] = True
+        return found
