@@ -29,19 +29,13 @@ def views(session: Session, link: Link | None) -> Iterator[View]:
         Connections,
         Clients,
         Topics,
-<<<<<<< HEAD
         Records,
-=======
->>>>>>> main
         Groups,
         LatencyView,
         Errors,
         ConversationView,
         Findings,
-<<<<<<< HEAD
-=======
         Incidents,
->>>>>>> main
     ):
         yield view(session)
     yield Faults(session, link)
