@@ -39,6 +39,7 @@ def write_csv(
     """
     faults = RaisedFaults() if faults is None else faults
     chosen = tuple(columns)
+    bodies = [place for place, column in enumerate(chosen) if column.kind == "json"]
     cells = [(column.value, _SHOWN.get(column.kind)) for column in chosen]
     lines = csv.writer(file)
     lines.writerow([column.name for column in chosen])
@@ -52,7 +53,7 @@ def write_csv(
         except Exception as error:
             faults.note(error, "writing it as CSV", exchange.number)
             continue
-        if any(cell.__class__ is str and len(cell) > _LONG for cell in row):
+        if any(len(row[place]) > _LONG for place in bodies):
             _write_long(row, file)
         else:
             lines.writerow(row)
