@@ -71,7 +71,7 @@ _FAILURES = (
     "array<struct<exchange:bigint,time:timestamp,time_ns:bigint,member:string,error_code:int,error:string>>"
 )
 
-_CONSEQUENCES = "array<struct<kind:string,subject:string,time:timestamp,time_ns:bigint,sentence:string,evidence:array<bigint>>>"
+_CONSEQUENCE = "struct<kind:string,subject:string,time:timestamp,time_ns:bigint,sentence:string,evidence:array<bigint>>"
 
 REBALANCES = Table(
     "rebalances",
@@ -138,7 +138,7 @@ INCIDENTS = Table(
         Column("advice", "string", "what to do"),
         Column("evidence", "array<bigint>", "numbers of exchanges that show it"),
         Column("connections", "array<int>", "connections that show it"),
-        Column("consequences", _CONSEQUENCES, "what followed from it, in the order of time"),
+        Column("consequences", f"array<{_CONSEQUENCE}>", "what followed from it, in the order of time"),
     ),
     per_exchange=False,
 )  # fmt: skip
