@@ -71,7 +71,9 @@ _FAILURES = (
     "array<struct<exchange:bigint,time:timestamp,time_ns:bigint,member:string,error_code:int,error:string>>"
 )
 
-_CONSEQUENCE = "struct<kind:string,subject:string,time:timestamp,time_ns:bigint,sentence:string,evidence:array<bigint>>"
+_CONSEQUENCE = (
+    "struct<kind:string,subject:string,time:timestamp,time_ns:bigint,sentence:string,evidence:array<bigint>>"
+)
 
 REBALANCES = Table(
     "rebalances",
