@@ -100,6 +100,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("view.connections", "2", "connections", "TCP connections: who, how it went, how it ended.", line="connections"),
     Command("view.clients", "3", "clients", "Clients: software, versions, who speaks what.", line="clients"),
     Command("view.topics", "4", "topics", "Topics and partitions: who produces, who fetches, rates, lag.", line="topics"),
+    Command("view.records", "R", "records", "Records: keys, values and headers of what is shown, one by one.", line="records"),
     Command("view.groups", "5", "groups", "Groups: members, rebalances and what they came from.", line="groups"),
     Command("view.latency", "6", "latency", "Latency: distribution, and over time.", line="latency"),
     Command("view.errors", "7", "errors", "Errors: what they mean, and what the client did next.", line="errors"),
@@ -149,6 +150,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("question.config", "", "settings", "The settings of clients, as far as they show.", argument="[CLIENT]", line="config"),
     Command("question.compat", "", "compatibility", "What a broker of another release would refuse, or serve with older versions.", argument="RELEASE", line="compat"),
     Command("question.diff", "", "differences", "What differs from another capture to this one, or between two times of it: FILE, or A..B C..D.", argument="FILE", line="diff"),
+    Command("records.schema", "", "schema", "Read the values of records by an Avro or Protobuf schema in a file, or by those of a schema registry.", argument="[TOPIC=]FILE or URL", line="schema"),
     # ---- layout
     Command("layout.cycle", "minus", "layout", "Go on to the next arrangement of the panes.", line="layout"),
     Command("layout.maximise", "backslash", "maximise", "Give the whole screen to the focused pane, and back.", line="maximise"),

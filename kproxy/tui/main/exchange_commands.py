@@ -11,6 +11,7 @@ from kproxy.tui.dialogs.copy import CopyDialog, making, taking
 from kproxy.tui.dialogs.write import WriteDialog
 from kproxy.tui.main.part import Part, work
 from kproxy.tui.screenshot import save_screenshot
+from kproxy.tui.views.records import Records
 
 
 class ExchangeCommands(Part):
@@ -61,7 +62,7 @@ class ExchangeCommands(Part):
 
     @work("output", exclusive=True, asks=True)
     async def action_copy_as(self, form: str = "") -> None:
-        """Copy the exchange under the cursor; text that is selected with the mouse goes before.
+        """Copy the exchange under the cursor, among records the value; text selected with the mouse goes before.
 
         :param form: name of a format; asked for if there is none
         """
@@ -69,6 +70,11 @@ class ExchangeCommands(Part):
         if selected and not form:
             self.tell((await copy(self.app, selected)).said)
             self.screen.clear_selection()
+            return
+        view = self.screen.view
+        if isinstance(view, Records) and not form:
+            value = await view.value()
+            self.tell("there is no value to copy" if value is None else (await copy(self.app, value)).said)
             return
         number = self.number
         if number is None:

@@ -16,6 +16,7 @@ from kproxy.tui.views.findings import Findings
 from kproxy.tui.views.groups import Groups
 from kproxy.tui.views.incidents import Incidents
 from kproxy.tui.views.latency import LatencyView
+from kproxy.tui.views.records import Records
 from kproxy.tui.views.topics import Topics
 
 
@@ -28,6 +29,7 @@ def views(session: Session, link: Link | None) -> Iterator[View]:
         Connections,
         Clients,
         Topics,
+        Records,
         Groups,
         LatencyView,
         Errors,

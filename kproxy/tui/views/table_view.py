@@ -147,6 +147,10 @@ class TableView(View, Generic[F]):
         """Whether more comes, so that what is not answered may still be."""
         return self.session.live and not self.session.status.finished
 
+    def field_of(self, row: Row) -> str:
+        """Return the path of the field that a row is about, in the exchange that it leads to; empty for none."""
+        return ""
+
     def pictures(self) -> Iterable[Widget]:
         """Return what is drawn above the text about a row."""
         return ()
@@ -260,7 +264,7 @@ class TableView(View, Generic[F]):
         if row is None or row.leads_to is None:
             return
         if isinstance(row.leads_to, int):
-            self.post_message(self.GoTo(row.leads_to))
+            self.post_message(self.GoTo(row.leads_to, self.field_of(row)))
         else:
             self.post_message(self.Narrow(row.leads_to))
 
