@@ -20,12 +20,8 @@ from captures.tables.columns import Needs
 from captures.tables.folder import FolderError, open_folder, read_manifests
 from captures.tables.inputs import GROWING
 from captures.tables.options import TablesOptions
-<<<<<<< HEAD
 from captures.tables.partition_rows import PartitionRows
-from captures.tables.schema import TABLES, USUAL, Needs
-=======
 from captures.tables.schema import TABLES, USUAL
->>>>>>> main
 from captures.tables.single import TableRequest, write_tables, write_tables_single
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.tables.kit import exchanges_of, gathered, reopened, rows
