@@ -21,9 +21,9 @@ from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.jobs import Input, exchanges_of, give_out
 from captures.ranges.whole import Whole, WholeCapture
 from captures.spark.task_shares import Share
+from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
 from captures.tables.folder import Part, PartWriter, StagingFolder
-from captures.tables.schema import Needs
 from captures.tables.whole_rows import WholeTables, needs
 from dissectors.api_keys import ApiKey
 from dissectors.session_context import SessionContext, SessionFacts

@@ -25,6 +25,7 @@ from captures.packets import CaptureError, JoinedSource
 from captures.packets.files import STANDARD_INPUT, find_files
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.packets.tls import KeyLog
+from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
 from captures.tables.folder import Folder, Part, PartWriter, open_folder
 from captures.tables.inputs import choose_inputs
@@ -39,7 +40,7 @@ from captures.tables.options import (
     damage_told,
     notes_told,
 )
-from captures.tables.schema import TABLES, Needs, choose_tables
+from captures.tables.schema import TABLES, choose_tables
 from captures.tables.whole_rows import WholeTables, needs
 
 if TYPE_CHECKING:

@@ -16,9 +16,10 @@ from captures.exchanges import Exchange
 from captures.json_objects import to_json
 from captures.packets import CaptureError
 from captures.spark import capture_reader, pipeline
+from captures.tables.columns import Needs
 from captures.tables.folder import FolderError, read_manifests
 from captures.tables.options import TablesOptions, TablesSummary
-from captures.tables.schema import TABLES, Needs
+from captures.tables.schema import TABLES
 from captures.tables.single import TableRequest
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.spark.kit import (

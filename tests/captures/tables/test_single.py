@@ -16,10 +16,11 @@ from captures.filters import compile_filter
 from captures.json_objects import to_json
 from captures.packets import CaptureError
 from captures.tables import single
+from captures.tables.columns import Needs
 from captures.tables.folder import FolderError, open_folder, read_manifests
 from captures.tables.inputs import GROWING
 from captures.tables.options import TablesOptions
-from captures.tables.schema import TABLES, USUAL, Needs
+from captures.tables.schema import TABLES, USUAL
 from captures.tables.single import TableRequest, write_tables, write_tables_single
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.tables.kit import exchanges_of, gathered, reopened, rows
