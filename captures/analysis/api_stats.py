@@ -52,6 +52,7 @@ class ApiRow:
     exchanges: int
     unanswered: int
     no_response_expected: int
+    not_recorded: int
     request_bytes: int
     response_bytes: int
     errors: int
@@ -70,6 +71,7 @@ class _Sums:
     exchanges: int = 0
     unanswered: int = 0
     no_response_expected: int = 0
+    not_recorded: int = 0
     request_bytes: int = 0
     response_bytes: int = 0
     errors: int = 0
@@ -140,6 +142,7 @@ class ApiStats:
         sums.exchanges += group.exchanges
         sums.unanswered += group.unanswered
         sums.no_response_expected += group.no_response_expected
+        sums.not_recorded += group.not_recorded
         sums.request_bytes += group.request_bytes
         sums.response_bytes += group.response_bytes
         sums.errors += group.errors
@@ -175,6 +178,7 @@ class ApiStats:
                 exchanges=sums.exchanges,
                 unanswered=sums.unanswered,
                 no_response_expected=sums.no_response_expected,
+                not_recorded=sums.not_recorded,
                 request_bytes=sums.request_bytes,
                 response_bytes=sums.response_bytes,
                 errors=sums.errors,

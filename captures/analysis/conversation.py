@@ -42,6 +42,8 @@ class Outcome(Enum):
     ERROR = "error"
     """Answered, with an error that is no part of a normal conversation."""
     UNANSWERED = "no answer"
+    NOT_RECORDED = "not recorded"
+    """Bytes are missing where its response would be."""
     IN_FLIGHT = "in flight"
     """Not answered yet, and nothing tells that it will not be."""
     NONE_DUE = "none expected"
@@ -188,6 +190,8 @@ def exchange_step(
     outcome = _outcome(exchange)
     if outcome is Outcome.UNANSWERED:
         response = "no answer"
+    elif outcome is Outcome.NOT_RECORDED:
+        response = "answer not recorded"
     elif outcome is Outcome.ORPHAN:
         request, response = "", "answer to a request that was not captured"
     return Step(
@@ -210,6 +214,8 @@ def _outcome(exchange: Exchange) -> Outcome:
         return Outcome.NONE_DUE
     if Flag.UNANSWERED in exchange.flag:
         return Outcome.UNANSWERED
+    if Flag.NOT_RECORDED in exchange.flag:
+        return Outcome.NOT_RECORDED
     if Flag.ORPHAN in exchange.flag:
         return Outcome.ORPHAN
     if len(exchange.errors) > len(exchange.expected):

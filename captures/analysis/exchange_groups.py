@@ -24,6 +24,7 @@ COUNTED = ("error_codes", "expected_error_codes", "undecoded", "guessed")
 """The columns of messages that :func:`exchange_groups` takes."""
 
 _VERSIONS = 1 << 16
+_COUNTED_FLAGS = (Flag.UNANSWERED, Flag.NOT_RECORDED, Flag.NO_RESPONSE_EXPECTED, Flag.ORPHAN)
 """As many as an int16 has values."""
 
 
@@ -58,6 +59,7 @@ class ExchangeGroup:
     unanswered: int
     unanswered_first: tuple[int, int] | None
     no_response_expected: int
+    not_recorded: int
     orphans: int
     request_bytes: int
     response_bytes: int
@@ -96,6 +98,7 @@ class ExchangeGroup:
             unanswered=unanswered,
             unanswered_first=(exchange.number, time) if unanswered else None,
             no_response_expected=special and Flag.NO_RESPONSE_EXPECTED in flag,
+            not_recorded=special and Flag.NOT_RECORDED in flag,
             orphans=special and Flag.ORPHAN in flag,
             request_bytes=exchange.request_size,
             response_bytes=exchange.response_size,
@@ -220,7 +223,7 @@ def exchange_groups(
         expected = columns.ragged("expected_error_codes").filled & ~failed & (intervened < 2)
         unread = _undecoded(columns)
         guessed = columns.flat("guessed") > 0
-    has = {flag: flags & int(flag) != 0 for flag in (Flag.UNANSWERED, Flag.NO_RESPONSE_EXPECTED, Flag.ORPHAN)}
+    has = {flag: flags & int(flag) != 0 for flag in _COUNTED_FLAGS}
     never = len(columns)
     unanswered_first = grouping.least(np.where(has[Flag.UNANSWERED], np.arange(never), never))
     sums = zip(
@@ -234,6 +237,7 @@ def exchange_groups(
         grouping.sums(has[Flag.UNANSWERED]),
         [(int(numbers[at]), int(times[at])) if at < never else None for at in unanswered_first],
         grouping.sums(has[Flag.NO_RESPONSE_EXPECTED]),
+        grouping.sums(has[Flag.NOT_RECORDED]),
         grouping.sums(has[Flag.ORPHAN]),
         grouping.sums(columns.flat("request_size")),
         grouping.sums(columns.flat("response_size")),

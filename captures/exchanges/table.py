@@ -39,6 +39,8 @@ class Flag(IntFlag):
     """Bytes of it were captured twice, with differing content; what came first is shown."""
     RESYNCHRONISED = 128
     """Its request or response comes after bytes that belong to no frame: where it begins is a guess by its header."""
+    NOT_RECORDED = 256
+    """Bytes of the broker are missing where its response would be: nothing shows whether one came."""
 
     @property
     def names(self) -> list[str]:
@@ -46,7 +48,7 @@ class Flag(IntFlag):
         return [flag.name.lower() for flag in Flag if flag in self and flag.name] if self else []
 
 
-_SETTLED = np.uint16(Flag.UNANSWERED | Flag.NO_RESPONSE_EXPECTED | Flag.ORPHAN)
+_SETTLED = np.uint16(Flag.UNANSWERED | Flag.NOT_RECORDED | Flag.NO_RESPONSE_EXPECTED | Flag.ORPHAN)
 
 COLUMNS: dict[str, tuple[type[np.signedinteger[Any] | np.unsignedinteger[Any]], int]] = {
     "connection": (np.int32, 0),

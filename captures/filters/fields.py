@@ -185,6 +185,7 @@ FIELDS: tuple[Field, ...] = (
     Field("response", B, RESPONSE, "there is a response", lambda x, _: x.response_size > 0,
           decide.truth(columns.answered), example="response"),
     _flag("unanswered", Flag.UNANSWERED, "no answer came before the connection or the capture ended"),
+    _flag("not_recorded", Flag.NOT_RECORDED, "bytes are missing where its response would be: one may have come"),
     _flag("no_response", Flag.NO_RESPONSE_EXPECTED, "no answer is due (Produce with acks=0)", "no_response_expected",
           available=REQUEST),
     _flag("orphan", Flag.ORPHAN, "a response whose request was not captured"),

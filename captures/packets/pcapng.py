@@ -44,7 +44,7 @@ _LATEST = (1 << 62) // 1_000_000_000
 # option codes: 4.2 (interfaces), 3.5 (comments), 4.6 (statistics)
 _COMMENT = 1
 _IF_NAME, _IF_DESCRIPTION, _IF_RESOLUTION, _IF_OFFSET = 2, 3, 9, 14
-_DROPPED_BY_INTERFACE, _DROPPED_BY_SYSTEM = 5, 7
+_DROPPED_BY_INTERFACE, DROPPED_BY_SYSTEM = 5, 7
 
 
 def is_pcapng(magic: bytes) -> bool:
@@ -348,7 +348,7 @@ class PcapngFormat:
         dropped = sum(
             int.from_bytes(value, "big" if self.big_endian else "little")
             for code, value in self._options(block[20:])
-            if code in (_DROPPED_BY_INTERFACE, _DROPPED_BY_SYSTEM) and len(value) == 8
+            if code in (_DROPPED_BY_INTERFACE, DROPPED_BY_SYSTEM) and len(value) == 8
         )
         number = self._first_interface + interface
         self._statistics.dropped += dropped - self._drops.get(number, 0)

@@ -19,7 +19,7 @@ from captures.ranges.clocks import clocks_of
 from captures.ranges.edges import Edges, SyncPoint, pack, unpack
 from captures.ranges.exchange_numbers import Context, NumberedRanges, bases, number
 from captures.ranges.exchanges import RangeExchanges
-from captures.ranges.plan import Plan, Range
+from captures.ranges.plan import COMPRESSED, Plan, Range
 from captures.ranges.range_reader import FinishedExchanges, in_buckets, read_range
 from captures.ranges.stitcher import StitchedConnections, stitch
 from dissectors.session_context import SessionContext, SessionFacts
@@ -53,7 +53,7 @@ class Input:
 
     def in_place(self, part: Range) -> bool:
         """Return whether bytes of a range can be read from its files without reading all before."""
-        return not any(self.plan.whole.get(file, "").startswith("compressed") for file in range(*part.files))
+        return not any(self.plan.whole.get(file, "").startswith(COMPRESSED) for file in range(*part.files))
 
 
 class RangeOutput(NamedTuple):

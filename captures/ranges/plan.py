@@ -2,7 +2,8 @@
 
 A pcap file is cut wherever one likes: a record is found by its looks, and whether it was one shows when the part before
 has been read. What cannot be cut is a part by itself: pcapng, whose blocks need those before them; compressed files,
-which are read from their first byte; and files that were captured at the same time, which have to be merged.
+which are read from their first byte; and files that were captured at the same time, which have to be merged. Small
+files that follow each other are one part.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from captures.packets.pcap import is_pcap
 from captures.packets.source import open_source
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 
+COMPRESSED = "compressed"
 RANGE_BYTES = 64 << 20
 """Large enough for what is read twice around the edges to be little, small enough for many tasks."""
 
@@ -101,17 +103,28 @@ def make_plan(paths: Sequence[str], range_bytes: int = RANGE_BYTES) -> Plan:
     if not found.files:
         raise found.unreadable[0]
     plan = Plan(found.files, unreadable=found.unreadable, passed_over=found.passed_over)
+    step = max(range_bytes, 1)
+    room = 0  # bytes of further files that the last part may have
     for number, file in enumerate(plan.files):
         if file.source is not None:
             raise CaptureError(file.path, 0, "a pipe cannot be read in parts: write it to a file first")
         why = _indivisible(file)
-        step = max(range_bytes, 1)
         edges = range(step, file.size, step) if not why else ()
         if why:
             plan.whole[number] = why
+        if file.size <= room and _compressed(plan, number) == _compressed(plan, number - 1):
+            plan.ranges[-1] = replace(plan.ranges[-1], files=(plan.ranges[-1].files[0], number + 1))
+            room -= file.size
+            continue
+        room = step - file.size
         for begin, end in zip((0, *edges), (*edges, None), strict=True):
             plan.ranges.append(Range(len(plan.ranges), (number, number + 1), begin, end))
     return plan
+
+
+def _compressed(plan: Plan, number: int) -> bool:
+    """Return whether a file is compressed: such ones stay among themselves, as what is kept of them differs."""
+    return plan.whole.get(number, "").startswith(COMPRESSED)
 
 
 def _indivisible(file: CaptureFile) -> str:
@@ -119,6 +132,6 @@ def _indivisible(file: CaptureFile) -> str:
     with open_source(file.path) as source:
         how = source.compression
         if how:
-            return f"compressed with {how}"
+            return f"{COMPRESSED} with {how}"
         magic = source.read(0, MAGIC_SIZE)
     return "" if is_pcap(magic) and compression(magic) is None else "pcapng"

@@ -32,7 +32,7 @@ from captures.spark.job_progress import Progress, silent
 from captures.spark.source import Listing, finished, news
 from captures.spark.table_writer import WRITTEN, Task, TaskResult, WriteRanges, collected, faults_of
 from captures.tables.folder import Folder, Part, PartWriter
-from captures.tables.folder import Input as FileInput
+from captures.tables.manifest import Input as FileInput
 from captures.tables.options import (
     ALREADY_READ,
     FaultsTold,
@@ -118,6 +118,8 @@ class _Judge:
             self._capture.take(part)
             for exchange in task.fitting(part, self._keys, summary=False):
                 self._tables.add(exchange)
+            for faults in (self._capture.faults, part.capture.faults):
+                faults.locate(part.path_of)
             self._capture.faults.merge(part.capture.faults)
 
     def write(self, folder: Folder) -> list[Part]:

@@ -20,8 +20,9 @@ from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import SparkReading
 from captures.spark.table_writer import Judge, Task, columns_of, header_rows
 from captures.spark.task_shares import Share
+from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables
-from captures.tables.schema import PER_EXCHANGE, Needs, choose_tables, ddl
+from captures.tables.schema import PER_EXCHANGE, choose_tables, ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa

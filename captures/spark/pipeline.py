@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from captures.json_objects import to_json
 from captures.packets import CaptureError
@@ -33,15 +34,15 @@ from captures.spark.table_writer import (
 )
 from captures.spark.task_shares import shares_of
 from captures.tables.folder import Folder, open_folder
-from captures.tables.folder import Input as FileInput
+from captures.tables.inputs import choose_inputs
+from captures.tables.manifest import Input as FileInput
 from captures.tables.options import (
-    ALREADY_READ,
-    CHANGED,
     FaultsTold,
     FileLeftOut,
     FileRead,
     TablesOptions,
     TablesSummary,
+    check_passed_over,
     damage_told,
     notes_told,
 )
@@ -77,27 +78,41 @@ def write_tables(
         return follow_tables(paths, out, options, Event(), progress)
     begin = monotonic()
     wanted = TableRequest.of(options)
-    keylog = Path(options.keylog).read_bytes() if options.keylog else b""
     folder = open_folder(*absolute([out]), append=options.append, overwrite=options.overwrite)
+    try:
+        return _write(paths, folder, wanted, options, progress, begin)
+    finally:
+        folder.discard()
+
+
+def _write(
+    paths: Sequence[str],
+    folder: Folder,
+    wanted: TableRequest,
+    options: TablesOptions,
+    progress: Progress,
+    begin: float,
+) -> TablesSummary:
     found = _look(paths, folder, options)
     made = TablesSummary(
-        out=out, engine="spark", skipped=tuple(found.skipped), unreadable=tuple(found.unreadable)
+        out=folder.out,
+        engine="spark",
+        skipped=tuple(found.skipped),
+        unreadable=tuple(found.unreadable),
+        passed_over=tuple(found.passed_over),
     )
     if not found.plan.files:
         return replace(made, rows=dict.fromkeys(wanted.tables, 0), seconds=monotonic() - begin)
+    keylog = Path(options.keylog).read_bytes() if options.keylog else b""
     given = Input(found.plan, keylog, max(_BUCKETS, len(found.plan.ranges) // _RANGES_A_BUCKET))
-    try:
-        with running_session(options.master, remote=options.remote, settings=options.settings) as spark:
-            run = _PipelineRun(spark, given, folder, wanted, progress)
-            with run.reading():
-                _check(run.read, options)
-                done = run.write()
-        made = replace(_described(made, run.read, found, done, options, wanted), seconds=monotonic() - begin)
-        parts = [part for each in done for part in each.parts]
-        folder.commit(parts, tables=wanted.tables, inputs=found.inputs, summary=to_json(made))
-    except BaseException:
-        folder.discard()
-        raise
+    with running_session(options.master, remote=options.remote, settings=options.settings) as spark:
+        run = _PipelineRun(spark, given, folder, wanted, progress)
+        with run.reading():
+            _check(run.read, options)
+            done = run.write()
+    made = replace(_described(made, run.read, found, done, options, wanted), seconds=monotonic() - begin)
+    parts = [part for each in done for part in each.parts]
+    folder.commit(parts, tables=wanted.tables, inputs=found.inputs, summary=to_json(made))
     return made
 
 
@@ -133,12 +148,14 @@ class _InputFiles:
     :ivar inputs: the same, to be known again
     :ivar skipped: those that a run before has read
     :ivar unreadable: those that cannot be read
+    :ivar passed_over: those in folders, or matched by patterns, that are no captures
     """
 
     plan: Plan
     inputs: list[FileInput]
     skipped: list[FileLeftOut]
     unreadable: list[FileLeftOut]
+    passed_over: list[str]
 
 
 def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> _InputFiles:
@@ -147,15 +164,16 @@ def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> _Inpu
     unreadable = [FileLeftOut(error.path, error.reason) for error in plan.unreadable]
     if options.strict and plan.unreadable:
         raise plan.unreadable[0]
+    passed_over = plan.passed_over
+    check_passed_over(passed_over, options)
     inputs = [FileInput.of(file.path) for file in plan.files]
-    compared = folder.compare(inputs)
+    compared, skipped, changed = choose_inputs(inputs, folder, paths, options)
     new = {each.path for each in compared.new}
     paths_of_new = [file.path for file, each in zip(plan.files, inputs, strict=True) if each.path in new]
     if len(paths_of_new) < len(plan.files):
         plan = make_plan(paths_of_new, options.range_bytes) if paths_of_new else Plan([])
-    skipped = [FileLeftOut(each.path, ALREADY_READ) for each in compared.known]
-    unreadable += [FileLeftOut(each.path, CHANGED) for each in compared.changed]
-    return _InputFiles(plan, compared.new, skipped, unreadable)
+    unreadable += changed
+    return _InputFiles(plan, compared.new, skipped, unreadable, passed_over)
 
 
 def _check(read: MergeResult, options: TablesOptions) -> None:
@@ -212,8 +230,8 @@ class _PipelineRun:
         )
         task = task.with_groups(self._spark, self._contexts)
         jobs = [self._judged(task), self._written(task)]
-        with watched(self._spark, WRITING, self._progress), ThreadPoolExecutor(len(jobs)) as threads:
-            found = list(threads.map(lambda job: {} if job is None else collected(job), jobs))
+        with watched(self._spark, WRITING, self._progress):
+            found = side_by_side(self._spark, [job for job in jobs if job is not None])
         return [each for job in found for _, each in sorted(job.items())]
 
     def _written(self, task: Task) -> DataFrame | None:
@@ -242,6 +260,32 @@ class _PipelineRun:
         whole = whole_of(self.read.numbered, [each.mark for each in self.read.marked])
         judge = Judge(task, shares, self._contexts, whole, self._wanted.limits)
         return self._spark.range(0, len(shares), 1, len(shares)).mapInArrow(judge, WRITTEN)
+
+
+def side_by_side(spark: SparkSession, jobs: Sequence[DataFrame]) -> list[dict[int, Any]]:
+    """Run jobs at the same time; what ends one of them, or Ctrl-C, ends the others at once.
+
+    :return: what :func:`~captures.spark.table_writer.collected` gives of each
+    """
+    tag = f"kproxy-{uuid4().hex}"
+
+    def run(job: DataFrame) -> dict[int, Any]:
+        spark.addTag(tag)  # it counts for this thread
+        return collected(job)
+
+    threads = ThreadPoolExecutor(len(jobs) or 1)
+    try:
+        begun = [threads.submit(run, job) for job in jobs]
+        for each in as_completed(begun):
+            each.result()
+        return [each.result() for each in begun]
+    except BaseException as error:
+        with suppress(Exception):  # Spark may have ended
+            spark.interruptTag(tag)
+        threads.shutdown(wait=isinstance(error, Exception), cancel_futures=True)
+        raise
+    finally:
+        threads.shutdown(wait=False)
 
 
 def processors(spark: SparkSession) -> int:

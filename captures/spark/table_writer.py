@@ -21,9 +21,9 @@ from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.jobs import Input, exchanges_of, give_out
 from captures.ranges.whole import Whole, WholeCapture
 from captures.spark.task_shares import Share
+from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
 from captures.tables.folder import Part, PartWriter, StagingFolder
-from captures.tables.schema import Needs
 from captures.tables.whole_rows import WholeTables, needs
 from dissectors.api_keys import ApiKey
 from dissectors.session_context import SessionContext, SessionFacts
@@ -128,6 +128,7 @@ class Task:
             if rows.full:
                 yield from rows.take().values()
         yield from rows.take().values()
+        part.capture.faults.locate(part.path_of)
         part.capture.faults.log()
 
     def _fits(
@@ -177,6 +178,7 @@ class WriteRanges:
                 if rows.full:
                     writer.write_all(rows.take())
             writer.write_all(rows.take())
+            part.capture.faults.locate(part.path_of)
             return TaskResult(writer.close(), count, damaged, part.capture.faults)
 
 
@@ -266,6 +268,8 @@ class Judge:
             capture.take(part)
             for exchange in task.fitting(part, keys, summary=False):
                 tables.add(exchange)
+            for faults in (capture.faults, part.capture.faults):
+                faults.locate(part.path_of)
             capture.faults.merge(part.capture.faults)
         return tables
 

@@ -9,7 +9,9 @@
 Whatever reads folders of Parquet reads them, as nothing is in them but whole runs. Every task writes below a hidden
 folder of its own. :meth:`Folder.commit` moves the files to their places and writes the manifest of the run. A run that
 dies before leaves its hidden folder, one that dies in between files of a run without a manifest; the next run removes
-both. So only one run may write to a folder at a time.
+both. A manifest names the runs that it replaces, whose files go when it is written: a run that dies in between leaves
+them to the next run, and what is there is never less than one whole state. Only one run may write to a folder at a
+time, which a lock ensures (:mod:`captures.tables.lock`), where the folder is on a file system.
 
 Paths may be those of this machine, or of anything that pyarrow or fsspec reach (``s3://bucket/tables``). Moving a file
 is one step on a file system; object stores copy and delete.
@@ -21,7 +23,6 @@ import json
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
@@ -32,8 +33,9 @@ import numpy as np
 
 from captures.export.parquet import ParquetMissing
 from captures.json_objects import to_json
-from captures.packets import remote
-from captures.packets.files import FileStatus, head_of
+from captures.tables.lock import NAME as LOCK
+from captures.tables.lock import FolderLock, Locked
+from captures.tables.manifest import Input, InputComparison, Manifest
 from captures.tables.schema import TABLES, VERSION, schema
 
 if TYPE_CHECKING:
@@ -43,8 +45,6 @@ if TYPE_CHECKING:
 
 MANIFESTS = "_kproxy"
 STAGING = ".staging-"
-HEAD_BYTES = 64 << 10
-"""Bytes at the beginning of an input by which it is known again."""
 ROW_GROUP_BYTES = 64 << 20
 ROW_GROUP_ROWS = 128 << 10
 MOST_OPEN = 16
@@ -68,63 +68,6 @@ class FolderError(ValueError):
     """Tables cannot be written to a folder; the text says why, and what to do."""
 
 
-# ---------------------------------------------------------------- inputs
-@dataclass(frozen=True, slots=True)
-class Input:
-    """A file that was read.
-
-    :ivar path: as it was given, absolute if it is of this machine
-    :ivar size: in bytes
-    :ivar mtime_ns: when it was last written to, in ns since the epoch; 0 if that is not known
-    :ivar head: SHA-256 of its first :data:`HEAD_BYTES`, in hex
-    """
-
-    path: str
-    size: int
-    mtime_ns: int
-    head: str
-
-    @classmethod
-    def of(cls, path: str) -> Input:
-        """Look at a file.
-
-        :raises OSError: if it cannot be read
-        :raises CaptureError: likewise, of one that is elsewhere
-        """
-        told = FileStatus.of(path)
-        shown = path if remote.is_remote(path) else str(Path(remote.local(path)).absolute())
-        return cls(shown, told.size, told.changed, head_of(shown, min(told.size, HEAD_BYTES)))
-
-    @property
-    def content(self) -> tuple[int, str]:
-        """What stays the same where it is moved, or copied."""
-        return self.size, self.head
-
-    def grown_from(self, before: Input) -> bool:
-        """Whether this is what a file has become that was written to, and not another one under its name.
-
-        :raises OSError: if it cannot be read
-        :raises CaptureError: likewise, of one that is elsewhere
-        """
-        if self.size < before.size:
-            return False
-        return head_of(self.path, min(before.size, HEAD_BYTES)) == before.head
-
-
-class InputComparison(NamedTuple):
-    """Inputs, and what a folder knows of them.
-
-    :ivar new: those that no run has read
-    :ivar known: those that one has
-    :ivar changed: those that one has read under this path, and that have grown since: a file that is being written to
-        was read too early, and its exchanges are in the tables already
-    """
-
-    new: list[Input]
-    known: list[Input]
-    changed: list[Input]
-
-
 # ---------------------------------------------------------------- what a run leaves
 class Part(NamedTuple):
     """A file that a task has written, and where it belongs.
@@ -138,38 +81,6 @@ class Part(NamedTuple):
     path: str
     rows: int
     bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a run has read and written.
-
-    :ivar schema: version of the schema
-    :ivar kproxy: version of the program
-    :ivar written: when it was committed (RFC 3339, UTC)
-    :ivar tables: table -> rows and files
-    :ivar summary: what else there is to tell of it
-    """
-
-    run: int
-    schema: int
-    kproxy: str
-    written: str
-    inputs: list[Input] = field(default_factory=list)
-    tables: dict[str, dict[str, Any]] = field(default_factory=dict)
-    summary: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def from_json(cls, shape: Mapping[str, Any]) -> Manifest:
-        """Read it back; keys that a later version has added are skipped.
-
-        :raises KeyError: if it is none
-        """
-        known = {name: shape[name] for name in ("run", "schema", "kproxy", "written", "tables", "summary")}
-        inputs = [
-            Input(**{name: each[name] for name in Input.__dataclass_fields__}) for each in shape["inputs"]
-        ]
-        return cls(**known, inputs=inputs)
 
 
 class StagingFolder(NamedTuple):
@@ -233,10 +144,15 @@ class Folder:
         self.out = out
         self._files, self._root = file_system(out)
         self._overwrite = overwrite
-        self.manifests = _manifests(self._files, self._root)
-        self.run = 0 if overwrite else max((each.run for each in self.manifests), default=-1) + 1
+        self._lock: FolderLock | None = None
         self._staging = f"{STAGING}{uuid.uuid4().hex[:12]}"
         self._committed: dict[str, Part] = {}
+        self._look()
+
+    def _look(self) -> None:
+        self.manifests = _manifests(self._files, self._root)
+        self.run = max((each.run for each in self.manifests), default=-1) + 1
+        self._replaced = {each.run for each in self.manifests} if self._overwrite else set()
 
     @property
     def staged(self) -> StagingFolder:
@@ -245,7 +161,7 @@ class Folder:
 
     def compare(self, inputs: Iterable[Input]) -> InputComparison:
         """Tell inputs that a run has read from those that none has; one that overwrites knows none."""
-        before = [] if self._overwrite else [known for each in self.manifests for known in each.inputs]
+        before = [known for each in self.manifests if each.run not in self._replaced for known in each.inputs]
         contents, paths = {each.content for each in before}, {each.path: each for each in before}
         found = InputComparison([], [], [])
         for each in inputs:
@@ -256,6 +172,22 @@ class Folder:
             else:
                 found.new.append(each)
         return found
+
+    def read_again(self, found: InputComparison, inputs: Sequence[Input]) -> InputComparison:
+        """Let this run replace those that have read files which have grown since, if their other files are still there.
+
+        What was written of a file may not be what all of it says: a response came later, a group went on.
+
+        :param found: what :meth:`compare` says of the inputs
+        :return: the same, with the files of replaced runs among the new ones
+        """
+        there = {each.content for each in found.known}
+        grown = {each.path: each for each in found.changed}
+        for each in self.manifests:
+            mine = [known for known in each.inputs if known.path in grown]
+            if mine and all(known.path in grown or known.content in there for known in each.inputs):
+                self._replaced.add(each.run)
+        return self.compare(inputs) if self._replaced else found
 
     def commit(
         self,
@@ -278,12 +210,12 @@ class Folder:
         :raises FolderError: if another run was committed meanwhile
         """
         mine = list(parts)
-        if not self._committed:
-            if not self._overwrite and self._exists(self._manifest_path(self.run)):
-                raise FolderError(f"{self.out}: another run was written there meanwhile; run it again")
-            if self._overwrite:
-                self._remove_all()
-                self.manifests = []
+        if not self._committed and self._exists(self._manifest_path(self.run)):
+            raise FolderError(f"{self.out}: another run was written there meanwhile; run it again")
+        before, self.manifests = (
+            self.manifests,
+            [each for each in self.manifests if each.run not in self._replaced],
+        )
         mine += self._empty(tables, mine)
         self._make(part.path.rpartition("/")[0] for part in mine)
         for part in mine:
@@ -291,7 +223,8 @@ class Folder:
         self._replace({part.path: part for part in mine}, replacing)
         manifest = self._manifest(list(self._committed.values()), tables, inputs, summary)
         self._write_manifest(manifest)
-        self.discard()
+        self._remove(each for each in before if each.run in self._replaced)
+        self._remove_staged()
         self.manifests = [*(each for each in self.manifests if each.run != self.run), manifest]
         return manifest
 
@@ -305,31 +238,77 @@ class Folder:
         self._committed |= new
 
     def discard(self) -> None:
-        """Remove what was written and not committed."""
+        """Remove what was written and not committed, and let others write to the folder."""
+        try:
+            self._remove_staged()
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+    def lock(self) -> None:
+        """Keep others from writing to the folder until :meth:`discard`, or the end of the process.
+
+        :raises FolderError: if another run writes to it, or it cannot be written
+        """
+        from pyarrow import fs
+
+        if not isinstance(self._files, fs.LocalFileSystem):
+            return
+        try:
+            self._lock = FolderLock(self._root)
+        except Locked as error:
+            by = f" ({error.holder})" if error.holder else ""
+            raise FolderError(
+                f"{self.out}: another run of kproxy writes to it{by}: wait for its end, or name another folder"
+            ) from None
+        except OSError as error:
+            raise FolderError(f"{self.out} cannot be written: {error.strerror or error}") from None
+        self._look()
+
+    def _remove_staged(self) -> None:
         place = f"{self._root}/{self._staging}"
         if self._exists(place):
             self._files.delete_dir(place)
 
     # ------------------------------------------------------------ what was left
     def sweep(self) -> None:
-        """Remove what runs that died have left: hidden folders, and files of runs without a manifest."""
+        """Remove what runs that died have left: hidden folders, and files of runs without a manifest, or replaced."""
         from pyarrow import fs
 
         runs = {each.run for each in self.manifests}
         for info in self._listed(""):
             if info.base_name.startswith(STAGING):
                 self._files.delete_dir(info.path)
-            elif info.type == fs.FileType.Directory and info.base_name in TABLES:
+            elif info.type == fs.FileType.Directory and info.base_name in (*TABLES, MANIFESTS):
                 for file in self._listed(info.base_name, recursive=True):
-                    found = _PART.match(file.base_name)
+                    found = _PART.match(file.base_name) or _RUN.match(file.base_name)
                     if found and int(found[1]) not in runs:
                         self._files.delete_file(file.path)
 
-    def _remove_all(self) -> None:
-        """Remove all tables and manifests."""
+    def _remove(self, runs: Iterable[Manifest]) -> None:
+        """Remove runs that were replaced, the manifests last: what is left of them by then is still known as theirs."""
+        for each in runs:
+            for place in (
+                *(file["path"] for table in each.tables.values() for file in table["files"]),
+                self._manifest_path(each.run).removeprefix(f"{self._root}/"),
+            ):
+                if self._exists(f"{self._root}/{place}"):
+                    self._files.delete_file(f"{self._root}/{place}")
         for info in self._listed(""):
-            if info.base_name in TABLES or info.base_name == MANIFESTS:
-                self._files.delete_dir(info.path)
+            if info.base_name in TABLES:
+                self._remove_empty(info.path)
+
+    def _remove_empty(self, place: str) -> bool:
+        """Remove folders of hours that have no files any more; return whether this one is gone."""
+        from pyarrow import fs
+
+        found = self._files.get_file_info(fs.FileSelector(place))
+        left = [
+            info for info in found if info.type != fs.FileType.Directory or not self._remove_empty(info.path)
+        ]
+        if not left:
+            self._files.delete_dir(place)
+        return not left
 
     # ------------------------------------------------------------ small things
     def _listed(self, below: str, *, recursive: bool = False) -> list[Any]:
@@ -383,7 +362,8 @@ class Folder:
         except PackageNotFoundError:
             program = ""
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        return Manifest(self.run, VERSION, program, now, list(inputs), told, dict(summary or {}))
+        replaced = sorted(self._replaced)
+        return Manifest(self.run, VERSION, program, now, list(inputs), told, dict(summary or {}), replaced)
 
     def _write_manifest(self, manifest: Manifest) -> None:
         self._make([MANIFESTS])
@@ -406,6 +386,20 @@ def open_folder(out: str, *, append: bool = False, overwrite: bool = False) -> F
     if append and overwrite:
         raise FolderError("tables are either added to, or overwritten: say one of both")
     folder = Folder(out, overwrite=overwrite)
+    try:
+        _check(folder, append=append, overwrite=overwrite)
+        folder.lock()
+        _check(folder, append=append, overwrite=overwrite)  # another run may have ended meanwhile
+        folder.sweep()
+    except BaseException:
+        folder.discard()
+        raise
+    return folder
+
+
+def _check(folder: Folder, *, append: bool, overwrite: bool) -> None:
+    """Refuse a folder that does not fit."""
+    out = folder.out
     others = _others(folder)
     if others is None:
         raise FolderError(f"{out} is a file; name a folder for the tables")
@@ -421,8 +415,6 @@ def open_folder(out: str, *, append: bool = False, overwrite: bool = False) -> F
             f"{out} was written with version {max(written)} of the schema, this is version {VERSION}: write to another"
             " folder, or --overwrite"
         )
-    folder.sweep()
-    return folder
 
 
 def read_manifests(out: str) -> list[Manifest]:
@@ -444,7 +436,7 @@ def _others(folder: Folder) -> list[str] | None:
     return sorted(
         info.base_name
         for info in found
-        if not info.base_name.startswith(STAGING) and not _unfinished(files, info)
+        if not info.base_name.startswith((STAGING, LOCK)) and not _unfinished(files, info)
     )
 
 
@@ -467,7 +459,7 @@ def _manifests(files: pafs.FileSystem, root: str) -> list[Manifest]:
     from pyarrow import fs
 
     found = files.get_file_info(fs.FileSelector(f"{root}/{MANIFESTS}", allow_not_found=True))
-    made = []
+    made: list[Manifest] = []
     for info in sorted(found, key=lambda info: str(info.path)):
         if not _RUN.match(info.base_name):
             continue
@@ -477,7 +469,8 @@ def _manifests(files: pafs.FileSystem, root: str) -> list[Manifest]:
             made.append(Manifest.from_json(json.loads(text)))
         except (ValueError, KeyError, TypeError) as error:
             raise FolderError(f"{info.path} is no manifest of kproxy: {error}") from None
-    return made
+    replaced = {run for each in made for run in each.replaces}
+    return [each for each in made if each.run not in replaced]
 
 
 # ---------------------------------------------------------------- writing

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from captures.faults import Faults
 from captures.json_objects import OrNull, Rounded
 from captures.meaning.words import counted, volume
-from captures.packets import Damage
+from captures.packets import CaptureError, Damage
 from captures.ranges.plan import RANGE_BYTES
 
 KEYS = ("run", "number", "time", "time_ns")
 """Columns of ``exchanges`` that are always written."""
 ALREADY_READ = "a run before has read it"
 """Why a file is skipped."""
-CHANGED = f"it has changed since {ALREADY_READ}: --overwrite, or write to another folder"
+CHANGED = (
+    f"it has grown since {ALREADY_READ}, and other files of that run are gone: --overwrite, or another folder"
+)
 """Why a file is not read that a run before has read under its path."""
 _TELLING = 10_000_000  # bytes from which on the rate says something
 _SHOWN = 10
@@ -115,6 +117,7 @@ class TablesSummary:
     :ivar files: those that were read
     :ivar unreadable: those that could not be read, or not to the end
     :ivar skipped: those that the tables have already
+    :ivar passed_over: those in folders, or matched by patterns, that are no captures
     :ivar packets: how many were read
     :ivar exchanges: how many were found
     :ivar undecoded: how many of them could not be decoded, or not wholly
@@ -127,7 +130,7 @@ class TablesSummary:
     """
 
     JSON = (
-        "out engine files unreadable skipped bytes packets exchanges undecoded faults rows lost_bytes "
+        "out engine files unreadable skipped passed_over bytes packets exchanges undecoded faults rows lost_bytes "
         "damage notes seconds complete=clean"
     )
 
@@ -136,6 +139,7 @@ class TablesSummary:
     files: tuple[FileRead, ...] = ()
     unreadable: tuple[FileLeftOut, ...] = ()
     skipped: tuple[FileLeftOut, ...] = ()
+    passed_over: tuple[str, ...] = ()
     packets: int = 0
     exchanges: int = 0
     undecoded: int = 0
@@ -165,6 +169,7 @@ class TablesSummary:
         """Yield it for people, line by line."""
         for file in self.unreadable:
             yield f"not read: {file.path}: {file.reason}"
+        yield from _several("passed over, as it is no capture", self.passed_over)
         yield from _several("damaged", self.damage)
         yield from _several("skipped", [f"{file.path}: {file.reason}" for file in self.skipped])
         yield from _several("one task", [f"{file.path}: {file.why}" for file in self.files if file.why])
@@ -188,6 +193,16 @@ class TablesSummary:
     def _written(self) -> str:
         tables = ", ".join(f"{name} {rows:,}" for name, rows in self.rows.items())
         return f"rows written to {self.out}: {tables or 'none'}"
+
+
+def check_passed_over(paths: Sequence[str], options: TablesOptions) -> None:
+    """End a strict run at a file that is no capture.
+
+    :param paths: files in folders, or matched by patterns, that are none
+    :raises CaptureError: with ``strict``, if there is one
+    """
+    if options.strict and paths:
+        raise CaptureError(paths[0], 0, "this is no capture: neither pcap nor pcapng")
 
 
 def damage_told(damage: Iterable[Damage]) -> tuple[str, ...]:

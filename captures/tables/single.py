@@ -25,20 +25,22 @@ from captures.packets import CaptureError, JoinedSource
 from captures.packets.files import STANDARD_INPUT, find_files
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.packets.tls import KeyLog
+from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
-from captures.tables.folder import Folder, Input, Manifest, Part, PartWriter, open_folder
+from captures.tables.folder import Folder, Part, PartWriter, open_folder
+from captures.tables.inputs import choose_inputs
+from captures.tables.manifest import Input, Manifest
 from captures.tables.options import (
-    ALREADY_READ,
-    CHANGED,
     FaultsTold,
     FileLeftOut,
     FileRead,
     TablesOptions,
     TablesSummary,
+    check_passed_over,
     damage_told,
     notes_told,
 )
-from captures.tables.schema import TABLES, Needs, choose_tables
+from captures.tables.schema import TABLES, choose_tables
 from captures.tables.whole_rows import WholeTables, needs
 
 if TYPE_CHECKING:
@@ -129,9 +131,8 @@ def write_tables_single(
     try:
         written = write_parts(capture, folder, wanted, progress)
         return folder.commit(written.parts, tables=wanted.tables, inputs=inputs, summary=summary)
-    except BaseException:
+    finally:
         folder.discard()
-        raise
 
 
 def write_parts(
@@ -172,6 +173,7 @@ def write_parts(
         writer.write_all(rows.take())
         writer.write_all(whole.batches())
         progress(WRITING, len(reader), len(reader))
+        capture.faults.locate(lambda number: capture.path_of(int(reader.rows[number - 1])))
         return UncommittedTables(writer.close(), count, damaged)
 
 
@@ -214,12 +216,14 @@ class _InputFiles(NamedTuple):
     :ivar inputs: the same, as far as they are files that can be known again
     :ivar skipped: those that a run before has read
     :ivar unreadable: those that cannot be read
+    :ivar passed_over: those in folders, or matched by patterns, that are no captures
     """
 
     paths: list[str]
     inputs: list[Input]
     skipped: list[FileLeftOut]
     unreadable: list[FileLeftOut]
+    passed_over: list[str]
 
 
 def write_tables(
@@ -240,34 +244,49 @@ def write_tables(
         TABLES["exchanges"].choose(options.columns)
     wanted = TableRequest.of(options)
     folder = open_folder(out, append=options.append, overwrite=options.overwrite)
-    found = _look(paths, folder)
+    try:
+        return _write(paths, folder, wanted, options, progress, begin)
+    finally:
+        folder.discard()
+
+
+def _write(
+    paths: Sequence[str],
+    folder: Folder,
+    wanted: TableRequest,
+    options: TablesOptions,
+    progress: Progress,
+    begin: float,
+) -> TablesSummary:
+    found = _look(paths, folder, options)
+    check_passed_over(found.passed_over, options)
     if options.strict and found.unreadable:
         first = found.unreadable[0]
         raise CaptureError(first.path, 0, first.reason)
     made = TablesSummary(
-        out=out, engine="single", skipped=tuple(found.skipped), unreadable=tuple(found.unreadable)
+        out=folder.out,
+        engine="single",
+        skipped=tuple(found.skipped),
+        unreadable=tuple(found.unreadable),
+        passed_over=tuple(found.passed_over),
     )
     if not found.paths:
         return replace(made, rows=dict.fromkeys(wanted.tables, 0), seconds=monotonic() - begin)
-    try:
-        capture = _read(found.paths, options, progress)
-        written = write_parts(capture, folder, wanted, progress)
-        made = replace(
-            _described(made, capture, found, written, options),
-            rows={name: written.rows.get(name, 0) for name in wanted.tables},
-            seconds=monotonic() - begin,
-        )
-        folder.commit(written.parts, tables=wanted.tables, inputs=found.inputs, summary=to_json(made))
-    except BaseException:
-        folder.discard()
-        raise
+    capture = _read(found.paths, options, progress)
+    written = write_parts(capture, folder, wanted, progress)
+    made = replace(
+        _described(made, capture, found, written, options),
+        rows={name: written.rows.get(name, 0) for name in wanted.tables},
+        seconds=monotonic() - begin,
+    )
+    folder.commit(written.parts, tables=wanted.tables, inputs=found.inputs, summary=to_json(made))
     return made
 
 
-def _look(paths: Sequence[str], folder: Folder) -> _InputFiles:
+def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> _InputFiles:
     """Look for captures, and leave out those that the tables have already."""
     if STANDARD_INPUT in paths:
-        return _InputFiles(list(paths), [], [], [])
+        return _InputFiles(list(paths), [], [], [], [])
     files = find_files(paths, Quota(DEFAULT_SPOOL))
     unreadable = [FileLeftOut(error.path, error.reason) for error in files.unreadable]
     # a pipe with a name can be read only once, and is not known again
@@ -276,10 +295,10 @@ def _look(paths: Sequence[str], folder: Folder) -> _InputFiles:
         if file.source is not None:
             file.source.close()
     inputs = [Input.of(file.path) for file in files.files if file.source is None]
-    compared = folder.compare(inputs)
-    skipped = [FileLeftOut(each.path, ALREADY_READ) for each in compared.known]
-    unreadable += [FileLeftOut(each.path, CHANGED) for each in compared.changed]
-    return _InputFiles([*pipes, *(each.path for each in compared.new)], compared.new, skipped, unreadable)
+    compared, skipped, changed = choose_inputs(inputs, folder, paths, options)
+    unreadable += changed
+    read = [*pipes, *(each.path for each in compared.new)]
+    return _InputFiles(read, compared.new, skipped, unreadable, files.passed_over)
 
 
 def _read(paths: Sequence[str], options: TablesOptions, progress: Progress) -> Capture:

@@ -161,6 +161,8 @@ class Conversation:
         if length is not None and length <= 0:
             return
         self._half(side).gap(length, reason)
+        if side is Side.BROKER:
+            self._pairing.missing_bytes()
         self._tell_others()
 
     def close(self, side: Side, reason: str = "the connection ended") -> None:

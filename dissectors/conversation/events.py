@@ -35,6 +35,8 @@ class Outcome(Enum):
     NO_RESPONSE_EXPECTED = "no response expected"
     """Produce with acks=0: the broker never answers (``core/.../KafkaApis.scala``, handleProduceRequest)."""
     UNANSWERED = "unanswered"
+    NOT_RECORDED = "not recorded"
+    """Bytes are missing where the response would be, so nothing shows whether one came."""
     ORPHAN_RESPONSE = "orphan response"
     """A response whose request was not seen, or is not known for certain."""
 

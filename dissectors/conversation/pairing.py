@@ -47,15 +47,17 @@ class Loss:
     """Here an unknown number of requests (`highest` given) or of responses (`highest` None) were lost.
 
     :ivar highest: correlation IDs up to this one may belong to lost requests
+    :ivar start: position of the request before it in the queue, -1 if there is none
     """
 
-    __slots__ = ("highest",)
+    __slots__ = ("highest", "start")
 
     #: equals no correlation ID, so that the hot path needs no test for a loss at the head
     correlation_id: None = None
 
-    def __init__(self, highest: int | None) -> None:
+    def __init__(self, highest: int | None, start: int = -1) -> None:
         self.highest = highest
+        self.start = start
 
 
 class InFlight(deque["RequestFrame | Loss"]):
@@ -102,6 +104,8 @@ class Pairing:
         self.silent: deque[int] | tuple[()] = ()
         """Correlation IDs of the latest requests that need no response; some brokers answer them (noida 0.2)."""
         self._request_losses = 0
+        self._maybe_answered = -1
+        """Position of the last request in flight when bytes of responses were missed; -1 if one was paired since."""
         self.ended = ""
         """Why no response can come any more, or empty."""
 
@@ -149,7 +153,7 @@ class Pairing:
         """Note that requests were lost after the one with `last_id`."""
         if last_id >= FIRST_RESERVED_ID:
             last_id = 0
-        self.queue.append(Loss(last_id))
+        self.queue.append(Loss(last_id, self._last_asked))
         self._request_losses += 1
 
     def begins_with(self, correlation_id: int) -> None:
@@ -169,8 +173,12 @@ class Pairing:
         if self.queue and not (isinstance(self.queue[0], Loss) and self.queue[0].highest is None):
             self.queue.appendleft(Loss(None))
 
+    def missing_bytes(self) -> None:
+        """Note that bytes of responses are missing: any request in flight may have been answered by them."""
+        self._maybe_answered = max(self._maybe_answered, self._last_asked)
+
     def end(self, note: str) -> None:
-        """Report all requests in flight, and all that follow, as unanswered."""
+        """Report all requests in flight as unanswered, or as not recorded, and all that follow as unanswered."""
         self.ended = note
         while self.queue:
             self._drop_head(note)
@@ -207,6 +215,11 @@ class Pairing:
         return sum(isinstance(entry, RequestFrame) for entry in self.queue)
 
     @property
+    def _last_asked(self) -> int:
+        """Position of the last request in flight, -1 if there is none."""
+        return self.queue[-1].start if self.queue else -1
+
+    @property
     def requests_lost(self) -> bool:
         """Whether responses may come whose requests were not seen."""
         return self._request_losses > 0
@@ -233,12 +246,14 @@ class Pairing:
     def _pop_request(self) -> RequestFrame:
         request = self.queue.popleft()
         assert isinstance(request, RequestFrame)
+        self._maybe_answered = -1  # responses come in order: what is answered from now on was not lost
         return request
 
     def _drop_head(self, note: str) -> None:
         entry = self.queue.popleft()
         if isinstance(entry, RequestFrame):
-            self._emit(Exchange(entry, None, Outcome.UNANSWERED, note))
+            lost = entry.start <= self._maybe_answered
+            self._emit(Exchange(entry, None, Outcome.NOT_RECORDED if lost else Outcome.UNANSWERED, note))
         elif entry.highest is not None:
             self._request_losses -= 1
 

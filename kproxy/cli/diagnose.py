@@ -92,8 +92,9 @@ def diagnose(options: DiagnoseOptions) -> None:
     shows them. high: data is lost, duplicated or unavailable, or a client cannot work; medium: something does not work
     as it should; low: it costs resources; info: good to know. The end of the report lists what could not be judged.
 
-    With --follow, for a folder that a proxy writes to or for a pipe, a finding is reported when it is first seen, and
-    again when it becomes more severe or has been seen ten times as often; Ctrl-C ends with all findings. Exchanges are
+    With --follow, for a folder that a proxy writes to or for a pipe, an incident is reported when it is first seen, and
+    again when more is known of it; a finding when it is first seen, and again when it becomes more severe or has been
+    seen ten times as often; Ctrl-C ends with all of them. Exchanges are
     numbered in order of completion, as in kproxy read --follow.
     """
     run = Diagnosing(options)
@@ -158,10 +159,12 @@ class Diagnosing:
         from captures.exchanges import ExchangeReader
         from kproxy.cli.diagnosing import LiveFindings
         from kproxy.text.findings import FindingsText
+        from kproxy.text.incidents import IncidentText
 
         reader = ExchangeReader(capture, annotate=False, summary=False, live=True)
         diagnosis = Diagnosis(capture, reader.knowledge.topic_name, limits=self.limits, rules=self.rules)
         text = FindingsText(None, self.reading.zone, color=False, files=self.reading.files)
+        incidents = IncidentText(None, self.reading.zone, color=False)
         live = LiveFindings(
             diagnosis,
             capture,
@@ -169,6 +172,9 @@ class Diagnosing:
             lambda finding: echo(f"{text.when(finding)}  {text.notice(finding)}", err=True),
             least=self.least,
             whole=self.selecting.wanted is None,
+            incident=None
+            if self.options.only or self.options.wanted
+            else lambda incident: echo(incidents.brief(incident), err=True),
         )
         with ended_by_signals(capture.source.stop):
             for exchange in self.selecting.as_they_come(capture, reader, pause=live.tell):

@@ -7,7 +7,7 @@ takes a small share of that time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import tzinfo
 
 import click
@@ -18,15 +18,20 @@ from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rule import Rule
 from captures.analysis.findings.rule_selection import UnknownRuleError, chosen, limits
 from captures.analysis.groups.reading import pending_calls
+from captures.analysis.incidents.model import Incident
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from dissectors.session_context import SessionContext
+from dissectors.units import SECOND
 from kproxy.notices import notice
 from kproxy.pace import Pace
 from kproxy.printing import echo
 from kproxy.text.findings import FindingsText, verdict
+from kproxy.text.incidents import IncidentText
 
 _EVERY = 1.0  # seconds between two looks at what was found
 _GROWN = 10
+_SETTLED = 10 * SECOND
+"""ns of the capture in which nothing new was learnt of an incident, after which it is reported again."""
 _DIAGNOSIS = "the diagnosis"
 """What is being done, for faults."""
 
@@ -50,14 +55,45 @@ def rules_and_limits(
     return rules, found
 
 
+class IncidentNews:
+    """Decides which incidents of a growing capture to report: new ones, and those of which more is known since.
+
+    What is known of an incident changes while it happens, so it is reported again only when it has settled.
+    """
+
+    def __init__(self) -> None:
+        self._reported: dict[Hashable, str] = {}
+        self._latest: dict[Hashable, tuple[str, int]] = {}
+
+    def of(self, incidents: Iterable[Incident], now: int, *, ended: bool = False) -> Iterator[Incident]:
+        """Yield the incidents to report.
+
+        :param incidents: that are known, in the order of time
+        :param now: ns since the epoch
+        :param ended: whether the capture has ended, so that all have settled
+        """
+        for incident in incidents:
+            key, sentence = (incident.kind, incident.begin), incident.sentence
+            latest, since = self._latest.get(key, ("", now))
+            if latest != sentence:
+                latest, since = self._latest[key] = sentence, now
+            reported = self._reported.get(key)
+            if reported is None or (sentence != reported and (ended or now - since >= _SETTLED)):
+                self._reported[key] = sentence
+                yield incident
+
+
 class LiveFindings:
-    """Tells findings of a capture that grows: each when it is first seen, graver, or seen ten times as often.
+    """Reports findings of a growing capture: each when it is first seen, graver, or seen ten times as often.
+
+    Those that follow from an incident are left to it, but for those of severity high.
 
     :param diagnosis: gets the exchanges from the code that reads the capture
     :param knowledge: of the reader that decodes them
     :param tell: called with each finding to report
-    :param least: what is less grave is not told
+    :param least: what is less grave is not reported
     :param whole: whether the diagnosis is shown all exchanges, so that those that wait for an answer belong to it too
+    :param incident: called with each incident to report, before the findings; None leaves incidents out
     """
 
     def __init__(
@@ -69,8 +105,11 @@ class LiveFindings:
         *,
         least: Severity = Severity.INFO,
         whole: bool = True,
+        incident: Callable[[Incident], None] | None = None,
     ) -> None:
         self._diagnosis = diagnosis
+        self._incident = incident
+        self._incidents = IncidentNews()
         self._capture = capture
         self._knowledge = knowledge
         self._tell = tell
@@ -85,10 +124,25 @@ class LiveFindings:
             return
         with self._pace.step():
             now = self._capture.latest or None
-            for finding in self._diagnosis.findings(now=now, pending=self._pending()):
+            findings = self._diagnosis.findings(now=now, pending=self._pending())
+            self._report_incidents()
+            for finding in findings:
+                effect = bool(finding.because_of) and self._incident is not None
+                if effect and finding.severity < Severity.HIGH:
+                    continue
                 if finding.severity >= self._least and self._is_news(finding):
                     self._told[finding.key] = finding.severity, finding.count
                     self._tell(finding)
+
+    def conclude(self) -> None:
+        """Report the incidents of which more is known since they were reported; the capture has ended."""
+        self._diagnosis.findings()
+        self._report_incidents(ended=True)
+
+    def _report_incidents(self, *, ended: bool = False) -> None:
+        if self._incident is not None:
+            for each in self._incidents.of(self._diagnosis.incidents, self._capture.latest, ended=ended):
+                self._incident(each)
 
     def _pending(self) -> list[Exchange]:
         """Return what members of groups wait for; it has no numbers yet."""
@@ -100,7 +154,8 @@ class LiveFindings:
 
 
 class DiagnosisBeside:
-    """Diagnoses a live capture that is also shown: findings are printed as notices, those of severity info at the end.
+    """Diagnoses a live capture that is also shown: incidents and findings are printed as notices, those of severity
+    info at the end.
 
     It contains its errors, as with ``kproxy proxy`` the connections of clients would end with them: each is told once,
     and the diagnosis continues.
@@ -115,7 +170,16 @@ class DiagnosisBeside:
         self._diagnosis = Diagnosis(capture, knowledge.topic_name)
         self._again = _reader(capture, knowledge) if annotated else None
         self._text = FindingsText(None, zone, color=False, files=("-",))
-        self._live = LiveFindings(self._diagnosis, capture, knowledge, self._tell, least=Severity.LOW)
+        self._incident_text = IncidentText(None, zone, color=False)
+        self._live = LiveFindings(
+            self._diagnosis,
+            capture,
+            knowledge,
+            self._tell,
+            least=Severity.LOW,
+            incident=lambda each: notice(self._incident_text.brief(each)),
+        )
+        self._capture = capture
         self._faults = capture.faults
         self._look = self._faults.guarded(self._add, _DIAGNOSIS)
 
@@ -130,9 +194,14 @@ class DiagnosisBeside:
             notice(line)
 
     def conclude(self) -> None:
-        """Tell all that was found on standard error."""
+        """Report all that was found on standard error."""
         found = self._diagnosis.findings()
         echo(err=True)
+        if self._diagnosis.incidents:
+            lines = self._incident_text.lines(self._diagnosis.incidents, self._capture.latest)
+            for line in self._faults.whole(lines, _DIAGNOSIS):
+                echo(line, err=True)
+            echo(err=True)
         echo(verdict(found, faulty=bool(self._faults)), err=True)
         for line in self._faults.whole(self._text.lines(found), _DIAGNOSIS):
             echo(line, err=True)

@@ -13,10 +13,12 @@ from kproxy.cli.options import ColorOption, ReadingOptions, TimeOptions, UtcOpti
 from kproxy.cli.reading import Reading, conclude
 from kproxy.cli.selecting import Selecting
 from kproxy.printing import colored, echo, echo_json, flush, terminal_width
+from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.incidents.model import Incident
     from captures.exchanges import Capture
+    from kproxy.text.incidents import IncidentText
 
 
 @options
@@ -25,6 +27,9 @@ class IncidentsOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions):
 
     as_json: bool = option("--json", help="Print one JSON object per incident (docs/incidents.md).")
     as_markdown: bool = option("--markdown", help="Print Markdown, for tickets.")
+    follow: bool = option(
+        "-F", "--follow", help="Report incidents of a capture that is still being written, while they happen."
+    )
     show_all: bool = option("--all", help="Print all that followed from an incident.")
 
 
@@ -38,6 +43,9 @@ def incidents(options: IncidentsOptions) -> None:
     applications that share a group.id, coordinators that moved, topics that changed. Rebalances, partitions that nobody
     consumed, commits that failed and findings stand below the incident that they follow from. docs/incidents.md
     explains the words.
+
+    With --follow, for a growing file or folder or for a pipe, an incident is reported when it is first seen, and again
+    when more is known of it, such as its end; of several reports with one kind and beginning the last one holds.
 
     --from and --to choose the incidents that are shown; the whole capture is read all the same.
     """
@@ -54,14 +62,17 @@ class Incidents:
         if options.as_json and options.as_markdown:
             raise click.UsageError("--json and --markdown are two shapes: give one of them")
         self.options = options
-        self.reading = Reading(options, utc=options.utc)
+        if options.follow and options.as_markdown:
+            raise click.UsageError("--markdown is a whole report: leave out --follow")
+        self.reading = Reading(options, utc=options.utc, follow=options.follow)
         self.clean = True
 
     def run(self) -> None:
         """Read the capture, and print what happened."""
-        from kproxy.text.incidents import IncidentText
-
         capture = self.reading.opened()
+        if self.options.follow and capture.source.live:
+            self._follow(capture)
+            return
         found = self._within(capture, self._found(capture))
         if self.options.as_json:
             for each in found:
@@ -76,15 +87,45 @@ class Incidents:
             for line in incidents_markdown(found):
                 echo(line)
         else:
-            text = IncidentText(
-                terminal_width(),
-                self.reading.zone,
-                color=colored(self.options.color),
-                show_all=self.options.show_all,
-            )
+            text = self._text()
             for line in capture.faults.whole(text.lines(found, capture.latest), "showing incidents"):
                 echo(line)
         flush()
+
+    def _text(self) -> IncidentText:
+        from kproxy.text.incidents import IncidentText
+
+        color, show_all = colored(self.options.color), self.options.show_all
+        return IncidentText(terminal_width(), self.reading.zone, color=color, show_all=show_all)
+
+    def _follow(self, capture: Capture) -> None:
+        """Read a capture that grows, and report incidents while they happen, until it ends or is stopped."""
+        from captures.analysis.findings.diagnosis import Diagnosis
+        from captures.exchanges import ExchangeReader
+        from kproxy.cli.diagnosing import LiveFindings
+        from kproxy.cli.selecting import Selecting
+        from kproxy.text.summary import Tally
+
+        reader = ExchangeReader(capture, annotate=False, summary=False, live=True)
+        diagnosis, text, tally = Diagnosis(capture, reader.knowledge.topic_name), self._text(), Tally()
+
+        def report(incident: Incident) -> None:
+            if not self._within(capture, [incident]):
+                return
+            if self.options.as_json:
+                echo_json(incident, wait=True)
+            else:
+                for line in capture.faults.whole(text.story(incident), "showing an incident"):
+                    echo(line)
+            flush()
+
+        live = LiveFindings(diagnosis, capture, reader.knowledge, lambda _: None, incident=report)
+        with ended_by_signals(capture.source.stop):
+            for exchange in Selecting().as_they_come(capture, reader, pause=live.tell):
+                tally.add(exchange)
+                diagnosis.add(exchange)
+        live.conclude()
+        self.clean = conclude(capture, tally)
 
     def _found(self, capture: Capture) -> list[Incident]:
         from captures.analysis.findings.diagnosis import Diagnosis

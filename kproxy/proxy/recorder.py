@@ -182,7 +182,9 @@ class Recorder:
         while True:
             try:
                 if self._failure:
-                    self._output.note(f"kproxy: {self._since_failure()} not recorded: {self._failure}")
+                    lost = self._counts["lost_packets"] - self._lost[0]
+                    text = f"kproxy: {lost} packets were not recorded: {self._failure}"
+                    self._output.note_lost(lost, text)
                 self._output.write(self._blocks.buffers)
             except (OSError, ValueError) as error:
                 self._failed(error)
@@ -212,9 +214,6 @@ class Recorder:
                 lost_bytes=counts["lost_bytes"] - size,
             )
             self._failure = ""
-
-    def _since_failure(self) -> str:
-        return f"{self._counts['lost_packets'] - self._lost[0]} packets were"
 
     def _tell_counts(self) -> None:
         now = time.monotonic()

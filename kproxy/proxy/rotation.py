@@ -24,9 +24,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from struct import Struct
 from typing import BinaryIO
 
 from captures.export.pcapng_writer import PcapngWriter, open_for_append
+from captures.packets.pcapng import DROPPED_BY_SYSTEM, INTERFACE_STATISTICS
 from captures.packets.spool import DEFAULT_SPOOL, spare_bytes
 
 Buffers = Sequence[bytes | memoryview]
@@ -85,13 +87,15 @@ class Output:
                 os.ftruncate(fd, self._good)
             raise
 
-    def note(self, text: str) -> None:
-        """Begin another section in the file, with a comment.
+    def note_lost(self, packets: int, text: str) -> None:
+        """Begin another section in the file, with a comment, and with packets that were not recorded before it.
+
+        They stand where a capturing machine says what it has dropped, so that every reader knows of them.
 
         :raises OSError: if it cannot be written
         """
         if self._file is not None:
-            self.write([_beginning(text)])
+            self.write([_beginning(text) + _dropped(packets)])
 
     def close(self) -> None:
         """Give the files back."""
@@ -286,6 +290,23 @@ def lock(fd: int, path: Path) -> None:
             time.sleep(_LOCK_PAUSE)
         else:
             return
+
+
+_STATISTICS = Struct("<IIIIIHHQII")
+"""An interface statistics block with one option (draft-ietf-opsawg-pcapng, section 4.6)."""
+_STATISTICS_HEAD = (
+    INTERFACE_STATISTICS,
+    _STATISTICS.size,
+    0,
+    0,
+    0,
+    DROPPED_BY_SYSTEM,
+    8,
+)  # of interface 0, no time
+
+
+def _dropped(packets: int) -> bytes:
+    return _STATISTICS.pack(*_STATISTICS_HEAD, packets, 0, _STATISTICS.size)
 
 
 def _beginning(comment: str = "") -> bytes:

@@ -111,13 +111,13 @@ class Tee:
         """
         if self.closed:
             return
+        for recording in list(self.live.values()):
+            recording.conclude(clock.time_ns())
         deadline = clock.monotonic() + (_LINGER if self.lossless else _LOSSY_LINGER)
         while self.kept and not self._hand_over() and clock.monotonic() < deadline:
             clock.sleep(0.005)
         self.dropped_bytes += self._kept_bytes
         self.closed = True
-        for recording in self.live.values():
-            recording.suspend()
         self.queue.close()
 
     # ------------------------------------------------------------ for recordings
@@ -265,8 +265,13 @@ class Recording:
             self._ended = [True, True]
             self._end(RESET, side, time)
 
-    def suspend(self) -> None:
-        """Record nothing until there is room again."""
+    def conclude(self, time: int) -> None:
+        """Record no more, but for what was dropped: a capture that ends inside a hole must show it.
+
+        :param time: ns since the epoch
+        """
+        if self._suspended and any(self._lost):
+            self._tell_of_hole(time)
         self._suspended = True
 
     def _open(self) -> bool:

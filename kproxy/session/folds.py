@@ -86,6 +86,10 @@ class Folding(Generic[F]):
         if on:
             self._session.do(self._go_on)
 
+    def begin_again(self) -> None:
+        """Drop what was added, and add all of it again: it is to be counted in another way."""
+        self._session.do(lambda _: self.begin_anew(self._session.countable(everything=self.everything)))
+
     async def read(self, look: Callable[[F, Access], T]) -> T:
         """Return what a function makes of the fold, in the engine's thread."""
 

@@ -22,6 +22,7 @@ class State(Enum):
     ORPHAN = "no request"
     INTERVENED = "kproxy intervened"
     UNANSWERED = "no answer"
+    NOT_RECORDED = "answer not recorded"
     ERROR = "error"
     SLOW = "slow"
     CHANGED = "changed"

@@ -642,7 +642,7 @@ class Session:
             known = Folding(self, name, make, annotated=annotated, everything=everything)
             self._foldings[name] = known
             begun = known
-            self.do(lambda _: begun.begin_anew(self._countable(everything=everything)))
+            self.do(lambda _: begun.begin_anew(self.countable(everything=everything)))
         return known
 
     def observe(self, begin: Callable[[Access], Callable[[Exchange], None]]) -> None:
@@ -653,7 +653,7 @@ class Session:
         name = f"observer {len(self._foldings)}"
         self.fold(name, lambda access: _Observer(begin(access)), annotated=True, everything=True).want(True)
 
-    def _countable(self, *, everything: bool) -> Int64s:
+    def countable(self, *, everything: bool) -> Int64s:
         """Return the numbers of the exchanges that are complete, and shown unless everything is wanted."""
         complete = self._complete.array
         if everything:
@@ -672,7 +672,7 @@ class Session:
     def _count_anew(self) -> None:
         for folding in self._foldings.values():
             if not folding.everything:
-                folding.begin_anew(self._countable(everything=False))
+                folding.begin_anew(self.countable(everything=False))
 
     async def known(self, field: str) -> Sequence[str]:
         """Return values of a field of the filter language that were met, for completion; none if unknown."""

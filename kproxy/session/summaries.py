@@ -165,7 +165,7 @@ def _bare(exchange: Exchange) -> Summary:
 
 
 def _pending(exchange: Exchange) -> bool:
-    settled = Flag.UNANSWERED | Flag.NO_RESPONSE_EXPECTED | Flag.ORPHAN
+    settled = Flag.UNANSWERED | Flag.NOT_RECORDED | Flag.NO_RESPONSE_EXPECTED | Flag.ORPHAN
     return not exchange.response_size and not exchange.flag & settled
 
 
@@ -190,6 +190,7 @@ def state_of(exchange: Exchange, slow: int = SLOW) -> State:
         State.ORPHAN: Flag.ORPHAN in flag,
         State.INTERVENED: exchange.intervened,
         State.UNANSWERED: Flag.UNANSWERED in flag,
+        State.NOT_RECORDED: Flag.NOT_RECORDED in flag,
         State.ERROR: len(exchange.errors) > len(exchange.expected),
         State.SLOW: exchange.latency is not None and exchange.latency - exchange.wait >= slow,
         State.CHANGED: bool(exchange.interventions),

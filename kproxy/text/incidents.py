@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 
 from captures.analysis.groups.model import Certainty
-from captures.analysis.incidents.model import Consequence, Incident
+from captures.analysis.incidents.model import Consequence, Incident, in_line
 from captures.meaning import words
 from captures.time_format import Clock, span, zone_name
 from dissectors.printable import printable
@@ -46,9 +46,10 @@ class IncidentText:
         yield f"{words.counted(len(found), 'incident')}, times in {zone_name(found[0].begin, self._zone)}."
         for each in found:
             yield ""
-            yield from self._one(each)
+            yield from self.story(each)
 
-    def _one(self, incident: Incident) -> Iterator[str]:
+    def story(self, incident: Incident) -> Iterator[str]:
+        """Yield one incident, with what followed from it."""
         head = f"{self._when(incident)}  {incident.id}"
         if incident.certainty is not Certainty.OBSERVED:
             head += f"  {incident.certainty}"
@@ -58,7 +59,7 @@ class IncidentText:
         findings = [each for each in incident.consequences if each.kind == "finding"]
         others = [each for each in incident.consequences if each.kind != "finding"]
         for each in others[: self._most]:
-            yield from self._page.labelled(_LABELS.get(each.kind, each.kind), self._told(each))
+            yield from self._page.labelled(EFFECT_LABELS.get(each.kind, each.kind), self._told(each))
         rest = len(others) - len(others[: self._most])
         if rest:
             yield from self._page.labelled("", f"… {rest:,} more, --all shows them")
@@ -77,8 +78,8 @@ class IncidentText:
             yield from self._page.labelled("evidence", shown + (f" +{more}" if more > 0 else ""))
 
     def brief(self, incident: Incident) -> str:
-        """Return an incident in one line: ``broker_outage-1 16:09:51.165 for 27 s: Broker ...``."""
-        return printable(f"{incident.id}  {self._when(incident)}  {incident.sentence}")
+        """Return an incident in one line."""
+        return in_line(incident, self._clock)
 
     def _when(self, incident: Incident) -> str:
         begin = self._clock(incident.begin)
@@ -92,7 +93,7 @@ class IncidentText:
         return f"{self._clock(each.time)}  {each.sentence}"
 
 
-_LABELS = {
+EFFECT_LABELS = {
     "rebalance": "rebalance",
     "stop": "stopped",
     "commit_failures": "commits",

@@ -151,6 +151,8 @@ def response_text(exchange: Exchange) -> tuple[str, str | None]:
         said = "(token)" if exchange.response_size else "(no token back)"
     elif Flag.UNANSWERED in flag:
         said, colour = "NO ANSWER", "yellow"
+    elif Flag.NOT_RECORDED in flag:
+        said, colour = "answer not recorded", "yellow"
     else:
         separator = "  "
         if len(exchange.errors) > len(exchange.expected):

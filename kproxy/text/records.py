@@ -210,8 +210,8 @@ def batch_words(record: CapturedRecord) -> list[str]:
     if batch.producer_id >= 0:
         said.append(f"producer {batch.producer_id} epoch {batch.producer_epoch}")
     if batch.transactional and record.control is None:
-        ending = {True: "committed", False: "aborted", None: "whose end was not seen"}[record.committed]
-        said.append(f"in a transaction {ending}" if record.committed is None else f"transaction {ending}")
+        ended = {True: "transaction committed", False: "transaction aborted", None: "in a transaction"}
+        said.append(ended[record.committed])
     return said
 
 

@@ -42,6 +42,11 @@ def api_table(rows: list[ApiRow], *, waits_known: bool = True) -> Table:
             (Column("errors", right=True), lambda row: _count(row.errors)),
             (Column("expected", right=True, rank=4), lambda row: _count(row.expected_errors)),
             (Column("unanswered", right=True, rank=2), lambda row: _count(row.unanswered)),
+            *(
+                [(Column("not recorded", right=True, rank=2), lambda row: _count(row.not_recorded))]
+                if any(row.not_recorded for row in rows)
+                else []
+            ),
             (Column("undecoded", right=True, rank=3), lambda row: _count(row.problems)),
             *([(Column("kproxy", right=True), lambda row: _count(row.intervened))] if intervened else []),
             (Column("sent", right=True, rank=6), lambda row: words.size(row.request_bytes)),

@@ -27,6 +27,7 @@ class Tally:
     exchanges: int = 0
     errors: int = 0
     unanswered: int = 0
+    not_recorded: int = 0
     orphans: int = 0
     undecoded: int = 0
     guessed: int = 0
@@ -49,6 +50,7 @@ class Tally:
         self.clients.add(group.client_id or group.connection.client)
         self.errors += group.errors
         self.unanswered += group.unanswered
+        self.not_recorded += group.not_recorded
         self.orphans += group.orphans
         self.undecoded += group.undecoded
         self.guessed += group.guessed
@@ -63,7 +65,7 @@ class Tally:
 
     def merge(self, other: Tally) -> None:
         """Take in what was counted elsewhere."""
-        for name in ("exchanges", "errors", "unanswered", "orphans", "undecoded", "guessed"):
+        for name in ("exchanges", "errors", "unanswered", "not_recorded", "orphans", "undecoded", "guessed"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.clients |= other.clients
         self.first = min((time for time in (self.first, other.first) if time is not None), default=None)
@@ -83,13 +85,14 @@ class Tally:
         skipped = sum(skip.size for skip in capture.skipped if not skip.at_end)
         # absence proves nothing where the capture itself has holes
         doubt = " (may have been dropped by the capture)" if capture.statistics.dropped else ""
-        ok = self.exchanges - self.errors - self.unanswered - self.orphans
+        ok = self.exchanges - self.errors - self.unanswered - self.not_recorded - self.orphans
         what = [f"{ok:,} ok"]
         what += [
             f"{count:,} {word}"
             for count, word in (
                 (self.errors, "with errors"),
                 (self.unanswered, f"unanswered{doubt}"),
+                (self.not_recorded, "whose answer was not recorded"),
                 (self.orphans, "without their request"),
             )
             if count
@@ -117,6 +120,8 @@ class Tally:
             or _partly_decrypted(capture)
             or capture.statistics.damage
             or any(not skip.at_end for skip in capture.skipped)
+            or capture.connections.streams.lost.any()
+            or capture.statistics.dropped
             or unreadable(capture)
         )
         met = self.exchanges or len(capture.table)

@@ -100,12 +100,14 @@ COMMANDS: tuple[Command, ...] = (
     Command("view.connections", "2", "connections", "TCP connections: who, how it went, how it ended.", line="connections"),
     Command("view.clients", "3", "clients", "Clients: software, versions, who speaks what.", line="clients"),
     Command("view.topics", "4", "topics", "Topics and partitions: who produces, who fetches, rates, lag.", line="topics"),
+    Command("view.records", "R", "records", "Records: keys, values and headers of what is shown, one by one.", line="records"),
     Command("view.groups", "5", "groups", "Groups: members, rebalances and what they came from.", line="groups"),
     Command("view.latency", "6", "latency", "Latency: distribution, and over time.", line="latency"),
     Command("view.errors", "7", "errors", "Errors: what they mean, and what the client did next.", line="errors"),
     Command("view.conversation", "8", "conversation", "A sequence diagram of the exchanges shown.", line="conversation"),
     Command("view.faults", "9", "holds, faults", "Live: what is held, fault rules, forwarding.", line="faults"),
     Command("view.findings", "0", "findings", "What is wrong, in words, with evidence and what to do.", line="findings"),
+    Command("view.incidents", "W", "incidents", "What happened, over time, and what followed from it.", line="incidents"),
     # ---- what is shown
     Command("filter.edit", "f", "filter", "Type a filter; all views show what fits.", show=True, argument="[FILTER]", line="filter"),
     Command("filter.clear", "c", "clear filter", "Show everything again.", line="clear"),
@@ -139,6 +141,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("rule.remove", "delete,d", "remove rule", "Live: remove the selected fault rule.", Place.FAULTS, show=True),
     Command("replay.start", "r", "replay", "Send the request, or all that is marked, to a broker again and compare.", argument="[BROKER]", line="replay"),
     Command("recorder.keep", "K", "keep moment", "Live: let the flight recorder keep this moment.", line="keep"),
+    Command("compare.responses", "equals_sign", "compare", "Compare two responses field by field: of the two exchanges that are marked, or of this one and the last of its kind before it.", line="compare"),
     # ---- getting things out
     Command("write.selection", "w", "write", "Write what is shown or marked to a file: pcapng, JSON, CSV, Parquet, Mermaid.", show=True, argument="[FILE]", line="write"),
     Command("copy.as", "x", "copy", "Copy as JSON, text, hex, a command line, Python.", show=True, argument="[FORMAT]", line="copy"),
@@ -148,6 +151,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("question.config", "", "settings", "The settings of clients, as far as they show.", argument="[CLIENT]", line="config"),
     Command("question.compat", "", "compatibility", "What a broker of another release would refuse, or serve with older versions.", argument="RELEASE", line="compat"),
     Command("question.diff", "", "differences", "What differs from another capture to this one, or between two times of it: FILE, or A..B C..D.", argument="FILE", line="diff"),
+    Command("records.schema", "", "schema", "Read the values of records by an Avro or Protobuf schema in a file, or by those of a schema registry.", argument="[TOPIC=]FILE or URL", line="schema"),
     # ---- layout
     Command("layout.cycle", "minus", "layout", "Go on to the next arrangement of the panes.", line="layout"),
     Command("layout.maximise", "backslash", "maximise", "Give the whole screen to the focused pane, and back.", line="maximise"),

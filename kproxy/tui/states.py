@@ -35,6 +35,7 @@ LOOKS: Mapping[State, Look] = {
     State.ORPHAN: Look("←", "damaged"),
     State.INTERVENED: Look("¤", "changed"),
     State.UNANSWERED: Look("∅", "warning"),
+    State.NOT_RECORDED: Look("▒", "damaged"),
     State.ERROR: Look("✗", "error"),
     State.SLOW: Look("◷", "slow"),
     State.CHANGED: Look("±", "changed"),

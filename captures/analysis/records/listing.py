@@ -93,6 +93,16 @@ class RecordListing:
                 carrier = carrier or _Carrier.of(exchange, key, self._names)
                 yield from self._of_field(carrier, place, sent, budget)
 
+    def at(self, exchange: Exchange, path: str) -> CapturedRecord | None:
+        """Return the record of an exchange that a field belongs to; None if that is in no record.
+
+        :param path: of the field: ``request.topic_data[0].partition_data[2].records[0].records[5].value``
+        """
+        return next(
+            (each for each in self.of(exchange) if path == each.path or path.startswith(f"{each.path}.")),
+            None,
+        )
+
     def announced(self, exchange: Exchange) -> int:
         """Return how many records an exchange has, by the headers of its batches: nothing is decompressed."""
         totals = self._partitions.of(exchange).totals if exchange.api_key in CARRIERS else None

@@ -9,7 +9,8 @@ from typing import Any
 from captures.export.markup import PARTS, Markup
 from captures.export.report.scales import amount
 from captures.meaning import words
-from captures.tables.folder import FolderError, Manifest, read_manifests
+from captures.tables.folder import FolderError, read_manifests
+from captures.tables.manifest import Manifest
 from captures.time_format import latency
 
 _MOST_INPUTS = 12

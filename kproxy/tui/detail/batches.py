@@ -130,14 +130,17 @@ def _attributes(value: int, *, batch: bool) -> str:
     return ", ".join(found)
 
 
-def about(kind: str, node: Node) -> str:
-    """Return a batch in a few words, empty for other structs."""
+def about(kind: str, node: Node, first: int | None = None) -> str:
+    """Return a batch in a few words, empty for other structs.
+
+    :param first: offset of its first record, where that is another than the batch has
+    """
     if kind != "batch":
         return ""
     values = {child.name: child.value for child in node.children or ()}
     count, attributes = values.get("records_count"), values.get("attributes")
     told = [] if attributes is None else [_attributes(attributes, batch=True)]
     if count is not None:
-        first = values.get("base_offset", 0)
+        first = values.get("base_offset", 0) if first is None else first
         told.insert(0, f"{words.counted(count, 'record')} at offset {first}")
     return ", ".join(told)

@@ -17,6 +17,7 @@ from kproxy.text.interventions import Changes
 from kproxy.text.values import has_parts, parts_of, short
 from kproxy.tui.detail import batches
 from kproxy.tui.detail.inside import locate
+from kproxy.tui.detail.log_places import LogPlaces
 from kproxy.tui.detail.nodes import ByteBuffer, FieldNode, Role
 from kproxy.tui.detail.secrets import merged, zeroed
 
@@ -49,6 +50,7 @@ class Fields:
         self._decoded = exchange.annotations.decoded
         self.masks = Masks(exchange.annotations.masked)
         self._changes = changes
+        self._in_log = LogPlaces(exchange, side)
         self._buffers: list[_Bytes] = []
 
     def begin(self, name: str, root: FieldNode, data: bytes) -> None:
@@ -176,10 +178,10 @@ class Fields:
             kind, made.doc = batches.meaning(holder, node.name)
             made.kind = kind if made.leaf else "records"
             if not made.masked:
-                made.note = batches.note(holder, node.name, node.value)
+                made.note = batches.note(holder, node.name, node.value) or self._in_log.note(made)
         else:
             made.kind = batches.kind_of(node)
-            made.note = batches.about(made.kind, node)
+            made.note = batches.about(made.kind, node, self._in_log.first(made))
         if node.name == "records":
             announced = _announced(made)
             if announced > len(made.children):

@@ -38,6 +38,8 @@ _HIDDEN_NAMES = frozenset(
     {"size", "length", "attributes", "crc", "key_length", "value_length", "headers_count"}
 )
 """Fields that nobody looks for in a preview."""
+_DELTAS = frozenset({"offset_delta", "timestamp_delta"})
+"""Fields whose notes say more than they do; the time of each record would leave no room for the rest."""
 
 
 def value_class(node: FieldNode) -> Class:
@@ -104,6 +106,10 @@ def preview(node: FieldNode) -> tuple[str, bool]:
 def _previews(node: FieldNode) -> Iterator[str]:
     for child in node.children:
         if child.name in _HIDDEN_NAMES:
+            continue
+        if child.name in _DELTAS and child.note:
+            if child.name == "offset_delta":
+                yield child.note
             continue
         name = "" if child.index is not None else f"{child.name} "
         if child.leaf or child.kind in ("array", "records"):

@@ -148,6 +148,8 @@ class _Maker:
             return "none expected"
         if Flag.SASL_TOKEN in flag:
             return "no token came back"
+        if Flag.NOT_RECORDED in flag:
+            return "not recorded: bytes are missing where it would be"
         return "no answer" if Flag.UNANSWERED in flag else "no answer yet"
 
     def _segments(self, side: Side, end: int) -> tuple[int, ...]:

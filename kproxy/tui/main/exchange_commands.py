@@ -5,12 +5,15 @@ from __future__ import annotations
 from kproxy.copy_as.errors import CannotCopyError
 from kproxy.copy_as.formats import by_name
 from kproxy.session import Priority
+from kproxy.session.response_pairs import PairError, response_pair
 from kproxy.tui.clipboard import copy
 from kproxy.tui.dialogs.comment import CommentDialog
+from kproxy.tui.dialogs.comparison import recorded_comparison
 from kproxy.tui.dialogs.copy import CopyDialog, making, taking
 from kproxy.tui.dialogs.write import WriteDialog
 from kproxy.tui.main.part import Part, work
 from kproxy.tui.screenshot import save_screenshot
+from kproxy.tui.views.records import Records
 
 
 class ExchangeCommands(Part):
@@ -43,6 +46,23 @@ class ExchangeCommands(Part):
         if self.session.status.marked_only:
             await self.session.set_marked_only(False)
 
+    @work("comparing", exclusive=True)
+    async def action_compare_responses(self) -> None:
+        """Compare the responses of two marked exchanges, or that under the cursor with the last of its kind."""
+        marked, number = self.session.marked, self.number
+        numbers = (
+            tuple(marked) if len(marked) == 2 else tuple({*marked, *([] if number is None else [number])})
+        )
+        if not numbers or len(numbers) > 2:
+            self.tell("mark two exchanges (m), or none to compare with the last response of this kind")
+            return
+        try:
+            pair = await self.session.run(lambda access: response_pair(access, numbers), Priority.LOOK)
+        except PairError as error:
+            self.tell(str(error))
+            return
+        self.screen.app.push_screen(recorded_comparison(pair, self.session.zone))
+
     @work("noting", asks=True)
     async def action_comment_edit(self, text: str = "") -> None:
         """Comment on the exchange under the cursor."""
@@ -61,7 +81,7 @@ class ExchangeCommands(Part):
 
     @work("output", exclusive=True, asks=True)
     async def action_copy_as(self, form: str = "") -> None:
-        """Copy the exchange under the cursor; text that is selected with the mouse goes before.
+        """Copy the exchange under the cursor, among records the value; text selected with the mouse goes before.
 
         :param form: name of a format; asked for if there is none
         """
@@ -69,6 +89,11 @@ class ExchangeCommands(Part):
         if selected and not form:
             self.tell((await copy(self.app, selected)).said)
             self.screen.clear_selection()
+            return
+        view = self.screen.view
+        if isinstance(view, Records) and not form:
+            value = await view.value()
+            self.tell("there is no value to copy" if value is None else (await copy(self.app, value)).said)
             return
         number = self.number
         if number is None:

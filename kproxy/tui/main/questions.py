@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from kproxy.session import questions
+import asyncio
+
+from captures.payloads.payload import SchemaError
+from kproxy.session import Priority, questions
 from kproxy.session.engine import ClosedError
 from kproxy.session.questions import AnswerStyle, Question, QuestionError, answer
 from kproxy.tui.dialogs.answer import AnswerDialog
 from kproxy.tui.dialogs.ask import Prompt
 from kproxy.tui.main.part import Part, work
+from kproxy.tui.views.records import Records, record_at
 from kproxy.tui.widgets.table_rows import MOST_WIDTH
 
 _MARGIN = 6
@@ -19,7 +23,8 @@ class Questions(Part):
 
     @work("question", exclusive=True, asks=True)
     async def action_question_journey(self, text: str = "") -> None:
-        """Tell the way of a record."""
+        """Tell the way of a record: the one under the cursor, if none is named."""
+        text = text or await self._record_under_cursor()
         text = text or await self._asked_for(
             "Which record? TOPIC-PARTITION@OFFSET, such as orders-3@120", "journey"
         )
@@ -55,6 +60,35 @@ class Questions(Part):
         )
         if text:
             await self._ask(questions.diff, text, f"differences from {text}")
+
+    @work("question", exclusive=True)
+    async def action_records_schema(self, text: str = "") -> None:
+        """Read the values of records by a schema."""
+        if not text:
+            self.tell("write :schema [TOPIC=]FILE, or :schema URL of a schema registry")
+            return
+        view = self.screen.query_one(Records)
+        try:
+            await asyncio.to_thread(view.read_by, text)
+        except SchemaError as error:
+            self.tell(str(error))
+            return
+        self.screen.show_view(Records.view_name)
+
+    async def _record_under_cursor(self) -> str:
+        """Return the name of the record of the selected row or field; empty if there is none with a known offset."""
+        view, details, number = self.screen.view, self.exchanges.details, self.number
+        if isinstance(view, Records):
+            return view.selected.name if view.selected is not None and view.selected.located else ""
+        field, focused = details.selected_field, self.screen.focused
+        if field is None or number is None or focused is None or details not in focused.ancestors:
+            return ""
+        path = field.path
+        try:
+            record = await self.session.run(lambda access: record_at(access, number, path), Priority.LOOK)
+        except ClosedError:
+            return ""
+        return "" if record is None or record.offset is None else record.name
 
     async def _asked_for(self, question: str, title: str) -> str:
         return await self.screen.app.push_screen_wait(Prompt(question, title=title)) or ""

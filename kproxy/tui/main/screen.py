@@ -345,6 +345,9 @@ class MainScreen(Screen[None]):
     def _go_to(self, message: View.GoTo) -> None:
         self.show_view("exchanges")
         self.go_to(message.number)
+        if message.path:
+            self.exchanges.details.seek(message.number, message.path)
+            self._enter()
 
     @on(ExchangeList.Entered)
     def _enter(self) -> None:

@@ -14,7 +14,9 @@ from kproxy.tui.views.errors import Errors
 from kproxy.tui.views.faults import Faults
 from kproxy.tui.views.findings import Findings
 from kproxy.tui.views.groups import Groups
+from kproxy.tui.views.incidents import Incidents
 from kproxy.tui.views.latency import LatencyView
+from kproxy.tui.views.records import Records
 from kproxy.tui.views.topics import Topics
 
 
@@ -23,6 +25,17 @@ def views(session: Session, link: Link | None) -> Iterator[View]:
 
     :param link: to the proxy that the session is of
     """
-    for view in (Connections, Clients, Topics, Groups, LatencyView, Errors, ConversationView, Findings):
+    for view in (
+        Connections,
+        Clients,
+        Topics,
+        Records,
+        Groups,
+        LatencyView,
+        Errors,
+        ConversationView,
+        Findings,
+        Incidents,
+    ):
         yield view(session)
     yield Faults(session, link)

@@ -61,11 +61,13 @@ class View(Widget):
         """Show one exchange in the list.
 
         :ivar number: its number
+        :ivar path: of the field that is looked for; empty for none
         """
 
-        def __init__(self, number: int) -> None:
+        def __init__(self, number: int, path: str = "") -> None:
             super().__init__()
             self.number = number
+            self.path = path
 
     def __init__(self, session: Session) -> None:
         super().__init__(id=self.view_name)

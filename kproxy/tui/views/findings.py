@@ -11,6 +11,7 @@ from captures.analysis.findings.diagnosis import Blind, Diagnosis
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.groups.calls import OF_MEMBERS
 from captures.analysis.groups.model import Certainty
+from captures.analysis.incidents.model import Incident
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.time_format import clock
@@ -35,26 +36,31 @@ class Found(NamedTuple):
     """What the rules have said.
 
     :ivar blind: the rules that could not judge
+    :ivar incidents: what happened, in the order of time
     """
 
     findings: Sequence[Finding] = ()
     blind: Sequence[Blind] = ()
+    incidents: Sequence[Incident] = ()
 
 
 class FindingsFold:
     """Shows every exchange to the rules, and asks them now and then.
 
     :ivar found: how current their answers are
+    :ivar first: time of the earliest exchange, ns since the epoch; 0 before there is one
     """
 
     def __init__(self, access: Access) -> None:
         self._diagnosis = Diagnosis(access.capture, access.plain.knowledge.topic_name)
         self.found = PacedValue(Found())
+        self.first = 0
         self._added = 0
         self._latest = 0
 
     def add(self, exchange: Exchange) -> None:
         """Show one exchange to the rules."""
+        self.first = min(self.first or exchange.time, exchange.time)
         self._added += 1
         self._latest = max(self._latest, exchange.end)
         self._diagnosis.add(exchange)
@@ -70,7 +76,7 @@ class FindingsFold:
         def tell() -> Found:
             pending = access.pending(OF_MEMBERS) if live and everything else ()
             found = self._diagnosis.findings(now=now, pending=pending)
-            return Found(found, self._diagnosis.blind())
+            return Found(found, self._diagnosis.blind(), self._diagnosis.incidents)
 
         return self.found.get((self._added, now), tell)
 
@@ -138,6 +144,7 @@ class Findings(TableView[FindingsFold]):
             ("", Cell(finding.sentence, Role.STRONG)),
             ("what to do", finding.advice),
             ("certainty", sure),
+            ("because of", finding.because_of),
             (
                 "seen",
                 f"{clock(finding.first, zone)} to {clock(finding.last, zone)}",

@@ -81,6 +81,7 @@ class TableView(View, Generic[F]):
     :cvar COLUMNS: of the table
     :cvar DETAILS: the columns of each table about the selected row
     :cvar THINGS: what the rows are
+    :cvar FOLD: name of the fold, for views that share one; that of the view by default
     :cvar EVERYTHING: whether all exchanges are counted, whatever is shown
     :cvar FACTS: whether facts cover all exchanges, beside counts of those that are shown
     :cvar BESIDE: whether details stand beside the table where there is room, not below it
@@ -109,17 +110,17 @@ class TableView(View, Generic[F]):
     COLUMNS: ClassVar[Sequence[Column]]
     DETAILS: ClassVar[Sequence[Sequence[Column]]]
     THINGS: ClassVar[str]
+    FOLD: ClassVar[str] = ""
     EVERYTHING: ClassVar[bool] = False
     FACTS: ClassVar[bool] = False
     BESIDE: ClassVar[bool] = True
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._folding = session.fold(self.view_name, self.make, everything=self.EVERYTHING)
+        name = self.FOLD or self.view_name
+        self._folding = session.fold(name, self.make, everything=self.EVERYTHING)
         self._all = (
-            session.fold(f"{self.view_name} of all", self.make, everything=True)
-            if self.FACTS
-            else self._folding
+            session.fold(f"{name} of all", self.make, everything=True) if self.FACTS else self._folding
         )
         self._wanted: tuple[Folding[F], ...] = ()
         self._table = RowTable(self.COLUMNS, empty="", classes="rows")
@@ -145,6 +146,10 @@ class TableView(View, Generic[F]):
     def goes_on(self) -> bool:
         """Whether more comes, so that what is not answered may still be."""
         return self.session.live and not self.session.status.finished
+
+    def field_of(self, row: Row) -> str:
+        """Return the path of the field that a row is about, in the exchange that it leads to; empty for none."""
+        return ""
 
     def pictures(self) -> Iterable[Widget]:
         """Return what is drawn above the text about a row."""
@@ -259,7 +264,7 @@ class TableView(View, Generic[F]):
         if row is None or row.leads_to is None:
             return
         if isinstance(row.leads_to, int):
-            self.post_message(self.GoTo(row.leads_to))
+            self.post_message(self.GoTo(row.leads_to, self.field_of(row)))
         else:
             self.post_message(self.Narrow(row.leads_to))
 

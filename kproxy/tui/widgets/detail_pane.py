@@ -72,6 +72,8 @@ class DetailPane(Widget):
         self._detail: Detail | None = None
         self._wished: Side = "response"
         """The side that was looked at last; shown where there is one."""
+        self._sought: tuple[int, str] | None = None
+        """Number of an exchange, and the path of the field that the cursor is put on once that is shown."""
 
     def compose(self) -> ComposeResult:
         """Lay out trees, bytes and lines."""
@@ -101,6 +103,7 @@ class DetailPane(Widget):
             tree.border_title = Content(side)
             tree.show(shown, "" if detail is None else detail.api)
         self._use(self.side)
+        self._find_sought()
 
     def tree_of(self, side: Side) -> FieldTree:
         """Return the tree of a side."""
@@ -124,6 +127,31 @@ class DetailPane(Widget):
         """The field under the cursor, with its path and value; None where that is no field."""
         node = self.tree_of(self.side).selected
         return node if node is not None and node.path and node.parent is not None else None
+
+    def seek(self, number: int, path: str) -> None:
+        """Put the cursor on a field of an exchange as soon as that is shown.
+
+        :param path: ``request.topic_data[0].name``; where there is no such field, the nearest that it would be in
+        """
+        self._sought = number, path
+        self._find_sought()
+
+    def _find_sought(self) -> None:
+        if self._sought is None or self._detail is None or self._sought[0] != self._detail.number:
+            return
+        path, self._sought = self._sought[1], None
+        side: Side = "request" if path.partition(".")[0] == "request" else "response"
+        nodes = self._detail.of(side).nodes
+        while path and path not in nodes:
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        if not path:
+            return
+        focused = self.tree_of(self.side).has_focus
+        self._wished = side
+        self.tree_of(side).select(nodes[path])
+        self._use(side)
+        if focused:
+            self.focus_fields()
 
     def focus_fields(self) -> None:
         """Give the focus to the tree that was looked at last."""

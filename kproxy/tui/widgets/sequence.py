@@ -46,13 +46,23 @@ _SCROLLED = 8  # cells for a key
 _LEAST_TEXT = 12
 """Cells of an arrow that have to be seen for its text to stand there."""
 
-_SYMBOLS = {Outcome.ERROR: "✗ ", Outcome.UNANSWERED: "∅ ", Outcome.IN_FLIGHT: "… ", Outcome.ORPHAN: "← "}
+_SYMBOLS = {
+    Outcome.ERROR: "✗ ",
+    Outcome.UNANSWERED: "∅ ",
+    Outcome.NOT_RECORDED: "? ",
+    Outcome.IN_FLIGHT: "… ",
+    Outcome.ORPHAN: "← ",
+}
 _ROLES = {
     Outcome.ERROR: "error",
     Outcome.UNANSWERED: "warning",
+    Outcome.NOT_RECORDED: "warning",
     Outcome.IN_FLIGHT: "muted",
     Outcome.ORPHAN: "warning",
 }
+
+
+_UNSEEN = (Outcome.UNANSWERED, Outcome.NOT_RECORDED)
 
 
 class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
@@ -379,7 +389,7 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         answer = line.kind is LineKind.RESPONSE
         shaft = self._shaft(line, step, low, high)
         if not answer or step.outcome is not Outcome.IN_FLIGHT:
-            arrives = step.kind is not Kind.RESET and (not answer or step.outcome is not Outcome.UNANSWERED)
+            arrives = step.kind is not Kind.RESET and (not answer or step.outcome not in _UNSEEN)
             head = (_RIGHT_HEAD if rightwards else _LEFT_HEAD) if arrives else _NO_HEAD
             shaft = f"{shaft[:-1]}{head}" if rightwards else f"{head}{shaft[1:]}"
         symbol = _SYMBOLS.get(step.outcome, "") if answer else ""

@@ -112,7 +112,7 @@ def _answer(step: Step, response: str, latencies: list[int]) -> str:
             return ""
         case Outcome.IN_FLIGHT:
             return "in flight"
-        case Outcome.UNANSWERED | Outcome.ORPHAN:
+        case Outcome.UNANSWERED | Outcome.NOT_RECORDED | Outcome.ORPHAN:
             return response
     parts = [
         milliseconds_range(latencies) if latencies else "",

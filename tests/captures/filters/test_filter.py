@@ -189,6 +189,7 @@ def test_the_table_of_filters_leaves_no_field_out():
         "kproxy",  # test_interventions
         "kproxy.time",
         "no_response",
+        "not_recorded",
         "orphan",
         "sasl",
         "damaged",

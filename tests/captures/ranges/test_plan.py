@@ -40,7 +40,7 @@ def test_what_cannot_be_cut_is_a_range_by_itself(tmp_path: Path) -> None:
     (tmp_path / "b.pcap.gz").write_bytes(gzip.compress(data))
     (tmp_path / "c.pcap.zst").write_bytes(zstandard.compress(data))
     (tmp_path / "d.pcapng").write_bytes(section() + interface() + enhanced(FRAME, 10**15 + 5))
-    plan = make_plan([str(tmp_path)], 400)
+    plan = make_plan([str(tmp_path)], 60)
     by_name = {Path(file.path).name: number for number, file in enumerate(plan.files)}
     assert {name: plan.whole.get(number) for name, number in by_name.items()} == {
         "a.pcap": None,
@@ -52,6 +52,22 @@ def test_what_cannot_be_cut_is_a_range_by_itself(tmp_path: Path) -> None:
         mine = [each for each in plan.ranges if each.files[0] == by_name[name]]
         assert [(each.begin, each.end) for each in mine] == [(0, None)]
     assert sum(each.files[0] == by_name["a.pcap"] for each in plan.ranges) > 1
+
+
+def test_small_files_share_a_range(tmp_path: Path) -> None:
+    paths = [made(tmp_path / f"{each}.pcap", time=each * 10**9) for each in range(7)]
+    size = Path(paths[0]).stat().st_size
+    for number in (3, 4):
+        path = Path(paths[number])
+        path.write_bytes(gzip.compress(path.read_bytes()))
+    assert [each.files for each in make_plan(paths, 2 * size).ranges] == [(0, 2), (2, 3), (3, 5), (5, 7)]
+    whole = make_plan(paths, 100 * size).ranges
+    assert [(each.number, each.files, each.begin, each.end) for each in whole] == [
+        (0, (0, 3), 0, None),
+        (1, (3, 5), 0, None),
+        (2, (5, 7), 0, None),
+    ]
+    assert [each.files for each in make_plan(paths[:2], size - 1).ranges] == [(0, 1)] * 2 + [(1, 2)] * 2
 
 
 def test_files_are_in_the_order_of_their_first_packets(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -84,11 +85,14 @@ def _plain(made: TablesSummary) -> dict[str, Any]:
 
 
 def leftovers(out: Path) -> list[str]:
-    """Return the names of what is in a folder of tables besides tables and manifests."""
-    return [each.name for each in out.iterdir() if each.name not in (*TABLES, "_kproxy")]
+    """Return the names of what is in a folder of tables besides tables, manifests and the lock of a run."""
+    return [each.name for each in out.iterdir() if each.name not in (*TABLES, "_kproxy", ".lock")]
 
 
 def copied(paths: Sequence[Path], folder: Path) -> list[Path]:
-    """Copy files into a folder."""
+    """Copy files into a folder, as old ones, to which nothing is written any more."""
     folder.mkdir(parents=True, exist_ok=True)
-    return [Path(shutil.copy(path, folder)) for path in paths]
+    made = [Path(shutil.copy(path, folder)) for path in paths]
+    for path in made:
+        os.utime(path, (1, 1))
+    return made

@@ -43,7 +43,9 @@ class Followed:
 
     def start(self, *, append: bool = False) -> None:
         """Begin, or begin again."""
-        folder = open_folder(str(self.out), append=append)
+        if append:
+            self._folder.discard()
+        folder = self._folder = open_folder(str(self.out), append=append)
         self.follower = Follower(
             self._spark, [str(self.ring)], folder, self._wanted, self._options, settled=0.0
         )

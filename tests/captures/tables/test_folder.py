@@ -16,7 +16,8 @@ import pytest
 
 from captures.json_objects import to_json
 from captures.tables import folder as module
-from captures.tables.folder import Folder, FolderError, Input, Part, PartWriter, open_folder, read_manifests
+from captures.tables.folder import Folder, FolderError, Part, PartWriter, open_folder, read_manifests
+from captures.tables.manifest import Input
 from captures.tables.schema import VERSION, schema
 
 COLUMNS = ["run", "number", "time", "time_ns"]
@@ -47,6 +48,7 @@ def run(out: Path, times: list[int], inputs: list[Input] | None = None, **how: b
     """One run of one task."""
     folder = open_folder(str(out), **how)
     folder.commit(parts(folder, [batch(times)]), tables=["exchanges"], inputs=inputs or [])
+    folder.discard()
     return folder
 
 
@@ -167,7 +169,9 @@ def test_an_attempt_that_fails_removes_what_it_wrote(tmp_path: Path, monkeypatch
 
     with pytest.raises(RuntimeError):
         killed()
-    assert files(tmp_path / "out") == []
+    assert files(tmp_path / "out") == [".lock"]
+    folder.discard()
+    assert not (tmp_path / "out").exists()
 
 
 def test_names_of_tasks(tmp_path: Path) -> None:
@@ -208,6 +212,7 @@ def test_a_table_without_rows_can_be_read(tmp_path: Path) -> None:
     assert table.num_rows == 0
     assert table.schema.names == [*schema("findings").names, "date", "hour"]
     # one is enough
+    folder.discard()
     folder = open_folder(str(out), append=True)
     folder.commit(parts(folder, [batch([EVENING])]), tables=["exchanges", "findings"])
     assert len([name for name in files(out) if name.startswith("findings/")]) == 1
@@ -232,7 +237,27 @@ def test_overwriting_replaces_all_tables_once_it_is_committed(tmp_path: Path) ->
     assert numbers(out) == [1, 1, 2, 3]
     folder.commit(made, tables=["exchanges"])
     assert numbers(out) == [50]
-    assert [each.run for each in read_manifests(str(out))] == [0]
+    assert [each.run for each in read_manifests(str(out))] == [2]
+    assert sorted(path.name for path in (out / "_kproxy").iterdir()) == ["run-00002.json"]
+    assert len([path for path in (out / "exchanges").rglob("*") if path.is_dir()]) == 2  # a date, an hour
+
+
+@pytest.mark.parametrize("step", ["_write_manifest", "_remove"])
+def test_overwriting_that_dies_loses_neither_the_old_tables_nor_the_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    out = tmp_path / "out"
+    run(out, [EVENING] * 3)
+    died = open_folder(str(out), overwrite=True)
+    made = parts(died, [batch([EVENING], 50)])
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, step, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            died.commit(made, tables=["exchanges"])
+    died.discard()
+    assert numbers(out) == [1, 2, 3, 50]
+    open_folder(str(out), append=True).discard()  # puts in order what was left
+    assert numbers(out) == ([50] if step == "_remove" else [1, 2, 3])
 
 
 # ---------------------------------------------------------------- inputs are known again
@@ -252,10 +277,43 @@ def test_inputs_are_known_by_their_content(tmp_path: Path) -> None:
         file.write(b"more")
     now = [Input.of(str(path)) for path in (moved, paths[1], paths[2])]
     assert folder.compare(now) == ([now[2]], [now[0]], [now[1]])
+    folder.discard()
     assert open_folder(str(out), overwrite=True).compare(now) == (now, [], [])
 
 
+def test_a_file_that_has_grown_is_read_again_with_the_others_of_its_run(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}.pcap" for name in "abcd"]
+    for number, path in enumerate(paths):
+        path.write_bytes(bytes([number]) * 70_000)
+    inputs = [Input.of(str(path)) for path in paths]
+    out = tmp_path / "out"
+    run(out, [EVENING], inputs[:1])
+    run(out, [EVENING] * 2, inputs[1:3], append=True)
+    with paths[2].open("ab") as file:
+        file.write(b"more")
+    now = [Input.of(str(path)) for path in paths]
+    folder = open_folder(str(out), append=True)
+    found = folder.compare(now)
+    assert found == (now[3:], now[:2], now[2:3])
+    without = [now[0], *now[2:]]
+    assert (
+        folder.read_again(folder.compare(without), without).changed == now[2:3]
+    )  # its run cannot be read again
+    found = folder.read_again(found, now)
+    assert found == (now[1:], now[:1], [])
+    folder.commit(parts(folder, [batch([EVENING], 50)]), tables=["exchanges"], inputs=found.new)
+    assert numbers(out) == [1, 50]
+    folder.discard()
+    assert open_folder(str(out), append=True).compare(now) == ([], now, [])
+
+
 # ---------------------------------------------------------------- runs that die
+def killed(died: Folder) -> None:
+    """Let the process of a run end, which frees its lock and leaves all else."""
+    assert died._lock is not None
+    died._lock.release()
+
+
 def test_a_run_that_dies_leaves_nothing_that_is_read(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(out, [EVENING])
@@ -263,6 +321,7 @@ def test_a_run_that_dies_leaves_nothing_that_is_read(tmp_path: Path) -> None:
     parts(died, [batch([EVENING] * 5, 100)])
     assert numbers(out) == [1]
     assert len(list(out.glob(".staging-*"))) == 1
+    killed(died)
     run(out, [EVENING + HOUR], append=True)
     assert numbers(out) == [1, 1]
     assert not list(out.glob(".staging-*"))
@@ -281,18 +340,41 @@ def test_a_run_that_dies_while_it_is_committed(
         patch.setattr(Folder, "_write_manifest", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             died.commit(made, tables=["exchanges"])
+    killed(died)
     assert set(numbers(out)) >= {100, 101}  # without a manifest
     run(out, [EVENING + 2 * HOUR], append=not first)
     assert numbers(out) == ([1] if first else [1, 1])
 
 
-def test_two_runs_at_once_are_noticed(tmp_path: Path) -> None:
+def test_a_second_run_is_refused_at_the_start(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    slow = open_folder(str(out))
+    for how in ({}, {"append": True}, {"overwrite": True}):
+        with pytest.raises(
+            FolderError, match=f"another run of kproxy writes to it .process {os.getpid()} on "
+        ):
+            open_folder(str(out), **how)
+    slow.commit(parts(slow, [batch([EVENING])]), tables=["exchanges"])
+    slow.discard()
+    run(out, [EVENING], append=True)
+    assert numbers(out) == [1, 1]
+
+
+def test_two_runs_at_once_are_noticed_where_there_are_no_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "out"
     run(out, [EVENING])
+    monkeypatch.setattr(Folder, "lock", lambda _: None)  # as of object stores
     slow = open_folder(str(out), append=True)
     run(out, [EVENING], append=True)
     with pytest.raises(FolderError, match="another run was written there meanwhile"):
         slow.commit([], tables=["exchanges"])
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(FolderError, match="/proc/tables cannot be written: "):
+        open_folder("/proc/tables")
 
 
 # ---------------------------------------------------------------- folders that do not fit

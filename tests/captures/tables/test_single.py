@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,12 @@ from captures.filters import compile_filter
 from captures.json_objects import to_json
 from captures.packets import CaptureError
 from captures.tables import single
+from captures.tables.columns import Needs
 from captures.tables.folder import FolderError, open_folder, read_manifests
+from captures.tables.inputs import GROWING
 from captures.tables.options import TablesOptions
-from captures.tables.schema import TABLES, USUAL, Needs
+from captures.tables.partition_rows import PartitionRows
+from captures.tables.schema import TABLES, USUAL
 from captures.tables.single import TableRequest, write_tables, write_tables_single
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.tables.kit import exchanges_of, gathered, reopened, rows
@@ -99,6 +103,7 @@ def test_appending_the_same_file_again_adds_nothing(tmp_path: Path) -> None:
     copies = tmp_path / "captures"
     copies.mkdir()
     shutil.copy(SAMPLE, copies / "1.pcap")
+    os.utime(copies / "1.pcap", (1, 1))
     (copies / "README").write_text("no capture, and no mistake either")
     first = write_tables([str(copies)], out, options)
     again = write_tables([str(copies)], out, options)
@@ -109,6 +114,7 @@ def test_appending_the_same_file_again_adds_nothing(tmp_path: Path) -> None:
     assert again.clean
     assert len(read_manifests(out)) == 1
     shutil.copy(DATA / "22_k430_java_commit_abort.pcap", copies / "2.pcap")
+    os.utime(copies / "2.pcap", (1, 1))
     more = write_tables([str(copies)], out, options)
     assert [each.path for each in more.files] == [str(copies / "2.pcap")]
     found = table(tmp_path / "out", "exchanges")
@@ -116,18 +122,46 @@ def test_appending_the_same_file_again_adds_nothing(tmp_path: Path) -> None:
     assert {row["run"] for row in found} == {0, 1}
 
 
-def test_a_file_that_has_grown_is_told_and_not_read_twice(tmp_path: Path) -> None:
+def test_what_comes_to_a_file_after_it_was_read_is_read_by_the_next_run(tmp_path: Path) -> None:
     out, options = str(tmp_path / "out"), replace(OPTIONS, append=True)
-    growing = tmp_path / "growing.pcap"
+    growing, other = tmp_path / "growing.pcap", tmp_path / "other.pcap"
     data = SAMPLE.read_bytes()
     growing.write_bytes(data[: len(data) // 2])
-    write_tables([str(growing)], out, options)
+    shutil.copy(DATA / "09_nanosecond.pcap.zst", other)
+    paths = [str(growing), str(other)]
+    half = write_tables(paths, out, options)
     growing.write_bytes(data)
-    again = write_tables([str(growing)], out, options)
-    assert not again.clean
+    whole = write_tables(paths, out, options)
+    assert half.rows["exchanges"] < whole.rows["exchanges"]
+    assert whole.clean
+    write_tables(paths, str(tmp_path / "at once"), OPTIONS)
+    found, expected = (table(tmp_path / name, "exchanges") for name in ("out", "at once"))
+    assert in_order(found) == in_order(expected)
+    # without the other file of its run it cannot be read again
+    with growing.open("ab") as file:
+        file.write(bytes(16))
+    again = write_tables(paths[:1], out, options)
     (told,) = again.unreadable
-    assert told.reason.startswith("it has changed since a run before has read it: --overwrite")
+    assert told.reason.startswith("it has grown since a run before has read it, and other files of that run")
     assert len(read_manifests(out)) == 1
+
+
+def test_the_newest_file_of_a_folder_is_left_to_the_next_run_while_it_may_grow(tmp_path: Path) -> None:
+    out, options, ring = str(tmp_path / "out"), replace(OPTIONS, append=True), tmp_path / "ring"
+    ring.mkdir()
+    for number, path in enumerate(("1.pcap", "2.pcap")):
+        (ring / path).write_bytes(SAMPLE.read_bytes()[: -100 * (number + 1)])
+    first, second = ring / "1.pcap", ring / "2.pcap"
+    os.utime(first, (1, 1))
+    made = write_tables([str(ring)], out, options)
+    assert [each.path for each in made.files] == [str(first)]
+    assert [(each.path, each.reason) for each in made.skipped] == [(str(second), GROWING)]
+    os.utime(second, (2, 2))
+    assert [each.path for each in write_tables([str(ring)], out, options).files] == [str(second)]
+    # a file that is named is read as it is, and so is everything that is not added to
+    assert write_tables([str(second)], str(tmp_path / "b"), options).files
+    os.utime(second)
+    assert len(write_tables([str(ring)], str(tmp_path / "c"), OPTIONS).files) == 2
 
 
 def test_one_broken_file_is_told_and_does_not_end_it(tmp_path: Path) -> None:
@@ -197,3 +231,20 @@ def test_a_capture_that_was_read_already(tmp_path: Path) -> None:
         "findings": len(rows(whole(SAMPLE)["findings"])),
         "rebalances": len(rows(whole(SAMPLE)["rebalances"])),
     }
+
+
+def test_a_fault_names_the_file_and_the_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def planted(_: Any, exchange: Any) -> Any:
+        if exchange.number in (3, 410):
+            raise TypeError("planted")
+
+    monkeypatch.setattr(PartitionRows, "of", planted)
+    first, second = tmp_path / "a.pcap", tmp_path / "b.pcap"
+    shutil.copy(SAMPLE, first)
+    shutil.copy(DATA / "22_k430_java_commit_abort.pcap", second)
+    made = write_tables([str(first), str(second)], str(tmp_path / "out"), OPTIONS)
+    assert [each.partition(": ")[0] for each in made.faults.told[:2]] == [
+        f"exchange 3 of {first if made.files[0].path == str(first) else second}",
+        f"exchange 410 of {second if made.files[0].path == str(first) else first}",
+    ]
+    assert made.rows["exchanges"] == made.exchanges

@@ -51,7 +51,7 @@ def test_a_hole_over_the_correlation_id_of_a_response() -> None:
         "seen 1",
         "seen 2",
         f"skipped broker 0-{len(answer)}: a response whose correlation ID is missing",
-        "unanswered 1 (a later request was answered first)",
+        "not recorded 1 (a later request was answered first)",
         "answered 2/2",
     )
 
@@ -80,7 +80,7 @@ def test_a_hole_beyond_the_end_of_a_response_looks_for_the_next() -> None:
     assert brief(damaged) == "answered 1/1"
     assert damaged.response.missing == ((100, 208),)
     assert brief(skipped) == "skipped broker 208-416: lost"
-    assert brief(unanswered) == "unanswered 2 (a later request was answered first)"
+    assert brief(unanswered) == "not recorded 2 (a later request was answered first)"
     assert [brief(third), brief(fourth)] == ["answered 3/3", "answered 4/4"]
     assert fourth.response.start == 624
 
@@ -93,7 +93,7 @@ def test_a_hole_of_unknown_length() -> None:
     assert lines[4:] == [
         "answered 1/1",
         "skipped broker 100-150: lost",
-        "unanswered 2 (a later request was answered first)",
+        "not recorded 2 (a later request was answered first)",
         "answered 3/3",
         "answered 4/4",
     ]

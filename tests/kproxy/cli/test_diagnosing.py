@@ -12,8 +12,10 @@ from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rule import Rule
 from captures.analysis.findings.rules.blocked_rebalance import BlockedRebalance
 from captures.analysis.findings.rules.commit_failures import CommitFailures
+from captures.analysis.incidents.model import Incident, IncidentKind
 from captures.exchanges import ExchangeReader, open_capture
-from kproxy.cli.diagnosing import LiveFindings
+from dissectors.units import SECOND
+from kproxy.cli.diagnosing import IncidentNews, LiveFindings
 from tests.captures.analysis.kit import MS
 
 DATA = Path(__file__).parents[2] / "data" / "groups"
@@ -141,3 +143,17 @@ def test_it_is_not_asked_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     for expected in (1, 1, 1, 2, 2, 3):
         live.tell()
         assert asked == expected
+
+
+def test_an_incident_is_reported_when_it_is_new_and_when_what_is_known_of_it_has_settled() -> None:
+    def outage(sentence: str) -> Incident:
+        return Incident(kind=IncidentKind.BROKER_OUTAGE, begin=1, end=None, who=("b",), sentence=sentence)
+
+    news = IncidentNews()
+    assert list(news.of([outage("away")], 1 * SECOND))
+    assert not list(news.of([outage("away")], 20 * SECOND))
+    assert not list(news.of([outage("back")], 21 * SECOND))
+    assert not list(news.of([outage("back")], 30 * SECOND))
+    assert list(news.of([outage("back")], 31 * SECOND))
+    assert not list(news.of([outage("back")], 60 * SECOND))
+    assert list(news.of([outage("back for good")], 61 * SECOND, ended=True))

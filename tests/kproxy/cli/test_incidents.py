@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import zstandard
 from click.testing import CliRunner, Result
 
 from kproxy.cli import main
 
 GROUPS = Path(__file__).parents[2] / "data" / "groups"
 OUTAGE = GROUPS / "46_k430_broker_killed.pcap.zst"
+AWAY = 1_795_450_199
+"""Seconds since the epoch at which the broker was away."""
 
 
 def run(*arguments: str | Path) -> Result:
@@ -43,6 +49,34 @@ def test_only_incidents_of_a_time_are_shown() -> None:
     assert "No incident was seen." in run("incidents", "--utc", "--to", "16:09:45", OUTAGE).stdout
 
 
+@pytest.mark.slow
+def test_a_pipe_is_followed_and_an_outage_reported_again_when_it_is_over() -> None:
+    """The file comes in two halves: the first ends while the broker is away (16:09:51 to 16:10:18)."""
+    command = [sys.executable, "-m", "kproxy", "incidents", "--follow", "--json", "-"]
+    data = zstandard.ZstdDecompressor().stream_reader(OUTAGE.read_bytes()).read()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        half = _packets_until(data, AWAY)
+        running.stdin.write(data[:half])
+        running.stdin.flush()
+        first = json.loads(running.stdout.readline())
+        running.stdin.write(data[half:])
+        running.stdin.close()
+        later = [json.loads(line) for line in running.stdout]
+    assert (first["kind"], first["end"]) == ("broker_outage", None)
+    assert [(each["kind"], each["begin"]) for each in later] == [("broker_outage", first["begin"])]
+    assert later[0]["end"] is not None
+
+
+def _packets_until(data: bytes, time: int) -> int:
+    """Return where the first packet after a time begins in a pcap file (little-endian, microseconds or nanoseconds)."""
+    at = 24
+    while struct.unpack_from("<I", data, at)[0] < time:
+        at += 16 + struct.unpack_from("<I", data, at + 8)[0]
+    return at
+
+
 def test_two_shapes_exclude_each_other() -> None:
     assert run("incidents", "--json", "--markdown", OUTAGE).exit_code == 2
 
@@ -65,3 +99,9 @@ def test_rebalances_name_their_incident() -> None:
     told = [json.loads(line) for line in run("groups", "--json", OUTAGE).stdout.splitlines()]
     assert {each["because_of"] for each in told if each["generation"] == 4} == {"broker_outage-1"}
     assert "happened" in run("groups", "--utc", OUTAGE).stdout
+
+
+def test_the_page_of_a_group_has_its_incidents(tmp_path: Path) -> None:
+    page = tmp_path / "groups.html"
+    assert run("groups", "--utc", "--html", page, OUTAGE).exit_code == 0
+    assert "broker_outage-1  16:09:51.165 to 16:10:18.160  Broker 127.0.0.1:45985" in page.read_text()

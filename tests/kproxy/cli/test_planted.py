@@ -80,7 +80,9 @@ def test_notices_of_a_diagnosis_beside_live_traffic(
 @pytest.mark.parametrize("kind", sorted(_SENTENCES))
 def test_notices_of_what_a_proxy_tells(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """``attach`` and ``proxy`` tell of brokers, clients and APIs, whose names are those that strangers say."""
-    texts = dict.fromkeys(("role", "before", "address", "at", "client", "api", "text"), HOSTILE)
+    texts = dict.fromkeys(
+        ("role", "before", "address", "at", "client", "api", "text", "why", "dialled"), HOSTILE
+    )
     numbers = dict.fromkeys(
         ("node_id", "bytes", "total", "connections", "lost_packets", "lost_bytes", "count", "on"), 1
     )

@@ -99,6 +99,24 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert f"damaged: {broken}" in damaged.stdout
 
 
+@pytest.mark.parametrize("engine", ["single", pytest.param("spark", marks=pytest.mark.slow)])
+def test_files_of_a_folder_that_are_no_captures(tmp_path: Path, engine: str) -> None:
+    folder = tmp_path / "day"
+    folder.mkdir()
+    shutil.copy(SAMPLE, folder)
+    damaged = folder / "damaged.pcap"
+    damaged.write_bytes(bytes(4) + SAMPLE.read_bytes()[4:])
+    chosen = ("--table", "exchanges", "--columns", "api", "--engine", engine)
+    done = run(folder, "-o", tmp_path / "a", *chosen)
+    assert f"passed over, as it is no capture: {damaged}" in done.stdout
+    assert json.loads(run(folder, "-o", tmp_path / "b", *chosen, "--json").stdout)["passed_over"] == [
+        str(damaged)
+    ]
+    strict = run(folder, "-o", tmp_path / "c", *chosen, "--strict")
+    assert strict.exit_code == 1
+    assert f"{damaged}: this is no capture" in strict.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -15,6 +15,7 @@ from kproxy.proxy import rotation
 from kproxy.proxy.recorder import RecorderSettings
 from kproxy.proxy.rotation import ChunkFolder, Output, Series, SingleFile
 from tests.captures.packets import kit
+from tests.kproxy.proxy.recordings import read
 
 
 def block(number: int, size: int = 1000) -> bytes:
@@ -113,10 +114,12 @@ def test_what_was_written_in_part_is_cut_off(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, was)
     write(output, 2, first=3)
-    output.note("kproxy: something happened")
+    output.note_lost(3, "kproxy: something happened")
     write(output, 1, first=5)
+    output.note_lost(4, "kproxy: and again")
     output.close()
     assert packets(tmp_path / "a.pcapng") == 6
+    assert read(tmp_path / "a.pcapng").statistics.dropped == 7
 
 
 def test_many_pieces_at_once(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -9,11 +10,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from click.testing import CliRunner
 
 from captures.export.pcapng_writer import PcapngWriter
+from kproxy.cli import main
 from kproxy.proxy.blocks import BlockMaker
 from kproxy.proxy.shared_queue import Receiver
 from kproxy.proxy.tee import DATA, END, NOTE, OPEN, RECORD, RESET, Tee
+from tests.kproxy.fake_broker import METADATA
+from tests.kproxy.frames import request_frame, response_frame
 from tests.kproxy.proxy.recordings import BROKER, CLIENT, MS, T0, read, streams
 
 
@@ -256,3 +261,72 @@ def test_the_hole_is_a_hole_in_the_capture(tee: Tee, taker: Taker, tmp_path: Pat
     assert len(sent) + tee.dropped_bytes == 30_000
     assert int(capture.connections.streams.lost[client]) == tee.dropped_bytes
     assert capture.index.read(client, 30_000, 30_005) == b"again"
+
+
+def recorded(tee: Tee, taker: Taker, path: Path, *, goes_on: bool) -> None:
+    """Record exchanges of which the second lacks its answer, and the third everything."""
+    blocks = BlockMaker(taker.receiver.view, 7, lambda _: None)
+    connection = tee.connection(CLIENT, BROKER, T0)
+
+    def record() -> None:
+        while taker.receiver.waiting:
+            begin, end = taker.receiver.available()
+            taker.receiver.take(blocks.read(begin, end, 1 << 20))
+            for buffer in blocks.buffers:
+                file.write(buffer)
+            blocks.written()
+
+    def exchange(number: int, sides: tuple[int, ...] = (0, 1)) -> None:
+        answer = {"cluster_id": "c" * 2000}  # more than what the queue was too small for
+        frames = (
+            request_frame(METADATA, 12, {"topics": None}, number),
+            response_frame(METADATA, 12, answer, number),
+        )
+        for side in sides:
+            connection.data(side, frames[side], T0 + number * MS)
+
+    with path.open("wb") as file:
+        PcapngWriter(file).interface(snapshot_length=0)
+        exchange(1)
+        exchange(2, (0,))
+        filler = tee.connection(("10.1.0.8", 1), BROKER, T0)
+        while not tee.dropped_bytes:
+            filler.data(0, bytes(1000), T0)
+        filler.reset(0, T0)
+        before = tee.dropped_bytes
+        exchange(2, (1,))
+        assert tee.dropped_bytes > before
+        exchange(3)
+        record()
+        if goes_on:
+            exchange(4)
+            connection.end(0, T0 + 5 * MS)
+            connection.end(1, T0 + 5 * MS)
+        tee.close()
+        record()
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_what_was_not_recorded_is_no_missing_answer(
+    goes_on: bool, tee: Tee, taker: Taker, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.pcapng"
+    recorded(tee, taker, path, goes_on=goes_on)
+    result = CliRunner().invoke(main, ["read", "--json", str(path)])
+    read_back = [json.loads(line) for line in result.stdout.splitlines()]
+    mine = [each for each in read_back if each["client"] == "10.1.0.7:50001"]
+    assert [each["correlation_id"] for each in mine] == [1, 2, 4] if goes_on else [1, 2]
+    assert [each["flags"] for each in mine] == [[], ["not_recorded"], ["resynchronised"]][: len(mine)]
+    assert result.exit_code == 3
+    text = CliRunner().invoke(main, ["read", str(path)])
+    assert "answer not recorded" in text.stdout
+    assert "NO ANSWER" not in text.stdout
+    assert "1 whose answer was not recorded" in text.output
+    assert f"{tee.dropped_bytes:,} bytes lost" in text.output
+    only = CliRunner().invoke(main, ["read", "-Y", "not_recorded", "--json", str(path)])
+    assert len(only.stdout.splitlines()) == 1
+    stats = json.loads(CliRunner().invoke(main, ["stats", "--json", str(path)]).stdout)
+    (row,) = [each for each in stats["apis"] if each["api"] == "Metadata"]
+    assert (row["not_recorded"], row["unanswered"]) == (1, 0)
+    found = json.loads(CliRunner().invoke(main, ["diagnose", "--json", str(path)]).stdout.splitlines()[0])
+    assert "capture_losses" in json.dumps(found)

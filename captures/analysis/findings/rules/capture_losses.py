@@ -85,7 +85,8 @@ class CaptureLosses(Rule):
             "capture",
             f"{said[0].upper()}{said[1:]}: other findings about these connections may be wrong.",
             "Capture with a larger buffer (tcpdump -B, kproxy sniff --buffer-size), with the whole packets (-s 0), to a"
-            " faster disk, and only the ports of the brokers.",
+            " faster disk, and only the ports of the brokers. Record with kproxy proxy with a larger --queue, or with"
+            " --lossless.",
             _when(self, concerned),
             filter_text="damaged" if lost or cut else "",
             connections=concerned,

@@ -41,6 +41,7 @@ ARGUMENTS = {
     "replay.start": "127.0.0.1:1",
     "write.selection": "out.pcapng",
     "copy.as": "json",
+    "records.schema": "none.avsc",
 }
 """What may stand behind each command on the command line."""
 
@@ -49,6 +50,7 @@ VIEWS = {
     "2": "connections",
     "3": "clients",
     "4": "topics",
+    "R": "records",
     "5": "groups",
     "6": "latency",
     "7": "errors",

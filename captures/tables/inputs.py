@@ -1,0 +1,49 @@
+"""Which files a run reads, of those that are there: what the tables have already is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import time_ns
+
+from captures.packets.files import is_one_file
+from captures.ranges.plan import absolute
+from captures.tables.folder import Folder
+from captures.tables.manifest import Input, InputComparison
+from captures.tables.options import ALREADY_READ, CHANGED, FileLeftOut, TablesOptions
+
+SETTLED = 60
+"""Seconds for which nothing was written to the newest file of a folder, so that it counts as finished."""
+GROWING = f"it was written to within the last {SETTLED} s: the next run with --append reads it"
+"""Why the newest file of a folder is left out."""
+
+
+def choose_inputs(
+    inputs: Sequence[Input], folder: Folder, paths: Sequence[str], options: TablesOptions
+) -> tuple[InputComparison, list[FileLeftOut], list[FileLeftOut]]:
+    """Tell files that are read from those that are not.
+
+    With ``append`` the newest file of folders and patterns is left to the next run while it may still be written to; a
+    file that has grown all the same since a run has read it is read again, with the others of that run.
+
+    :param inputs: all captures
+    :param paths: what the user gave
+    :return: what is read, in ``new``; files that are skipped; files that should be read, and cannot
+    """
+    compared = folder.compare(inputs)
+    growing = _growing([*compared.new, *compared.changed], paths) if options.append else None
+    if options.append:
+        there = [each for each in inputs if each is not growing]
+        compared = folder.read_again(folder.compare(there), there)
+    skipped = [FileLeftOut(each.path, ALREADY_READ) for each in compared.known]
+    if growing is not None:
+        skipped.append(FileLeftOut(growing.path, GROWING))
+    return compared, skipped, [FileLeftOut(each.path, CHANGED) for each in compared.changed]
+
+
+def _growing(inputs: Sequence[Input], paths: Sequence[str]) -> Input | None:
+    """Return the newest file that was not named itself, if it may still be written to."""
+    named = {path for path, given in zip(absolute(paths), paths, strict=True) if is_one_file(given)}
+    found = max(
+        (each for each in inputs if each.path not in named), key=lambda each: each.mtime_ns, default=None
+    )
+    return found if found is not None and time_ns() - found.mtime_ns < SETTLED * 1e9 else None

@@ -1,0 +1,74 @@
+"""Only one run writes to a folder of tables: the others are refused before they have worked for nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+NAME = ".lock"
+
+
+class Locked(Exception):  # noqa: N818  # says what is the case
+    """Another run has the lock.
+
+    :ivar holder: process and host of it, in words; empty if it does not say
+    """
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(holder)
+        self.holder = holder
+
+
+class FolderLock:
+    """Holds a folder of this machine, or of a network file system, until it is released or the process ends.
+
+    The folder is made if it is not there, and removed at the end if nothing was put into it.
+
+    :raises Locked: if another run holds it
+    :raises OSError: if the folder cannot be written
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._place = Path(folder) / NAME
+        self._file = -1
+        self._made = [each for each in (self._place.parent, *self._place.parent.parents) if not each.exists()]
+        self._place.parent.mkdir(parents=True, exist_ok=True)
+        while not self._is_held():
+            pass
+
+    def release(self) -> None:
+        """Let others write to the folder."""
+        if self._file < 0:
+            return
+        with suppress(OSError):  # the folder was removed
+            self._place.unlink()
+        os.close(self._file)
+        self._file = -1
+        with suppress(OSError):  # there are tables in it
+            for each in self._made:
+                each.rmdir()
+
+    def __del__(self) -> None:
+        self.release()
+
+    def _is_held(self) -> bool:
+        """Take the lock; return False if the file was removed by the one that had it before."""
+        file = os.open(self._place, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(file, 200).decode(errors="replace")
+            os.close(file)
+            raise Locked(holder) from None
+        except OSError:
+            pass  # this file system has no locks: a second run is noticed when it is committed
+        if not self._place.exists() or not os.path.samestat(os.fstat(file), self._place.stat()):
+            os.close(file)
+            return False
+        os.ftruncate(file, 0)
+        os.write(file, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        self._file = file
+        return True

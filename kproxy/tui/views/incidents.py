@@ -1,0 +1,127 @@
+"""Incidents: what happened, each thing once, on an axis of time, with what followed from it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import ClassVar
+
+from captures.analysis.groups.model import Certainty
+from captures.analysis.incidents.model import Incident, IncidentKind
+from captures.meaning import words
+from captures.time_format import clock, span
+from kproxy.session import Access
+from kproxy.text.incidents import EFFECT_LABELS
+from kproxy.text.tables import Column
+from kproxy.tui.views.findings import Findings, FindingsFold
+from kproxy.tui.views.table_view import Detail, TableView, facts
+from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted
+
+_AXIS = 24
+"""Cells from the beginning of the capture to its end."""
+_CONNECTIONS = 20
+"""That a filter for an incident names, at most."""
+_GRAVE = frozenset({IncidentKind.BROKER_OUTAGE, IncidentKind.NETWORK_OUTAGE, IncidentKind.CRASH_LOOP})
+
+
+class Incidents(TableView[FindingsFold]):
+    """One row for each incident; what followed from the selected one, and what to do.
+
+    All exchanges are looked at, whatever the filter shows: an effect is not seen without its cause. The rules behind
+    the view of findings look at them once for both.
+    """
+
+    view_name = "incidents"
+    FOLD = Findings.view_name
+    THINGS = "incidents"
+    EVERYTHING = True
+    COLUMNS: ClassVar[Sequence[Column]] = (
+        Column("begin"),
+        Column("lasted", right=True),
+        Column("when", least=_AXIS, rank=3),
+        Column("incident"),
+        Column("what", least=40),
+        Column("effects", right=True, rank=1),
+        Column("certainty", rank=2),
+    )
+    DETAILS: ClassVar[Sequence[Sequence[Column]]] = (
+        (Column("time"), Column("effect"), Column("what", least=40), Column("evidence", right=True)),
+        (Column("evidence", right=True),),
+    )
+
+    def make(self, access: Access) -> FindingsFold:
+        return FindingsFold(access)
+
+    def rows(self, fold: FindingsFold, access: Access) -> Sequence[Row]:
+        found = self._found(fold, access)
+        latest = access.capture.latest
+        first = min((fold.first, *(each.begin for each in found)))
+        return [self._row(each, first, latest) for each in found]
+
+    def _found(self, fold: FindingsFold, access: Access) -> Sequence[Incident]:
+        return fold.ask(access, everything=self._folding.progress >= 1, live=self.goes_on).incidents
+
+    def state(self) -> tuple[Hashable, ...]:
+        return (*super().state(), self._folding.look(lambda fold: fold.found.version))
+
+    def _row(self, incident: Incident, first: int, latest: int) -> Row:
+        lasts = incident.lasts(latest)
+        open_end = "" if incident.end is not None else "+"
+        cells: tuple[AnyCell, ...] = (
+            Cell(clock(incident.begin, self.session.zone), value=incident.begin),
+            Cell(f"{span(lasts)}{open_end}" if lasts else "", value=lasts),
+            Cell(_bar(incident.begin - first, lasts, latest - first), Role.WARNING, incident.begin),
+            Cell(incident.kind.heading, Role.ERROR if incident.kind in _GRAVE else Role.WARNING),
+            incident.sentence,
+            counted(len(incident.consequences)),
+            "" if incident.certainty is Certainty.OBSERVED else incident.certainty.value,
+        )
+        return Row(incident.id, cells, leads_to=_leads_to(incident))
+
+    def detail(self, fold: FindingsFold, access: Access, key: Hashable) -> Detail | None:
+        incident = next((each for each in self._found(fold, access) if each.id == key), None)
+        if incident is None:
+            return None
+        zone = self.session.zone
+        end = "its end was not seen" if incident.end is None else f"to {clock(incident.end, zone)}"
+        text = facts(
+            ("", Cell(incident.sentence, Role.STRONG)),
+            ("what to do", incident.advice),
+            ("when", f"{clock(incident.begin, zone)} {end}"),
+            ("certainty", "" if incident.certainty is Certainty.OBSERVED else incident.certainty.value),
+            ("or else", "; ".join(incident.alternatives)),
+            ("groups", words.some(incident.groups)),
+        )
+        effects = [
+            Row(
+                place,
+                (
+                    Cell(clock(effect.time, zone), value=effect.time),
+                    EFFECT_LABELS.get(effect.kind, effect.kind),
+                    effect.sentence,
+                    words.some(f"#{number}" for number in effect.evidence),
+                ),
+                leads_to=next(iter(effect.evidence), None),
+            )
+            for place, effect in enumerate(incident.consequences)
+        ]
+        evidence = [
+            Row(number, (Cell(f"#{number}", value=number),), leads_to=number) for number in incident.evidence
+        ]
+        return Detail(incident.id, text, (effects, evidence))
+
+
+def _bar(begin: int, lasts: int, whole: int) -> str:
+    """Return where a time lies in the capture, on a line of :data:`_AXIS` cells."""
+    if whole <= 0:
+        return "━" * _AXIS
+    left = min(_AXIS - 1, begin * _AXIS // whole)
+    right = min(_AXIS, max(left + 1, -(-(begin + lasts) * _AXIS // whole)))
+    return f"{'·' * left}{'━' * (right - left)}{'·' * (_AXIS - right)}"
+
+
+def _leads_to(incident: Incident) -> str | int | None:
+    """Return a filter for the connections of an incident, or else the first exchange that shows it."""
+    if incident.connections:
+        numbers = ", ".join(str(number) for number in incident.connections[:_CONNECTIONS])
+        return f"connection in {{{numbers}}}"
+    return next(iter(incident.evidence), None)

@@ -1,0 +1,42 @@
+"""The view of incidents: what happened and when, what followed, and where it leads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from captures.filters import compile_filter
+from kproxy.tui.views.incidents import Incidents, _bar
+from tests.kproxy.tui.views.hosting import column, press, said, shown, table
+
+OUTAGE = Path(__file__).resolve().parents[3] / "data" / "groups" / "46_k430_broker_killed.pcap.zst"
+
+
+async def test_an_outage_is_one_row_with_what_followed_from_it() -> None:
+    async with shown(Incidents, OUTAGE) as pilot:
+        app: Any = pilot.app
+        assert column(pilot, "incident") == ["Broker outage"]
+        assert column(pilot, "lasted") == ["27 s"]
+        table(pilot).focus()
+        await press(pilot, "home")
+        assert "what to do" in said(pilot)
+        assert "refused 635 attempts to connect" in said(pilot)
+        effects = column(pilot, "effect", 1)
+        assert {"stopped", "rebalance", "finding"} <= set(effects)
+        await press(pilot, "enter")
+        narrowed = compile_filter(app.met[0])
+        assert await app.session.run(lambda access: len(narrowed.select(access.plain)))
+        table(pilot, 1).focus()
+        await press(pilot, "home", "enter")
+        assert (await app.session.exchange(app.met[1])).number == app.met[1]
+
+
+async def test_a_filter_hides_no_incident() -> None:
+    async with shown(Incidents, OUTAGE, wanted="api == Metadata") as pilot:
+        assert column(pilot, "incident") == ["Broker outage"]
+
+
+def test_the_bar_shows_where_a_time_lies() -> None:
+    assert _bar(0, 50, 100) == "━" * 12 + "·" * 12
+    assert _bar(100, 0, 100) == "·" * 23 + "━"
+    assert _bar(0, 0, 0) == "━" * 24
