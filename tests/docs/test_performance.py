@@ -176,6 +176,7 @@ def test_the_page_follows_from_the_file(
 # ---------------------------------------------------------------- the opening table
 def test_every_peer_and_job_has_a_line(book: performance.Book) -> None:
     assert rows(page(book))[2:] == [
+        "| `kproxy stats`, steady traffic | tshark | 2.50× | 2.40× | 2× |",
         "| table of steady | tshark | 10× | 5× | 4× |",
         "| decoding six messages (geometric mean) | kio | 0.50× |  |  |",
         "| decoding six messages (geometric mean) | kafka-python | 2.50× |  |  |",
@@ -200,7 +201,7 @@ def test_a_missing_peer_is_told_in_the_table_and_in_its_part(tmp_path: Path) -> 
     text = page({"captures": captures_entry(tmp_path, tshark=False)})
     assert rows(text)[2:] == ["| Reading captures | tshark | not measured: tshark is not installed |  |  |"]
     assert "\ntshark is left out: tshark is not installed.\n" in text
-    assert "| kproxy | table of steady, 8 MB | 0.10 | 0.080 | 80 | 100 | 100 |" in rows(
+    assert "| table of steady, 8 MB | kproxy | 0.10 | 0.080 | 80 | 100 | 100 |" in rows(
         text, "Reading captures"
     )
     assert "| tshark |" not in "".join(rows(text, "Reading captures"))
@@ -216,14 +217,14 @@ def test_a_part_that_cannot_run_is_told_in_the_table_and_in_its_place(book: perf
 
 
 def test_what_was_not_measured_yet_is_said(book: performance.Book) -> None:
-    assert "Not measured yet: Reading captures, Decoding messages" in page({"proxy": book["proxy"]})
+    assert "Not measured yet: Commands, Reading captures, Decoding messages" in page({"proxy": book["proxy"]})
     assert "Not measured yet" not in page(book)
 
 
 def test_latency_has_no_ratio_where_noise_is_larger(book: performance.Book) -> None:
     added = book["proxy"]["figures"]["pingpong"]["peers"]["HAProxy"]["added"]
     added["p99"] = -3.0
-    assert "0.50× (20 µs beside 10), 40 µs beside -3 |" in rows(page(book))[5]
+    assert "0.50× (20 µs beside 10), 40 µs beside -3 |" in rows(page(book))[6]
 
 
 def test_who_records_nothing_without_drops_has_no_ratio(book: performance.Book) -> None:
