@@ -118,6 +118,8 @@ class _Judge:
             self._capture.take(part)
             for exchange in task.fitting(part, self._keys, summary=False):
                 self._tables.add(exchange)
+            for faults in (self._capture.faults, part.capture.faults):
+                faults.locate(part.path_of)
             self._capture.faults.merge(part.capture.faults)
 
     def write(self, folder: Folder) -> list[Part]:

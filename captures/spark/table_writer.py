@@ -128,6 +128,7 @@ class Task:
             if rows.full:
                 yield from rows.take().values()
         yield from rows.take().values()
+        part.capture.faults.locate(part.path_of)
         part.capture.faults.log()
 
     def _fits(
@@ -177,6 +178,7 @@ class WriteRanges:
                 if rows.full:
                     writer.write_all(rows.take())
             writer.write_all(rows.take())
+            part.capture.faults.locate(part.path_of)
             return TaskResult(writer.close(), count, damaged, part.capture.faults)
 
 
@@ -266,6 +268,8 @@ class Judge:
             capture.take(part)
             for exchange in task.fitting(part, keys, summary=False):
                 tables.add(exchange)
+            for faults in (capture.faults, part.capture.faults):
+                faults.locate(part.path_of)
             capture.faults.merge(part.capture.faults)
         return tables
 

@@ -173,6 +173,7 @@ def write_parts(
         writer.write_all(rows.take())
         writer.write_all(whole.batches())
         progress(WRITING, len(reader), len(reader))
+        capture.faults.locate(lambda number: capture.path_of(int(reader.rows[number - 1])))
         return UncommittedTables(writer.close(), count, damaged)
 
 

@@ -284,7 +284,7 @@ def test_a_fault_in_a_task_is_told_by_the_driver(tmp_path: Path, monkeypatch: py
     assert made.faults == single.faults
     assert made.faults.count == 2
     assert made.faults.told[0].startswith(
-        "exchange 17: the rule refused_by_kafka_4 failed: KeyError: 'planted'"
+        f"exchange 17 of {SAMPLE}: the rule refused_by_kafka_4 failed: KeyError: 'planted'"
     )
     assert not made.clean
     same_tables(tmp_path / "out", tmp_path / "single")
