@@ -62,16 +62,19 @@ class Fault(NamedTuple):
     :ivar number: of the exchange; 0 if it was no single one
     :ivar doing: what was being done: ``the rule slow_polls``, ``decoding``
     :ivar error: what was raised, and where, on one line that is fit to be shown
+    :ivar path: file with the first byte of the exchange; empty if that is not known
     """
 
     number: int
     doing: str
     error: str
+    path: str = ""
 
     @property
     def sentence(self) -> str:
         """What happened, for users."""
-        where = f"exchange {self.number:,}: " if self.number else ""
+        file = f" of {printable(self.path)}" if self.path else ""
+        where = f"exchange {self.number:,}{file}: " if self.number else ""
         return f"{where}{self.doing} failed: {self.error}"
 
 
@@ -146,6 +149,17 @@ class Faults:
         rest = other._by_doing - Counter(fault.doing for fault in other.first)
         self.count += rest.total()
         self._by_doing += rest
+
+    def locate(self, path_of: Callable[[int], str]) -> None:
+        """Note which files the exchanges are in that faults came up with.
+
+        :param path_of: returns the file of an exchange by its number; empty if it is not known
+        """
+        self.first = [
+            fault if fault.path or not fault.number else fault._replace(path=path_of(fault.number))
+            for fault in self.first
+        ]
+        self._known.update(self.first)
 
     def _add(self, fault: Fault) -> None:
         if fault in self._known:

@@ -34,7 +34,9 @@ from captures.packets import (
     read_packets,
 )
 from captures.packets.errors import DROPPED
+from captures.packets.joined import JoinedSource, file_at
 from captures.packets.reader import BLOCK_SIZE
+from captures.packets.source import KEPT
 from captures.packets.spool import DEFAULT_SPOOL
 from captures.packets.tls import KeyLog
 from dissectors.apis import version_limits
@@ -455,6 +457,20 @@ class Capture:
         why = DROPPED if dropped else "not captured from here on"
         reason = f"{size - have} of {size} bytes were {why}"
         return FrameBytes(payload, False, have, reason)
+
+    def path_of(self, row: int) -> str:
+        """Return the file with the first byte of an exchange; empty if it is kept elsewhere, or was dropped."""
+        column = self.table.column
+        side: Side = "request" if column("request_size")[row] else "response"
+        stream = self.client_stream(int(column("connection")[row])) ^ (side == "response")
+        begin = int(column(f"{side}_position")[row])
+        _, offsets, _ = self.index.pieces(stream, begin, begin + 1)
+        if not len(offsets) or offsets[0] >= KEPT:
+            return ""
+        source = self.source
+        if isinstance(source, JoinedSource):
+            return source.files[file_at(int(offsets[0]))].path
+        return source.path
 
 
 def open_capture(

@@ -75,6 +75,11 @@ class Filter:
         return Filter, (self.text, self._zone)
 
     @property
+    def bound(self) -> binding.Bound:
+        """What it asks for: tests of fields, and how they are joined."""
+        return self._bound
+
+    @property
     def source(self) -> str:
         """The Python source that :meth:`match` runs."""
         return bodies.generated_source(self._bound)

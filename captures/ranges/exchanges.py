@@ -110,6 +110,13 @@ class RangeExchanges:
         ]
         return connections
 
+    def path_of(self, number: int) -> str:
+        """Return the file with the first byte of an exchange; empty if it is not of this range, or not known."""
+        index = int(np.searchsorted(self.numbers, number))
+        if index == len(self) or self.numbers[index] != number:
+            return ""
+        return self.capture.path_of(int(self.rows[index]))
+
     def exchanges(
         self, indexes: Int64s | None = None, *, apis: Collection[int] | None = None, **options: Any
     ) -> Iterator[Exchange]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from captures.analysis.findings.all import RULES
 from captures.filters import compile_filter
+from captures.names import Names
 from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import Input
 from captures.ranges.plan import RANGE_BYTES, make_plan
@@ -20,8 +21,9 @@ from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import SparkReading
 from captures.spark.table_writer import Judge, Task, columns_of, header_rows
 from captures.spark.task_shares import Share
+from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables
-from captures.tables.schema import PER_EXCHANGE, Needs, choose_tables, ddl
+from captures.tables.schema import PER_EXCHANGE, choose_tables, ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -166,7 +168,7 @@ class _GiveHeaders:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for context, data in columns_of(batch, "context", "data"):
-                yield header_rows(unpack(context), data, 0, self._columns or None)
+                yield header_rows(unpack(context), data, 0, self._columns or None, Names())
 
 
 class _GiveWhole:

@@ -59,8 +59,9 @@ from captures.ranges.jobs import EDGES, MARK, Input, RangeOutput, read_here, rea
 from captures.ranges.plan import RANGE_BYTES, Plan, Range, absolute, make_plan
 from captures.spark.capture_reader import PARTS, batches_of
 from captures.spark.table_writer import Task
+from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables, wants_summary
-from captures.tables.schema import PER_EXCHANGE, TABLES, Needs, ddl
+from captures.tables.schema import PER_EXCHANGE, TABLES, ddl
 from captures.tables.schema import schema as arrow_schema
 from captures.tables.whole_rows import WholeTables, needs
 from dissectors.apis import NAMES

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from captures.analysis.findings.rule import Rule
+from captures.tables.whole_rows import OF_GROUPS
 from dissectors.api_keys import ApiKey
 
-_GROUP_TABLES = frozenset({"group_events", "rebalances"})
 _RECORDS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 """Produce and Fetch: most of what there is, and the dearest to look at."""
 _WORTH_SHARING = 3
@@ -38,8 +38,8 @@ def shares_of(tables: Sequence[str], rules: Sequence[type[Rule]], processors: in
     groups = tuple(rule for rule in rules if rule.of_groups)
     records = tuple(rule for rule in rules if rule not in groups and rule.apis and rule.apis & _RECORDS)
     others = tuple(rule for rule in rules if rule not in groups and rule not in records)
-    of_groups = tuple(name for name in tables if name in _GROUP_TABLES)
-    of_others = tuple(name for name in tables if name not in _GROUP_TABLES and name != "findings")
+    of_groups = tuple(name for name in tables if name in OF_GROUPS)
+    of_others = tuple(name for name in tables if name not in OF_GROUPS and name != "findings")
     shares = [
         Share((*of_groups, *(["findings"] if groups else [])), groups),
         Share(("findings",) if records else (), records),

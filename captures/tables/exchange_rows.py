@@ -26,9 +26,10 @@ from captures.interventions import UNTOUCHED
 from captures.meaning import Names
 from captures.meaning.mentions import group_paths, groups_in
 from captures.tables.batch_rows import BATCH_COLUMNS, RECORD_COLUMNS, batch_rows, record_rows
+from captures.tables.columns import Column, Needs
 from captures.tables.partition_rows import COLUMNS as PARTITION_COLUMNS
 from captures.tables.partition_rows import FieldBatches, PartitionRows, Said
-from captures.tables.schema import PER_EXCHANGE, TABLES, Column, Needs, arrow_type, doing, needs_of, schema
+from captures.tables.schema import PER_EXCHANGE, TABLES, arrow_type, doing, needs_of, schema
 from dissectors.annotate import Annotations, Annotator
 from dissectors.apis import api_name
 from dissectors.budget import Budget, LimitReached, of_message

@@ -21,10 +21,12 @@ from captures.analysis.findings.rule_selection import chosen as chosen_rules
 from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 from captures.json_objects import to_json
+from captures.names import Names, read_names
 from captures.packets import CaptureError, JoinedSource
 from captures.packets.files import STANDARD_INPUT, find_files
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.packets.tls import KeyLog
+from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
 from captures.tables.folder import Folder, Part, PartWriter, open_folder
 from captures.tables.inputs import choose_inputs
@@ -39,7 +41,7 @@ from captures.tables.options import (
     damage_told,
     notes_told,
 )
-from captures.tables.schema import TABLES, Needs, choose_tables
+from captures.tables.schema import TABLES, choose_tables
 from captures.tables.whole_rows import WholeTables, needs
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ class TableRequest:
     :ivar columns: table -> names of its columns; the usual ones of those that are not named
     :ivar rules: that make the findings
     :ivar limits: thresholds of rules that differ from their defaults: ``rule.name`` -> value
+    :ivar names: of addresses
     """
 
     tables: tuple[str, ...] = choose_tables()
@@ -69,12 +72,15 @@ class TableRequest:
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
     rules: Sequence[type[Rule]] = RULES
     limits: Mapping[str, float] = field(default_factory=dict)
+    names: Names = field(default_factory=Names)
 
     @classmethod
     def of(cls, options: TablesOptions) -> TableRequest:
         """Return what options ask for.
 
         :raises ValueError: for a table, rule or filter that there is not
+        :raises NamesError: if a file of names makes no sense
+        :raises OSError: if it cannot be read
         """
         from captures.filters import compile_filter
 
@@ -83,6 +89,7 @@ class TableRequest:
             filter=compile_filter(options.filter) if options.filter else None,
             columns={"exchanges": options.columns} if options.columns else {},
             rules=chosen_rules(RULES, options.only, options.skip),
+            names=read_names(options.hosts),
         )
 
 
@@ -172,6 +179,7 @@ def write_parts(
         writer.write_all(rows.take())
         writer.write_all(whole.batches())
         progress(WRITING, len(reader), len(reader))
+        capture.faults.locate(lambda number: capture.path_of(int(reader.rows[number - 1])))
         return UncommittedTables(writer.close(), count, damaged)
 
 
@@ -271,6 +279,7 @@ def _write(
     if not found.paths:
         return replace(made, rows=dict.fromkeys(wanted.tables, 0), seconds=monotonic() - begin)
     capture = _read(found.paths, options, progress)
+    capture.names = wanted.names
     written = write_parts(capture, folder, wanted, progress)
     made = replace(
         _described(made, capture, found, written, options),

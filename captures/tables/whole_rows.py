@@ -30,6 +30,7 @@ from captures.analysis.groups.calls import (
 )
 from captures.analysis.groups.history import NEEDED as BY_GROUPS
 from captures.analysis.groups.model import Kind, Rebalance, TopicPartition
+from captures.analysis.incidents.model import Incident
 from captures.analysis.negotiation import Negotiation
 from captures.analysis.round_trips import RoundTrips
 from captures.analysis.version_matrix import BrokerOffer, ClientVersions, Matrix, Use
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-_OF_GROUPS = frozenset({"group_events", "rebalances"})
+OF_GROUPS = frozenset({"group_events", "rebalances", "incidents"})
+"""Tables that are made of the histories of groups."""
 _OF_ALL_EXCHANGES = frozenset({"connections", "client_versions"})
 
 
@@ -65,7 +67,7 @@ def needs(chosen: Iterable[str], rules: Sequence[type[Rule]] = RULES) -> frozens
     found: set[int] = set()
     if "group_events" in wanted:
         found |= OF_MEMBERS
-    if "rebalances" in wanted:
+    if wanted & {"rebalances", "incidents"}:
         found |= BY_GROUPS
     for rule in rules if "findings" in wanted else ():
         if rule.apis is None:
@@ -112,7 +114,7 @@ class WholeTables:
         self._capture = capture
         self._run = run
         asked = rules if "findings" in wanted else ()
-        followed = bool(wanted & _OF_GROUPS)
+        followed = bool(wanted & OF_GROUPS)
         self._diagnosis = Diagnosis(capture, names, limits=limits, rules=asked, with_groups=followed)
         self._connections = ConnectionStats(capture)
         self._versions = _Versions(capture)
@@ -157,6 +159,9 @@ class WholeTables:
             case "rebalances":
                 timelines = self._diagnosis.groups.result()
                 return (_rebalance(told) for timeline in timelines for told in timeline.rebalances)
+            case "incidents":
+                self._diagnosis.groups.result()
+                return map(_incident, self._diagnosis.groups.incidents)
             case "client_versions":
                 return self._versions.rows()
             case "connections":
@@ -171,7 +176,9 @@ class WholeTables:
         for finding in self._diagnosis.findings():
             shape = to_json(finding)
             del shape["first"]
-            del shape["because_of"]  # as of rebalances
+            del shape[
+                "because_of"
+            ]  # several tasks may share the rules, and not each of them knows the incidents
             yield shape | {
                 **_moment("time", finding.first),
                 **_moment("last", finding.last),
@@ -351,8 +358,21 @@ def _rebalance(told: Rebalance) -> Row:
     for failure, row in zip(told.commit_failures, shape["commit_failures"], strict=True):
         row |= _moment("time", failure.time)
     shape["assigned"] = list(shape["assigned"].items())
-    del shape["because_of"]  # incidents are told of whole captures, rows in shares of them
+    shape["because_of"] = None if told.because_of is None else told.because_of.id
     return shape
+
+
+def _incident(told: Incident) -> Row:
+    shape: Row = to_json(told)
+    del shape["begin"]
+    del shape["end"]
+    effects = [each for each in told.consequences if not each.rule]
+    return shape | {
+        **_moment("time", told.begin),
+        **_moment("ended", told.end),
+        "groups": list(told.groups),
+        "consequences": [{**to_json(each), **_moment("time", each.time)} for each in effects],
+    }
 
 
 # ---------------------------------------------------------------- versions

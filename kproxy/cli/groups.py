@@ -205,6 +205,7 @@ class Groups:
             begin=low,
             end=high,
             source=" ".join(self.reading.files),
+            incidents=self.incidents,
         )
         with replacing(self.options.html) as file:
             file.write(text.encode())

@@ -102,7 +102,7 @@ class RecordsOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions):
         "-Y",
         "--filter",
         type=FILTER,
-        help="Show only records of exchanges that match: 'api == Produce and client_id == app'.",
+        help="Show only records that match, of exchanges that match: 'client_id == app and value contains 4711'.",
     )
     count: int | None = option(
         "-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N records."
@@ -166,7 +166,8 @@ class Records:
         self.options = options
         self.reading = Reading(options, utc=options.utc, follow=options.follow)
         self.decoding = _decoding(options)
-        filter_option(options.wanted, self.reading.zone)  # a mistake is shown in the filter as it was typed
+        # on its own first: a mistake is shown in the filter as it was typed
+        self.of_records = filter_option(options.wanted, self.reading.zone)
         self.wanted = self._with_topics()
         self.clean = True
         self._shown = 0
@@ -192,6 +193,7 @@ class Records:
             self._selection(capture),
             reader.knowledge.topic_name,
             None if live else lambda: _facts(capture),
+            wanted=self.of_records,
             show_secrets=options.show_secrets,
         )
         tally = Tally()

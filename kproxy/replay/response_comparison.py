@@ -46,7 +46,6 @@ HAS_TO_DIFFER: Final[Mapping[str, str]] = {
 
 _TIMESTAMPS = "timestamps"
 _SECRET = "(secret)"  # noqa: S105  # what is shown instead of one
-_NAMING = tuple(name for name in NAMES if name not in HAS_TO_DIFFER)
 
 
 class ResponseComparison(NamedTuple):
@@ -60,11 +59,19 @@ class ResponseComparison(NamedTuple):
     expected: frozenset[str]
 
 
-def compared(recorded: Body, new: Body, recorded_names: Names, new_names: Names) -> ResponseComparison:
+def compared(
+    recorded: Body,
+    new: Body,
+    recorded_names: Names,
+    new_names: Names,
+    *,
+    differing: Mapping[str, str] = HAS_TO_DIFFER,
+) -> ResponseComparison:
     """Compare two responses to requests of the same API, each in the version in which it was decoded.
 
     :param recorded_names: tells topics by their IDs in the recorded cluster
     :param new_names: tells topics by their IDs in the live one
+    :param differing: fields that have to differ, and timestamps with them; nothing has to if it is empty
     """
     first, second = recorded.message(response=True), new.message(response=True)
     if first is None or second is None or recorded.value is None or new.value is None:
@@ -72,13 +79,13 @@ def compared(recorded: Body, new: Body, recorded_names: Names, new_names: Names)
     before = _comparable(first.struct, second.struct, recorded.value, recorded_names)
     after = _comparable(second.struct, first.struct, new.value, new_names)
     found, expected = [], set()
-    for each in differences(before, after, _NAMING):
+    for each in differences(before, after, [name for name in NAMES if name not in differing]):
         name = each.field.rpartition(".")[2]
-        if name in HAS_TO_DIFFER:
+        if name in differing:
             expected.add(name)
         else:
             found.append(each)
-    times = _timestamps(first.struct)
+    times = _timestamps(first.struct) if differing else frozenset()
     expected.update(_TIMESTAMPS for each in found if each.field in times)
     return ResponseComparison([each for each in found if each.field not in times], frozenset(expected))
 

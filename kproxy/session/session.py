@@ -223,6 +223,11 @@ class Session:
         return await asyncio.wrap_future(self.submit(job, priority))
 
     @property
+    def filter(self) -> Filter | None:
+        """What exchanges have to fit; for the engine's thread, where the status may not tell of it yet."""
+        return self._filter
+
+    @property
     def at_rest(self) -> bool:
         """Whether all was read that there is, and nothing is left to do."""
         reads = self._reading.is_alive() and not self._capture.source.live

@@ -27,7 +27,7 @@ from captures.analysis.groups.facts import (
 )
 from captures.analysis.groups.labels import Labels, partitions, step
 from captures.analysis.groups.model import Certainty, GroupMember, GroupTimeline, Phase, Rebalance
-from captures.analysis.incidents.model import Incident
+from captures.analysis.incidents.model import Incident, in_line
 from captures.meaning import words
 from captures.names import Names
 from captures.time_format import Clock, span, zone_name
@@ -125,9 +125,7 @@ class GroupText:
             yield from self._line("rebalances", text)
         for incident in self._incidents:
             if timeline.group in incident.groups:
-                until = "" if incident.end in (None, incident.begin) else f" to {self._clock(incident.end)}"
-                told = f"{incident.id}  {self._clock(incident.begin)}{until}  {incident.sentence}"
-                yield from self._line("happened", words.line(told), _ODD)
+                yield from self._line("happened", in_line(incident, self._clock), _ODD)
 
     def _members(self, timeline: GroupTimeline, labels: Labels) -> Iterator[str]:
         columns = [

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 
 from captures.analysis.groups.model import Certainty
-from captures.analysis.incidents.model import Consequence, Incident
+from captures.analysis.incidents.model import Consequence, Incident, in_line
 from captures.meaning import words
 from captures.time_format import Clock, span, zone_name
 from dissectors.printable import printable
@@ -78,8 +78,8 @@ class IncidentText:
             yield from self._page.labelled("evidence", shown + (f" +{more}" if more > 0 else ""))
 
     def brief(self, incident: Incident) -> str:
-        """Return an incident in one line: ``broker_outage-1 16:09:51.165 for 27 s: Broker ...``."""
-        return printable(f"{incident.id}  {self._when(incident)}  {incident.sentence}")
+        """Return an incident in one line."""
+        return in_line(incident, self._clock)
 
     def _when(self, incident: Incident) -> str:
         begin = self._clock(incident.begin)

@@ -141,6 +141,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("rule.remove", "delete,d", "remove rule", "Live: remove the selected fault rule.", Place.FAULTS, show=True),
     Command("replay.start", "r", "replay", "Send the request, or all that is marked, to a broker again and compare.", argument="[BROKER]", line="replay"),
     Command("recorder.keep", "K", "keep moment", "Live: let the flight recorder keep this moment.", line="keep"),
+    Command("compare.responses", "equals_sign", "compare", "Compare two responses field by field: of the two exchanges that are marked, or of this one and the last of its kind before it.", line="compare"),
     # ---- getting things out
     Command("write.selection", "w", "write", "Write what is shown or marked to a file: pcapng, JSON, CSV, Parquet, Mermaid.", show=True, argument="[FILE]", line="write"),
     Command("copy.as", "x", "copy", "Copy as JSON, text, hex, a command line, Python.", show=True, argument="[FORMAT]", line="copy"),

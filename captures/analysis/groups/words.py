@@ -213,36 +213,42 @@ def _done(rebalance: Rebalance) -> str:
 
 
 def _held_up(rebalance: Rebalance, labels: Labels) -> str:
-    """Return who kept the others waiting; empty if it was not for long."""
-    silent = [
+    """Return what the members waited for; empty if it was not for long.
+
+    A member waits for those that were late because they learnt of the rebalance late (they do by the answer to a
+    heartbeat), for those that were slow to join once they knew, and for those that are gone until the coordinator gives
+    them up. Only the second is something that a member did.
+    """
+    gone = [
         cause
         for cause in rebalance.causes[1:]
-        if Trait.SILENT in cause.trigger.traits and cause.time - rebalance.time >= _NOTABLE
+        if cause.trigger is Trigger.MEMBER_LEFT or Trait.SILENT in cause.trigger.traits
     ]
+    last = max(gone, key=lambda cause: cause.time, default=None)
+    latest = max((wait.late or 0 for wait in rebalance.waits), default=0)
+    if last is not None and (waited := last.time - rebalance.time) >= max(latest, _NOTABLE):
+        how = "left" if last.trigger is Trigger.MEMBER_LEFT else "was given up"
+        return f"the others waited {span(waited)} for {labels.of(last.member, last.client)}, until it {how}"
     waited = _for_more(rebalance)
     if waited >= _NOTABLE:
         return f"the coordinator waited {span(waited)} for more members (group.initial.rebalance.delay.ms)"
-    if silent:
-        last = max(silent, key=lambda cause: cause.time)
-        who = labels.of(last.member, last.client)
-        return f"the others waited {span(last.time - rebalance.time)} for {who}, until it was given up"
     slowest = rebalance.slowest
     late = slowest.late if slowest is not None else None
     if slowest is None or late is None or late < _NOTABLE or len(rebalance.waits) < 2:
         return ""
     who = labels.of(slowest.member, slowest.client)
-    told = f"{who} kept the others waiting for {span(late)}"
-    known = slowest.told
-    if known is None or slowest.asked is None or slowest.asked - known < _NOTABLE:
-        return told
-    return (
-        f"{told}: it was told after {span(known)}, and did not join for another {span(slowest.asked - known)}"
-    )
+    known, asked = slowest.told, slowest.asked
+    if known is None or asked is None:
+        return f"{who} was the last to join, {span(late)} after it began"
+    if asked - known < _NOTABLE:
+        return f"{who} learnt of it only by its next heartbeat, after {span(known)} (heartbeat.interval.ms)"
+    return f"{who} kept the others waiting: it knew after {span(known)}, and joined only {span(asked - known)} later"
 
 
 def _for_more(rebalance: Rebalance) -> int:
     """Return how long a group that was empty waited for more members after the last had joined, in ns."""
-    if rebalance.kind is not Kind.CLASSIC or not rebalance.waits or rebalance.joined != rebalance.members:
+    empty = not rebalance.gone and rebalance.joined == rebalance.members
+    if rebalance.kind is not Kind.CLASSIC or not rebalance.waits or not empty:
         return 0
     return min(wait.join or 0 for wait in rebalance.waits)
 

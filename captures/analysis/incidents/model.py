@@ -8,6 +8,8 @@ from typing import Self
 
 from captures.analysis.groups.model import Certainty, Rebalance
 from captures.json_objects import OrNull, Time
+from captures.meaning import words
+from captures.time_format import Clock
 
 
 class IncidentKind(StrEnum):
@@ -156,3 +158,9 @@ class Incident:
     def lasts(self, now: int) -> int:
         """Return how long it took, in ns, up to now if its end was not seen."""
         return (now if self.end is None else self.end) - self.begin
+
+
+def in_line(incident: Incident, clock: Clock) -> str:
+    """Return an incident in one line: ``broker_outage-1  16:09:51.165 to 16:10:18.160  Broker ...``."""
+    until = "" if incident.end in (None, incident.begin) else f" to {clock(incident.end or 0)}"
+    return words.line(f"{incident.id}  {clock(incident.begin)}{until}  {incident.sentence}")

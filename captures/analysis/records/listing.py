@@ -11,6 +11,8 @@ from captures.analysis.journey.log_facts import LogFacts
 from captures.analysis.records.model import CapturedRecord, Origin
 from captures.analysis.records.selection import RecordSelection
 from captures.exchanges import Exchange
+from captures.filters import Filter
+from captures.filters.records import RecordFilter
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, replica_of, rows
 from captures.meaning.places import TopicPartition, index, topic
@@ -52,6 +54,7 @@ class RecordListing:
     :param names: tells names of topic IDs
     :param facts: makes what the whole capture tells of its records, when that is first needed; None if only what one
         exchange tells can be known, as of a capture that grows
+    :param wanted: which the exchanges fit: records that cannot be what it asks for are left out
     :param show_secrets: leave credentials in records of internal topics readable
 
     :ivar beyond: by the name of a limit, how many batches were not read to their end because of it
@@ -64,9 +67,11 @@ class RecordListing:
         names: Names,
         facts: Facts | None = None,
         *,
+        wanted: Filter | None = None,
         show_secrets: bool = False,
     ) -> None:
         self._selection = selection
+        self._filter = None if wanted is None else RecordFilter(wanted)
         self._partitions = PartitionRows(names)
         self._names = names
         self._make_facts = facts
@@ -147,6 +152,8 @@ class RecordListing:
         batch, exchange = read.batch, carrier.exchange
         for at, (record, offset) in enumerate(zip(read.records, read.offsets, strict=True)):
             if not self._selection.fits(record, offset):
+                continue
+            if self._filter is not None and not self._filter.may_fit(place, record):
                 continue
             control, decoded, masked = self._meaning(place.topic, batch, record)
             yield CapturedRecord(

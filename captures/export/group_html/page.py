@@ -21,6 +21,7 @@ from captures.analysis.groups.facts import (
 )
 from captures.analysis.groups.labels import Labels, counter_of, step
 from captures.analysis.groups.model import Certainty, GroupTimeline, Rebalance
+from captures.analysis.incidents.model import Incident, in_line
 from captures.export.group_html.legend import Legend
 from captures.export.group_html.markers import NumberedRebalance
 from captures.export.group_html.picture import picture
@@ -40,6 +41,7 @@ def page(
     names: Names,
     zone: tzinfo | None,
     source: str,
+    incidents: Sequence[Incident] = (),
     begin: int | None = None,
     end: int | None = None,
 ) -> str:
@@ -48,10 +50,11 @@ def page(
     :param names: what addresses are called
     :param zone: of the times; None is the local one
     :param source: what it was made from, for its title
+    :param incidents: those of each group stand with what is known of it
     :param begin: ns since the epoch, when the pictures begin; None for all
     :param end: likewise
     """
-    groups = [_Group(each, f"g{number}", names, zone) for number, each in enumerate(told, 1)]
+    groups = [_Group(each, f"g{number}", names, zone, incidents) for number, each in enumerate(told, 1)]
     for group in groups:
         group.draw(begin, end)
     return render("groups.html", title=f"Kafka groups in {source}", groups=groups, when=_when(told, zone))
@@ -81,8 +84,11 @@ class _Group:
     :ivar members: rows of a table
     """
 
-    def __init__(self, told: Told, anchor: str, names: Names, zone: tzinfo | None) -> None:
+    def __init__(
+        self, told: Told, anchor: str, names: Names, zone: tzinfo | None, incidents: Sequence[Incident]
+    ) -> None:
         self._timeline, rebalances = told
+        self._incidents = [each for each in incidents if self._timeline.group in each.groups]
         self.anchor = anchor
         self.name = words.line(self._timeline.group)
         self.count = words.counted(len(rebalances), "rebalance")
@@ -113,6 +119,8 @@ class _Group:
         yield Fact("coordinator", ", then ".join(moves), Tone.ODD if len(moves) > 1 else Tone.PLAIN)
         for seen in timeline.seen:
             yield Fact("seen", seen, Tone.ODD)
+        for incident in self._incidents:
+            yield Fact("happened", in_line(incident, self._clock), Tone.ODD)
 
     # ------------------------------------------------------------ stories
     def blocks(self) -> Iterator[list[NumberedRebalance]]:

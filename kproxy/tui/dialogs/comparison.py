@@ -1,9 +1,11 @@
-"""What came of one replayed request: the recorded and the new response beside each other, with what differs marked."""
+"""Two responses beside each other, field by field, what differs marked: of a replayed request, or both recorded."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import tzinfo
+from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -13,12 +15,14 @@ from textual.content import Content
 from textual.widgets import Static
 
 from captures.meaning import words
-from captures.time_format import milliseconds
+from captures.time_format import clock, milliseconds
 from dissectors.printable import printable
+from kproxy.replay.differences import NAMES
+from kproxy.session.response_pairs import ResponsePair
 from kproxy.text.tables import Column
 from kproxy.tui.dialogs.base import Dialog
 from kproxy.tui.live.replay import ReplayedExchange
-from kproxy.tui.live.side_by_side import Line, Mark, side_by_side
+from kproxy.tui.live.side_by_side import Line, Mark, field_lines, side_by_side
 from kproxy.tui.safe import plain
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Cell, Role, Row
@@ -41,14 +45,17 @@ def milliseconds_cell(latency: int | None) -> Cell:
     return Cell("") if latency is None else Cell(milliseconds(latency), value=latency)
 
 
-class Comparison(Dialog[None]):
-    """Both responses beside each other, the cursor on the first difference.
+class FieldComparison(Dialog[None]):
+    """Two responses beside each other, the cursor on the first difference.
 
-    :param answered: what came of the request
+    :param heading: of the box
+    :param about: lines above the fields
+    :param titles: of the columns of the first and the second response
+    :param make: makes the lines; called in another thread
     """
 
     DEFAULT_CSS = """
-    Comparison {
+    FieldComparison {
         & > .box { width: 98%; height: 96%; }
         #verdict { height: auto; max-height: 6; margin-bottom: 1; }
     }
@@ -59,23 +66,35 @@ class Comparison(Dialog[None]):
         Binding("N", "previous_difference", "difference before"),
     ]
 
-    def __init__(self, answered: ReplayedExchange) -> None:
+    def __init__(
+        self,
+        heading: str,
+        about: Iterable[Content],
+        titles: tuple[str, str],
+        make: Callable[[], list[Line]],
+    ) -> None:
         super().__init__()
-        self._answered = answered
+        self._heading = heading
+        self._about = list(about)
+        self._titles = titles
+        self._make = make
         self._places: list[int] = []
 
     def compose(self) -> ComposeResult:
-        outcome = self._answered.outcome
+        one, other = self._titles
         with Vertical(classes="box") as box:
-            box.border_title = plain(f"exchange {outcome.number}: {outcome.api} {outcome.asked}".rstrip())
+            box.border_title = plain(self._heading)
             box.border_subtitle = "n N: differences   escape: close"
-            yield Static(Content("\n").join(_verdict_lines(self._answered)), id="verdict")
-            yield RowTable(_LINES, empty="There is no response to show.")
+            yield Static(Content("\n").join(self._about), id="verdict")
+            yield RowTable(
+                [Column("field", least=20), Column(""), Column(one, least=20), Column(other, least=20)],
+                empty="There is no response to show.",
+            )
 
     async def on_mount(self) -> None:
         table = self.query_one(RowTable)
         table.focus()
-        shown = await asyncio.to_thread(side_by_side, self._answered)
+        shown = await asyncio.to_thread(self._make)
         self._places = [place for place, line in enumerate(shown) if line.mark is Mark.DIFFERENT]
         table.set_rows([_line_row(place, line) for place, line in enumerate(shown)])
         if self._places:
@@ -99,7 +118,38 @@ class Comparison(Dialog[None]):
         table.select((beyond or self._places[::step])[0])
 
 
-_LINES = [Column("field", least=20), Column(""), Column("recorded", least=20), Column("new", least=20)]
+class Comparison(FieldComparison):
+    """The recorded and the new response to a request that was sent again.
+
+    :param answered: what came of the request
+    """
+
+    def __init__(self, answered: ReplayedExchange) -> None:
+        outcome = answered.outcome
+        heading = f"exchange {outcome.number}: {outcome.api} {outcome.asked}".rstrip()
+        about = _verdict_lines(answered)
+        super().__init__(heading, about, ("recorded", "new"), partial(side_by_side, answered))
+
+
+def recorded_comparison(pair: ResponsePair, zone: tzinfo | None) -> FieldComparison:
+    """Return the dialog that shows two recorded responses.
+
+    :param zone: of times; None is the local one
+    """
+    first, second = pair.first, pair.second
+    count = words.counted(len(pair.found), "difference") if pair.found else "no difference"
+    about = [
+        plain(f"#{each.number} at {clock(each.time, zone)}  {each.shown_client} from {each.shown_broker}")
+        for each in (first, second)
+    ]
+    return FieldComparison(
+        f"{first.api}: {count}",
+        about,
+        (f"#{first.number}", f"#{second.number}"),
+        partial(field_lines, first.response, second.response, pair.found, NAMES),
+    )
+
+
 _ROLES = {Mark.SAME: Role.PLAIN, Mark.DIFFERENT: Role.WARNING, Mark.MAY_DIFFER: Role.MUTED}
 
 

@@ -6,7 +6,7 @@ is one that has to, such as a throttle time, or that only one of the two version
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -16,13 +16,14 @@ from msgspec import UNSET
 from dissectors.annotate import Annotations, Annotator
 from dissectors.frames import Body, decode_response
 from dissectors.session_context import SessionContext
-from kproxy.replay.differences import NAMES
+from kproxy.replay.differences import NAMES, Difference
 from kproxy.replay.response_comparison import HAS_TO_DIFFER
 from kproxy.text.values import short
 from kproxy.tui.live.replay import ReplayedExchange
 
 # IDs of topics differ from one cluster to another, and so do those that brokers give
-_NAMING = tuple(name for name in NAMES if name not in HAS_TO_DIFFER and name != "topic_id")
+BETWEEN_CLUSTERS = tuple(name for name in NAMES if name not in HAS_TO_DIFFER and name != "topic_id")
+"""Fields that name the same things in two clusters."""
 
 
 class Mark(Enum):
@@ -51,11 +52,25 @@ class Line:
 
 
 def side_by_side(answered: ReplayedExchange) -> list[Line]:
-    """Return both responses, line by line, records decoded and secrets masked. It may take a while."""
-    before, after = _Side(answered.recorded), _Side(answered.new)
-    comparable = answered.outcome.comparable
-    found = frozenset(each.field for each in answered.outcome.differences) if comparable else None
-    return list(_Walk(before, after, found).lines(before.value, after.value))
+    """Return the recorded and the new response, as :func:`field_lines` does."""
+    outcome = answered.outcome
+    return field_lines(answered.recorded, answered.new, outcome.differences if outcome.comparable else None)
+
+
+def field_lines(
+    one: Body | None,
+    other: Body | None,
+    found: Iterable[Difference] | None,
+    naming: Sequence[str] = BETWEEN_CLUSTERS,
+) -> list[Line]:
+    """Return both responses, line by line, records decoded and secrets masked. It may take a while.
+
+    :param found: what differs; None if they were not compared
+    :param naming: fields by which structs of a list are told apart
+    """
+    before, after = _Side(one), _Side(other)
+    fields = None if found is None else frozenset(each.field for each in found)
+    return list(_Walk(before, after, fields, naming).lines(before.value, after.value))
 
 
 class _Side:
@@ -82,7 +97,10 @@ class _Side:
 
 
 class _Walk:
-    def __init__(self, before: _Side, after: _Side, found: frozenset[str] | None) -> None:
+    def __init__(
+        self, before: _Side, after: _Side, found: frozenset[str] | None, naming: Sequence[str]
+    ) -> None:
+        self._naming = naming
         self._before = before
         self._after = after
         self._found = found
@@ -103,7 +121,9 @@ class _Walk:
                 within = f"{field}.{name}" if field else str(name)
                 yield from self._part(str(name), parts, (inner[0], inner[1]), within, depth)
         else:
-            for name, (at, value), (there, counterpart) in _paired(_sequence(one), _sequence(other)):
+            for name, (at, value), (there, counterpart) in _paired(
+                _sequence(one), _sequence(other), self._naming
+            ):
                 inner = (f"{paths[0]}[{at}]", f"{paths[1]}[{there}]")
                 yield from self._part(f"[{name}]", (value, counterpart), inner, field, depth)
 
@@ -149,21 +169,21 @@ def _about(value: Any) -> str:
 
 
 def _paired(
-    first: Sequence[Any], second: Sequence[Any]
+    first: Sequence[Any], second: Sequence[Any], naming: Sequence[str]
 ) -> Iterator[tuple[str, tuple[int, Any], tuple[int, Any]]]:
     """Yield the elements of two lists that belong together, with their names and positions."""
-    one, other = _named(first, second), _named(second, first)
+    one, other = _named(first, second, naming), _named(second, first, naming)
     nothing = -1, UNSET
     for name in dict.fromkeys((*one, *other)):
         yield name, one.get(name, nothing), other.get(name, nothing)
 
 
-def _named(items: Sequence[Any], others: Sequence[Any]) -> dict[str, tuple[int, Any]]:
+def _named(items: Sequence[Any], others: Sequence[Any], naming: Sequence[str]) -> dict[str, tuple[int, Any]]:
     """Return elements by what names them, else by their position."""
     every = [*items, *others]
     told_by = [
         name
-        for name in _NAMING
+        for name in naming
         if all(isinstance(item, Mapping) and item.get(name) is not None for item in every)
     ]
     found: dict[str, tuple[int, Any]] = {}

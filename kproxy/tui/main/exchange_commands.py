@@ -5,8 +5,10 @@ from __future__ import annotations
 from kproxy.copy_as.errors import CannotCopyError
 from kproxy.copy_as.formats import by_name
 from kproxy.session import Priority
+from kproxy.session.response_pairs import PairError, response_pair
 from kproxy.tui.clipboard import copy
 from kproxy.tui.dialogs.comment import CommentDialog
+from kproxy.tui.dialogs.comparison import recorded_comparison
 from kproxy.tui.dialogs.copy import CopyDialog, making, taking
 from kproxy.tui.dialogs.write import WriteDialog
 from kproxy.tui.main.part import Part, work
@@ -43,6 +45,23 @@ class ExchangeCommands(Part):
         await self.session.unmark_all()
         if self.session.status.marked_only:
             await self.session.set_marked_only(False)
+
+    @work("comparing", exclusive=True)
+    async def action_compare_responses(self) -> None:
+        """Compare the responses of two marked exchanges, or that under the cursor with the last of its kind."""
+        marked, number = self.session.marked, self.number
+        numbers = (
+            tuple(marked) if len(marked) == 2 else tuple({*marked, *([] if number is None else [number])})
+        )
+        if not numbers or len(numbers) > 2:
+            self.tell("mark two exchanges (m), or none to compare with the last response of this kind")
+            return
+        try:
+            pair = await self.session.run(lambda access: response_pair(access, numbers), Priority.LOOK)
+        except PairError as error:
+            self.tell(str(error))
+            return
+        self.screen.app.push_screen(recorded_comparison(pair, self.session.zone))
 
     @work("noting", asks=True)
     async def action_comment_edit(self, text: str = "") -> None:

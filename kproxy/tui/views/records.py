@@ -124,7 +124,10 @@ class Records(TableView[RecordsFold]):
 
     def make(self, access: Access) -> RecordsFold:
         listing = RecordListing(
-            RecordSelection(), access.plain.knowledge.topic_name, show_secrets=self.session.show_secrets
+            RecordSelection(),
+            access.plain.knowledge.topic_name,
+            wanted=self.session.filter,
+            show_secrets=self.session.show_secrets,
         )
         return RecordsFold(listing, RecordPayloads(self._decoding), self)
 

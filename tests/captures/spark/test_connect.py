@@ -32,7 +32,7 @@ print(made.exchanges, found.count())
 
 
 def test_tables_of_a_server(tmp_path: Path) -> None:
-    pytest.importorskip("grpc", reason="Spark Connect needs grpcio (extra 'connect')")
+    pytest.importorskip("grpc_status", reason="Spark Connect needs grpcio-status (extra 'connect')")
     tables = ("exchanges", "findings")
     by_one_process([SAMPLE], tmp_path / "single", TablesOptions(tables=tables))
     out = tmp_path / "out"

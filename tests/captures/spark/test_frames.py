@@ -10,8 +10,9 @@ import pytest
 
 from captures.packets import CaptureError
 from captures.spark import ReadOptions, exchanges, frames, tables
+from captures.tables.columns import Needs
 from captures.tables.options import TablesOptions
-from captures.tables.schema import TABLES, Needs
+from captures.tables.schema import TABLES
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.spark.kit import by_one_process, rows_of
 

@@ -16,9 +16,10 @@ from captures.exchanges import Exchange
 from captures.json_objects import to_json
 from captures.packets import CaptureError
 from captures.spark import capture_reader, pipeline
+from captures.tables.columns import Needs
 from captures.tables.folder import FolderError, read_manifests
 from captures.tables.options import TablesOptions, TablesSummary
-from captures.tables.schema import TABLES, Needs
+from captures.tables.schema import TABLES
 from captures.tables.single import TableRequest
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.spark.kit import (
@@ -283,7 +284,7 @@ def test_a_fault_in_a_task_is_told_by_the_driver(tmp_path: Path, monkeypatch: py
     assert made.faults == single.faults
     assert made.faults.count == 2
     assert made.faults.told[0].startswith(
-        "exchange 17: the rule refused_by_kafka_4 failed: KeyError: 'planted'"
+        f"exchange 17 of {SAMPLE}: the rule refused_by_kafka_4 failed: KeyError: 'planted'"
     )
     assert not made.clean
     same_tables(tmp_path / "out", tmp_path / "single")

@@ -19,8 +19,9 @@ from captures.exchanges import ExchangeReader
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns
 from captures.json_objects import to_json
 from captures.meaning import errors_in
+from captures.tables.columns import Needs
 from captures.tables.exchange_rows import MANY, ExchangeTables, header_batch
-from captures.tables.schema import PER_EXCHANGE, TABLES, Needs
+from captures.tables.schema import PER_EXCHANGE, TABLES
 from dissectors.frames import decode_request, decode_response
 from dissectors.sides import SIDES
 from tests.captures.export.files import DATA, SAMPLE

@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from captures.tables.columns import Needs
 from captures.tables.schema import (
     OF_THE_WHOLE,
     PER_EXCHANGE,
     TABLES,
     USUAL,
-    Needs,
     arrow_type,
     choose_tables,
     ddl,

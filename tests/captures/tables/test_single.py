@@ -16,10 +16,12 @@ from captures.filters import compile_filter
 from captures.json_objects import to_json
 from captures.packets import CaptureError
 from captures.tables import single
+from captures.tables.columns import Needs
 from captures.tables.folder import FolderError, open_folder, read_manifests
 from captures.tables.inputs import GROWING
 from captures.tables.options import TablesOptions
-from captures.tables.schema import TABLES, USUAL, Needs
+from captures.tables.partition_rows import PartitionRows
+from captures.tables.schema import TABLES, USUAL
 from captures.tables.single import TableRequest, write_tables, write_tables_single
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.tables.kit import exchanges_of, gathered, reopened, rows
@@ -229,3 +231,20 @@ def test_a_capture_that_was_read_already(tmp_path: Path) -> None:
         "findings": len(rows(whole(SAMPLE)["findings"])),
         "rebalances": len(rows(whole(SAMPLE)["rebalances"])),
     }
+
+
+def test_a_fault_names_the_file_and_the_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def planted(_: Any, exchange: Any) -> Any:
+        if exchange.number in (3, 410):
+            raise TypeError("planted")
+
+    monkeypatch.setattr(PartitionRows, "of", planted)
+    first, second = tmp_path / "a.pcap", tmp_path / "b.pcap"
+    shutil.copy(SAMPLE, first)
+    shutil.copy(DATA / "22_k430_java_commit_abort.pcap", second)
+    made = write_tables([str(first), str(second)], str(tmp_path / "out"), OPTIONS)
+    assert [each.partition(": ")[0] for each in made.faults.told[:2]] == [
+        f"exchange 3 of {first if made.files[0].path == str(first) else second}",
+        f"exchange 410 of {second if made.files[0].path == str(first) else first}",
+    ]
+    assert made.rows["exchanges"] == made.exchanges

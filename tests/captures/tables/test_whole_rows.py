@@ -113,7 +113,6 @@ def test_rebalances(path: Path) -> None:
         histories.add(exchange)
     theirs = plain([to_json(told) for timeline in histories.result() for told in timeline.rebalances])
     for row in theirs:
-        del row["because_of"]  # number of an incident, which are told of whole captures
         for cause in row["causes"]:
             del cause["session_end"]  # timeout_cause is the word for it
     mine = [times_as_text(row) for row in table(path, "rebalances")]
@@ -121,6 +120,24 @@ def test_rebalances(path: Path) -> None:
         row["assigned"] = dict(row["assigned"])
         del row["run"]
     assert mine == theirs
+
+
+@every_capture
+def test_incidents(path: Path) -> None:
+    exchanges, reader = exchanges_of(path)
+    histories = GroupHistories(reader.knowledge.topic_name, capture_of(path))
+    for exchange in exchanges:
+        histories.add(exchange)
+    histories.result()
+    mine = [times_as_text(row) for row in table(path, "incidents")]
+    for row, incident in zip(mine, histories.incidents, strict=True):
+        assert row.pop("run") == 2
+        assert row.pop("groups") == list(incident.groups)
+        row["begin"], row["end"] = row.pop("time"), row.pop("ended")
+        theirs = plain(to_json(incident))
+        for effect in theirs["consequences"]:
+            del effect["rule"]  # of findings, which are not among them here
+        assert row == theirs
 
 
 @every_capture

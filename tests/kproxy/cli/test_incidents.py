@@ -99,3 +99,9 @@ def test_rebalances_name_their_incident() -> None:
     told = [json.loads(line) for line in run("groups", "--json", OUTAGE).stdout.splitlines()]
     assert {each["because_of"] for each in told if each["generation"] == 4} == {"broker_outage-1"}
     assert "happened" in run("groups", "--utc", OUTAGE).stdout
+
+
+def test_the_page_of_a_group_has_its_incidents(tmp_path: Path) -> None:
+    page = tmp_path / "groups.html"
+    assert run("groups", "--utc", "--html", page, OUTAGE).exit_code == 0
+    assert "broker_outage-1  16:09:51.165 to 16:10:18.160  Broker 127.0.0.1:45985" in page.read_text()

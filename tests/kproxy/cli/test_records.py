@@ -56,6 +56,7 @@ def test_one_line_a_record() -> None:
         (["--partition", "1"], []),
         (["-Y", "api == Fetch"], []),
         (["-Y", "number == 14", "-c", "1"], [11]),
+        (["-Y", "api == Produce and value == v3"], [3, 14, 25]),
         (["--to", "0s"], []),
         (["--utc", "--timestamp", "2026-11-21T09:40:40.68..", "-c", "1"], [22]),
         (["--utc", "--timestamp", "..2026-11-21T09:40:40.53"], [0]),

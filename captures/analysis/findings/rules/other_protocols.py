@@ -27,7 +27,7 @@ class OtherProtocols(Rule):
     def findings(self) -> Iterator[Finding]:
         capture = self.scene.capture
         found: dict[tuple[str, str, str], Alike] = {}
-        for connection, what in capture.foreign.items():
+        for connection, what in sorted(capture.foreign.items()):
             if what.startswith("TLS"):
                 continue
             client, broker = capture.shown_endpoints(connection)

@@ -31,7 +31,7 @@ class TlsOnPlaintext(Rule):
         capture = self.scene.capture
         to_plain: dict[tuple[str, str], Alike] = {}
         to_tls: dict[tuple[str, str], Alike] = {}
-        for connection in capture.foreign:
+        for connection in sorted(capture.foreign):
             client, broker = capture.shown_endpoints(connection)
             key = client.rpartition(":")[0], broker
             if _hello_in_vain(capture, connection):

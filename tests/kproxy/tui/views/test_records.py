@@ -58,6 +58,11 @@ async def test_a_filter_chooses_the_exchanges() -> None:
         assert column(pilot, "record") == [f"tw1-0@{offset}" for offset in range(11, 21)]
 
 
+async def test_a_filter_by_content_chooses_the_records() -> None:
+    async with shown(Records, TRANSACTIONS, wanted="value == v3") as pilot:
+        assert column(pilot, "record") == ["tw1-0@3", "tw1-0@14", "tw1-0@25"]
+
+
 async def test_all_of_the_selected_record_is_below() -> None:
     async with shown(Records, SNAPPY) as pilot:
         assert '"i": 0,' in said(pilot)

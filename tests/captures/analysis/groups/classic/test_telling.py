@@ -76,7 +76,7 @@ def test_partitions_go_over_to_who_joins() -> None:
     assert round(waits["m2"].sync or 0, -6) == 20_000_000
     assert round(waits["m1"].asked or 0, -6) == 2_498_000_000
     assert story.slowest is waits["m1"]
-    assert "m1 kept the others waiting for 2.5 s" in story.sentence
+    assert "m1 learnt of it only by its next heartbeat, after 2 s" in story.sentence
     assert "m2 took over orders-1" in story.sentence
 
 

@@ -1,0 +1,85 @@
+"""Filters of exchanges asked about one record: which records of an exchange that fits can be what is meant.
+
+``topic == orders and value contains 4711`` lets an exchange pass in which some record has the value, with all its
+records. Fields that are about a record are decided for it alone, and all others are left open: a record is left out
+only if it cannot fit, whatever they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from captures.filters import binding
+from captures.filters.columns import fields_of
+from captures.filters.fields import Field
+from captures.filters.filter import Filter
+from captures.meaning.places import TopicPartition
+from dissectors.records import Record
+
+
+class _Placed(NamedTuple):
+    place: TopicPartition
+    record: Record
+
+
+_VALUES: Mapping[str, Callable[[_Placed], Iterable[Any]]] = {
+    "topic": lambda each: (each.place.topic,),
+    "partition": lambda each: (each.place.partition,),
+    "topic_partition": lambda each: (str(each.place),),
+    "key": lambda each: _there(each.record.key),
+    "value": lambda each: _there(each.record.value),
+    "header": lambda each: (name for name, _ in each.record.headers),
+    "header.value": lambda each: _there(*(value for _, value in each.record.headers)),
+}
+"""What fields of filters are of a single record."""
+
+
+class RecordFilter:
+    """Asks a filter about records.
+
+    :param wanted: which the exchanges of the records fit
+    """
+
+    def __init__(self, wanted: Filter) -> None:
+        self._bound = wanted.bound
+        self.decides = any(
+            isinstance(field, Field) and field.name in _VALUES for field in fields_of(self._bound)
+        )
+        """Whether it asks for anything that single records have."""
+
+    def may_fit(self, place: TopicPartition, record: Record) -> bool:
+        """Return whether a record of an exchange that fits can be what is meant."""
+        return not self.decides or _asked(self._bound, _Placed(place, record)) is not False
+
+
+def _asked(bound: binding.Bound, each: _Placed) -> bool | None:
+    """Return whether a record fits; None if that depends on its exchange."""
+    match bound:
+        case binding.Test(field, predicate):
+            values = _VALUES.get(field.name) if isinstance(field, Field) else None
+            return None if values is None else any(map(predicate.holds, values(each)))
+        case binding.Always():
+            return True
+        case binding.Inverse(item):
+            found = _asked(item, each)
+            return None if found is None else not found
+        case binding.AllOf(items):
+            return _joined((_asked(item, each) for item in items), deciding=False)
+        case binding.AnyOf(items):
+            return _joined((_asked(item, each) for item in items), deciding=True)
+    return None
+
+
+def _joined(found: Iterator[bool | None], *, deciding: bool) -> bool | None:
+    """Return what answers come to, where a single one of a kind decides."""
+    unknown = False
+    for each in found:
+        if each is deciding:
+            return deciding
+        unknown |= each is None
+    return None if unknown else not deciding
+
+
+def _there(*values: bytes | None) -> Iterator[bytes]:
+    return (value for value in values if value is not None)
