@@ -23,7 +23,7 @@ from captures.json_objects import to_json
 from captures.packets import CaptureError, Statistics
 from captures.ranges.batches import BatchState
 from captures.ranges.edges import pack
-from captures.ranges.jobs import Input, MergeResult, give_out
+from captures.ranges.jobs import Input, MergeResult
 from captures.ranges.plan import Plan, make_plan
 from captures.ranges.stitcher import WholeConnection
 from captures.ranges.whole import Whole, WholeCapture
@@ -103,6 +103,7 @@ class _Judge:
         )
         if self._tables is None:
             self._capture = WholeCapture(source, whole)
+            self._capture.names = task.names
             self._tables = WholeTables(
                 self._capture,
                 self._knowledge.topic_name,
@@ -114,7 +115,7 @@ class _Judge:
         else:
             self._capture.show(source, whole)
         for context in contexts if self._keys is None or self._keys else ():
-            part = give_out(task.given, context, task.facts)
+            part = task.read(context)
             self._capture.take(part)
             for exchange in task.fitting(part, self._keys, summary=False):
                 self._tables.add(exchange)
@@ -259,6 +260,7 @@ class Follower:
                 columns=self._wanted.columns,
                 filter=self._wanted.filter,
                 start=read.numbered.start,
+                names=self._wanted.names,
             )
             self._progress(WRITING, 0, 0)
             with ThreadPoolExecutor(1) as threads:

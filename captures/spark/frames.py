@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from captures.analysis.findings.all import RULES
 from captures.filters import compile_filter
+from captures.names import Names
 from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import Input
 from captures.ranges.plan import RANGE_BYTES, make_plan
@@ -167,7 +168,7 @@ class _GiveHeaders:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for context, data in columns_of(batch, "context", "data"):
-                yield header_rows(unpack(context), data, 0, self._columns or None)
+                yield header_rows(unpack(context), data, 0, self._columns or None, Names())
 
 
 class _GiveWhole:

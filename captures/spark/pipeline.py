@@ -227,6 +227,7 @@ class _PipelineRun:
             columns=wanted.columns,
             filter=wanted.filter,
             start=read.numbered.start,
+            names=wanted.names,
         )
         task = task.with_groups(self._spark, self._contexts)
         jobs = [self._judged(task), self._written(task)]

@@ -15,6 +15,7 @@ from captures.exchanges import Exchange
 from captures.faults import Faults
 from captures.filters.context import Context as FilterContext
 from captures.filters.groups import INFERRING
+from captures.names import Names
 from captures.ranges.edges import pack, unpack
 from captures.ranges.exchange_numbers import Context
 from captures.ranges.exchanges import RangeExchanges
@@ -63,6 +64,7 @@ class Task:
     :ivar filter: only exchanges that fit are rows, and are judged; None for all
     :ivar start: time of the first packet, which relative times of the filter count from
     :ivar groups: who belongs to which group, if the filter asks for that
+    :ivar names: of addresses
     """
 
     given: Input
@@ -72,6 +74,16 @@ class Task:
     filter: Filter | None = None
     start: int | None = None
     groups: GroupInference | None = None
+    names: Names = field(default_factory=Names)
+
+    def read(self, context: Context) -> RangeExchanges:
+        """Read a range again.
+
+        :raises CaptureError: if a file cannot be read any more
+        """
+        part = give_out(self.given, context, self.facts)
+        part.capture.names = self.names
+        return part
 
     def knowledge(self) -> SessionContext:
         """Return what exchanges reveal about others."""
@@ -116,7 +128,7 @@ class Task:
 
     def rows_of(self, table: str, context: Context) -> Iterator[pa.RecordBatch]:
         """Read a range again, and yield the rows of one table of its exchanges; decode them only if that is needed."""
-        part = give_out(self.given, context, self.facts)
+        part = self.read(context)
         rows = self.rows((table,), part)
         if rows.needs is Needs.HEADER and self.filter is None:
             yield header_batch(
@@ -169,7 +181,7 @@ class WriteRanges:
         task = self._task
         count = damaged = 0
         with PartWriter(task.staged, f"{self._prefix}{context.part.number:05d}") as writer:
-            part = give_out(task.given, context, task.facts)
+            part = task.read(context)
             rows = task.rows(self._tables, part)
             for exchange in task.fitting(part, None, summary=self._summary):
                 rows.add(exchange)
@@ -198,22 +210,26 @@ class WriteHeaders:
                 yield _done(part, self._write(unpack(context), data))
 
     def _write(self, context: Context, data: bytes) -> TaskResult:
-        batch = header_rows(context, data, self._task.staged.run, self._columns)
+        batch = header_rows(context, data, self._task.staged.run, self._columns, self._task.names)
         with PartWriter(self._task.staged, context.part.number) as writer:
             writer.write("exchanges", batch)
             return TaskResult(writer.close(), batch.num_rows, 0, Faults())
 
 
-def header_rows(context: Context, data: bytes, run: int, columns: Sequence[str] | None) -> pa.RecordBatch:
+def header_rows(
+    context: Context, data: bytes, run: int, columns: Sequence[str] | None, names: Names
+) -> pa.RecordBatch:
     """Return the rows of the table of exchanges that the headers of a range alone tell.
 
     :param data: what the reading of the range has left with Spark
     :param columns: names of the columns; None for all
+    :param names: of addresses
     """
     from captures.ranges.headers import headers_of
 
     headers = headers_of(exchanges_of(data), context)
     capture: Any = headers.capture
+    capture.names = names
     return header_batch(capture, headers.rows, headers.numbers, headers.connections, run, columns)
 
 
@@ -254,6 +270,7 @@ class Judge:
         """Look at all exchanges that a share needs."""
         task = self._task
         capture: Any = WholeCapture(task.given.plan.source(), unpack(self._whole))
+        capture.names = task.names
         tables = WholeTables(
             capture,
             task.knowledge().topic_name,
@@ -264,7 +281,7 @@ class Judge:
         )
         keys = needs(share.tables, share.rules)
         for context in self._contexts if keys is None or keys else ():
-            part = give_out(task.given, unpack(context), task.facts)
+            part = task.read(unpack(context))
             capture.take(part)
             for exchange in task.fitting(part, keys, summary=False):
                 tables.add(exchange)
@@ -297,7 +314,7 @@ class LearnGroups:
 
     def _observe(self, groups: GroupInference, keys: frozenset[int]) -> None:
         for context in self._contexts:
-            part = give_out(self._task.given, unpack(context), self._task.facts)
+            part = self._task.read(unpack(context))
             observe = part.capture.faults.guarded(groups.observe, INFERRING)
             for exchange in part.exchanges(apis=keys, annotate=False, summary=False):
                 observe(exchange)

@@ -35,6 +35,7 @@ class TablesOptions:
     :ivar overwrite: replace the tables that are there
     :ivar strict: end with an error at the first file that cannot be read, or is damaged
     :ivar keylog: file with TLS secrets
+    :ivar hosts: files with names of addresses
     :ivar range_bytes: bytes of a capture that one task reads
     :ivar follow: continue with files that come into the folder, until stopped
     :ivar master: where Spark runs, None for this machine, or what its configuration says
@@ -52,6 +53,7 @@ class TablesOptions:
     overwrite: bool = False
     strict: bool = False
     keylog: str | None = None
+    hosts: tuple[str, ...] = ()
     range_bytes: int = RANGE_BYTES
     follow: bool = False
     master: str | None = None

@@ -21,6 +21,7 @@ from captures.analysis.findings.rule_selection import chosen as chosen_rules
 from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 from captures.json_objects import to_json
+from captures.names import Names, read_names
 from captures.packets import CaptureError, JoinedSource
 from captures.packets.files import STANDARD_INPUT, find_files
 from captures.packets.spool import DEFAULT_SPOOL, Quota
@@ -63,6 +64,7 @@ class TableRequest:
     :ivar columns: table -> names of its columns; the usual ones of those that are not named
     :ivar rules: that make the findings
     :ivar limits: thresholds of rules that differ from their defaults: ``rule.name`` -> value
+    :ivar names: of addresses
     """
 
     tables: tuple[str, ...] = choose_tables()
@@ -70,12 +72,15 @@ class TableRequest:
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
     rules: Sequence[type[Rule]] = RULES
     limits: Mapping[str, float] = field(default_factory=dict)
+    names: Names = field(default_factory=Names)
 
     @classmethod
     def of(cls, options: TablesOptions) -> TableRequest:
         """Return what options ask for.
 
         :raises ValueError: for a table, rule or filter that there is not
+        :raises NamesError: if a file of names makes no sense
+        :raises OSError: if it cannot be read
         """
         from captures.filters import compile_filter
 
@@ -84,6 +89,7 @@ class TableRequest:
             filter=compile_filter(options.filter) if options.filter else None,
             columns={"exchanges": options.columns} if options.columns else {},
             rules=chosen_rules(RULES, options.only, options.skip),
+            names=read_names(options.hosts),
         )
 
 
@@ -273,6 +279,7 @@ def _write(
     if not found.paths:
         return replace(made, rows=dict.fromkeys(wanted.tables, 0), seconds=monotonic() - begin)
     capture = _read(found.paths, options, progress)
+    capture.names = wanted.names
     written = write_parts(capture, folder, wanted, progress)
     made = replace(
         _described(made, capture, found, written, options),

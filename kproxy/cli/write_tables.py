@@ -18,8 +18,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import click
 
 from kproxy.cli.command import argument, command, option, options
-from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, filter_option, keylog_option
-from kproxy.cli.options import FILTER, Size
+from kproxy.cli.common import (
+    EXIT_INCOMPLETE,
+    EXIT_UNREADABLE,
+    filter_option,
+    keylog_option,
+    names_of,
+)
+from kproxy.cli.options import FILTER, HostsOption, Size
 from kproxy.printing import echo, echo_json
 from kproxy.signals import ended_by_signals
 
@@ -73,7 +79,7 @@ class _SparkSetting(click.ParamType[tuple[str, str]]):
 
 
 @options
-class TablesCommandOptions:
+class TablesCommandOptions(HostsOption):
     """What ``kproxy tables`` takes."""
 
     paths: tuple[str, ...] = argument("CAPTURE...", type=click.Path(allow_dash=True))
@@ -200,6 +206,7 @@ class WriteTables:
         _check_names(options.tables, options.columns, options.only, options.skip)
         filter_option(options.wanted, UTC)
         keylog_option(options.keylog, growing=follow)
+        names_of(options.hosts)  # refused now rather than when Spark has started
         self.paths = options.paths
         self.output = options.output
         self.as_json = options.as_json
@@ -211,6 +218,7 @@ class WriteTables:
             overwrite=options.overwrite,
             strict=options.strict,
             keylog=options.keylog,
+            hosts=options.hosts,
             range_bytes=options.range_size,
             follow=follow,
             master=master,

@@ -147,6 +147,25 @@ def test_the_list_of_tables() -> None:
     assert "    run, number, time, time_ns, " in done.stdout
 
 
+@pytest.mark.parametrize("engine", ["single", pytest.param("spark", marks=pytest.mark.slow)])
+def test_names_of_addresses(tmp_path: Path, request: pytest.FixtureRequest, engine: str) -> None:
+    import pyarrow.dataset as ds
+
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 m3\n")
+    for name, columns in (("headers", ("--columns", "broker_name")), ("all", ())):
+        chosen = ("--table", "exchanges", "--table", "connections", "--engine", engine, *columns)
+        assert run(SAMPLE, "-o", tmp_path / name, *chosen, "--hosts", hosts).exit_code == 0
+        for table in ("exchanges", "connections"):
+            found = ds.dataset(tmp_path / name / table, partitioning="hive").to_table()["broker_name"]
+            assert set(found.to_pylist()) == {"m3"}
+    hosts.write_text("nowhere m3\n")
+    refused = run(SAMPLE, "-o", tmp_path / "out", "--hosts", hosts)
+    assert (refused.exit_code, "--hosts: " in refused.stderr) == (2, True)
+
+
 # ---------------------------------------------------------------- which engine
 @pytest.mark.slow
 def test_which_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
