@@ -1,39 +1,56 @@
-"""How long analyses take beside the exchange table alone: ``python -m benchmarks.analyses [--mb N] [PART...]``.
+"""How long commands take beside tshark's dump of three fields: ``python -m benchmarks.analyses [PART...]``.
 
-Parts are commands of kproxy that read a whole capture: ``groups``, ``lag``, ``diagnose``, ``api-versions``, ``stats``.
-Each runs in a process of its own, in turns with the table and with tshark's field dump of the same file; figures are
-medians, ratios are taken within a round. ``story`` is how long it takes to tell the timelines of a group that has been
-at peace for a million heartbeats, once these were added.
+Parts are the commands that read a whole capture, as users type them, with their output thrown away: ``stats``,
+``groups``, ``clients``, ``lag``, ``diagnose``, ``api-versions``, ``read``, ``export``. Captures are made: steady
+produce and fetch traffic, very small messages, and records on their way through groups that commit. Each command runs
+in a process of its own, in turns with tshark on the same file; figures are medians, ratios are taken within a round.
+``story`` is how long it takes to tell the timelines of a group that has been at peace for a million heartbeats, once
+these were added.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
 
-from benchmarks import traffic
-from benchmarks.captures import MB, MIB, TABLE, made, measured, tshark_fields, tshark_missing
-from benchmarks.outcome import for_programs
+from benchmarks import pipeline, traffic
+from benchmarks.captures import MB, MIB, TABLE, Run, made, measured, tshark_fields, tshark_missing
+from benchmarks.outcome import Aim, for_programs
 from captures.analysis.groups.history import GroupHistories
 from captures.exchanges import Exchange, Flag
 from dissectors.frames import Body
 
 COMMANDS = {
-    "groups": ["groups", "--json"],
-    "lag": ["lag", "--json"],
-    "diagnose": ["diagnose", "--json"],
-    "api-versions": ["api-versions", "--json"],
-    "stats": ["stats", "--json"],
+    "stats": ["stats"],
+    "groups": ["groups"],
+    "clients": ["clients"],
+    "lag": ["lag"],
+    "diagnose": ["diagnose"],
+    "api-versions": ["api-versions"],
+    "read": ["read"],
+    "export": ["export", "--format", "csv", "-o", "-"],
 }
+TARGETS = {"diagnose": 2.0, "read": 2.0, "export": 3.0}
+"""Times as fast as tshark by processor time; of the other commands :data:`TARGET`."""
+TARGET = 4.0
 HEARTBEATS = 1_000_000
 _MEMBERS = 20
 _EVERY = 3_000_000_000  # ns between two heartbeats of a member
 _HEARTBEAT = 12
+
+
+def captures(options: argparse.Namespace) -> dict[str, Path]:
+    """Return the captures by what is in them."""
+    return {
+        "steady traffic": made("steady", int(options.mb * MB), traffic.GENERATED["steady"]),
+        "very small messages": made("tiny", int(options.tiny_mb * MB), traffic.GENERATED["tiny"]),
+        "records on their way": pipeline.capture(int(options.pipeline_mb * MB), 3),
+    }
 
 
 def commands_of(file: Path, parts: Sequence[str], *, beside_tshark: bool) -> dict[str, list[str]]:
@@ -43,12 +60,14 @@ def commands_of(file: Path, parts: Sequence[str], *, beside_tshark: bool) -> dic
 
 
 def measure(file: Path, commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, dict[str, float]]:
-    """Return seconds by the clock, memory, and how many times as long as the table alone, by command.
+    """Return seconds by the clock and of the processor, and memory, by command, and how they are beside others.
 
-    They take turns with the table.
+    They take turns with the table; how many times as long as that alone is ``times_table``. Where tshark is among
+    them, ``times_wall``, ``times_cpu`` and ``memory`` say how many times as fast, and of how much of its memory, the
+    others are.
     """
     every: dict[str, Sequence[str]] = {"table": [sys.executable, "-c", TABLE, str(file)], **commands}
-    runs: dict[str, list[Any]] = {name: [] for name in every}
+    runs: dict[str, list[Run]] = {name: [] for name in every}
     measured(every["table"])  # may compile byte code
     for _ in range(rounds):
         for name, command in every.items():
@@ -61,9 +80,28 @@ def measure(file: Path, commands: Mapping[str, Sequence[str]], rounds: int) -> d
             "times_table": median(
                 run.cpu / table.cpu for run, table in zip(each, runs["table"], strict=True)
             ),
+            **(_beside(each, runs["tshark"]) if "tshark" in runs else {}),
         }
         for name, each in runs.items()
     }
+
+
+def _beside(ours: Sequence[Run], theirs: Sequence[Run]) -> dict[str, float]:
+    pairs = list(zip(ours, theirs, strict=True))
+    return {
+        "times_wall": median(their.wall / our.wall for our, their in pairs),
+        "times_cpu": median(their.cpu / our.cpu for our, their in pairs),
+        "memory": median(our.memory / their.memory for our, their in pairs),
+    }
+
+
+def aims(found: Mapping[str, Mapping[str, Any]]) -> Iterator[Aim]:
+    """Compare with what is aimed at, as far as it was measured."""
+    for name, capture in found.items():
+        for command, row in capture["commands"].items():
+            if command in COMMANDS and "times_cpu" in row:
+                what = f"{command} of {name}: times tshark by processor time"
+                yield Aim(what, row["times_cpu"], TARGETS.get(command, TARGET))
 
 
 def heartbeat(number: int) -> Exchange:
@@ -108,14 +146,15 @@ def story(count: int = HEARTBEATS) -> dict[str, float]:
     return {"add_us": added / count * 1_000_000, "result_s": perf_counter() - began}
 
 
-def print_table(figures: dict[str, dict[str, float]], size: int) -> None:
-    """Print what was measured."""
-    print(f"{size / MB:,.0f} MB of steady traffic")
-    print(f"  {'':14}{'wall s':>9}{'CPU s':>9}{'MB/s':>9}{'RSS MiB':>9}{'of the table':>14}")
-    for name, row in figures.items():
+def print_table(name: str, capture: Mapping[str, Any]) -> None:
+    """Print what was measured of a capture."""
+    size = capture["bytes"]
+    print(f"{name}: {size / MB:,.0f} MB")
+    print(f"  {'':14}{'wall s':>9}{'CPU s':>9}{'RSS MiB':>9}{'times tshark, CPU':>19}")
+    for command, row in capture["commands"].items():
         print(
-            f"  {name:14}{row['wall_s']:9.2f}{row['cpu_s']:9.2f}{size / row['wall_s'] / MB:9.1f}"
-            f"{row['rss'] / MIB:9.0f}{row['times_table']:13.1f}×"
+            f"  {command:14}{row['wall_s']:9.2f}{row['cpu_s']:9.2f}{row['rss'] / MIB:9.0f}"
+            f"{row.get('times_cpu', 0):18.2f}×"
         )
 
 
@@ -128,7 +167,13 @@ def main() -> None:
         "parts", nargs="*", metavar="PART", help=f"of {', '.join([*COMMANDS, 'story'])} (default: all)"
     )
     parser.add_argument("--json", action="store_true", help="print figures for programs")
-    parser.add_argument("--mb", type=float, default=100, help="size of the capture (default 100)")
+    parser.add_argument("--mb", type=float, default=150, help="size of the steady capture (default 150)")
+    parser.add_argument(
+        "--tiny-mb", type=float, default=30, help="size of that of very small messages (default 30)"
+    )
+    parser.add_argument(
+        "--pipeline-mb", type=float, default=100, help="size of that of records on their way (default 100)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each measurement (default 3)")
     options = parser.parse_args()
     parts = options.parts or [*COMMANDS, "story"]
@@ -136,17 +181,20 @@ def main() -> None:
     if unknown:
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
     missing = tshark_missing()
-    file = made("steady", int(options.mb * MB), traffic.GENERATED["steady"])
     commands = [part for part in parts if part in COMMANDS]
-    made_of = commands_of(file, commands, beside_tshark=not missing)
-    figures = measure(file, made_of, options.rounds) if commands else {}
+    found: dict[str, dict[str, Any]] = {}
+    for name, file in captures(options).items() if commands else ():
+        made_of = commands_of(file, commands, beside_tshark=not missing)
+        found[name] = {
+            "bytes": file.stat().st_size,
+            "commands": measure(file, made_of, options.rounds),
+        }
     told = story() if "story" in parts else {}
     if options.json:
-        everything = {"bytes": file.stat().st_size, "commands": figures, "story": told}
-        print(for_programs(everything, missing=missing))
+        print(for_programs({"captures": found, "story": told}, aims(found), missing))
         return
-    if figures:
-        print_table(figures, file.stat().st_size)
+    for name, capture in found.items():
+        print_table(name, capture)
     if told:
         print(
             f"a heartbeat is added in {told['add_us']:.1f} µs; after a million, timelines take {told['result_s']:.2f} s"

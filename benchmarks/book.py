@@ -50,6 +50,11 @@ def _arguments(text: str) -> tuple[str, ...]:
 
 #: by the name of the module
 PARTS = {
+    "analyses": Part(
+        _arguments("--rounds 2"),
+        _arguments("--mb 5 --tiny-mb 2 --pipeline-mb 5 --rounds 1"),
+        ("tshark",),
+    ),
     "captures": Part(
         _arguments("--mb 300 --tiny-mb 60 --json-mb 30"),
         _arguments("--mb 5 --tiny-mb 2 --json-mb 2 --rounds 1"),
@@ -60,11 +65,6 @@ PARTS = {
         _arguments("--rounds 3"),
         _arguments("--rounds 1 --seconds 0.2 --only pingpong --only fetch"),
         ("HAProxy", "tcpdump", "socat", "Kroxylicious", "mitmproxy", "Apache Kafka", "Java"),
-    ),
-    "analyses": Part(
-        _arguments("--mb 100"),
-        _arguments("--mb 5 --rounds 1 groups lag diagnose api-versions stats"),
-        ("tshark",),
     ),
     "questions": Part(_arguments("--mb 200"), _arguments("--mb 5 --rounds 1")),
     "filters": Part((), _arguments("--rounds 1")),

@@ -13,6 +13,7 @@ import io
 import os
 import struct
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
@@ -21,6 +22,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 from unittest import mock
+
+import numpy as np
 
 from benchmarks import traffic
 from benchmarks.messages import samples
@@ -197,15 +200,18 @@ def _rows(size: int) -> Prepared:
 
 
 def _diagnosed(size: int) -> Prepared:
+    from captures.analysis.deciding import TAKEN
     from captures.analysis.findings.diagnosis import Diagnosis
+    from captures.exchanges.columns import ExchangeColumns
 
     capture = whole(captured("mixed", size))
 
     def run() -> object:
         reader = ExchangeReader(capture, annotate=False, summary=False)
         diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
-        for exchange in reader.several(range(len(reader))):
-            diagnosis.add(exchange)
+        columns = ExchangeColumns(capture, reader.rows)
+        columns.prepare(TAKEN)
+        deque(diagnosis.add_all(reader, columns, np.arange(len(reader))), maxlen=0)
         return diagnosis, diagnosis.findings(), diagnosis.blind()
 
     return Prepared(len(capture.table), run)

@@ -179,6 +179,8 @@ class Interventions(NamedTuple):
     @property
     def flags(self) -> list[str]:
         """Those of :data:`FLAGS` that hold."""
+        if not self:
+            return []
         held = (
             self.changed,
             bool(self.faults),

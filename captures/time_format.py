@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from functools import lru_cache
 
 from dissectors.units import SECOND
 
@@ -15,7 +16,12 @@ _DAYS_FROM = 48
 def clock(time: int, zone: tzinfo | None) -> str:
     """Return the time of day with milliseconds."""
     seconds, rest = divmod(time, SECOND)
-    return f"{datetime.fromtimestamp(seconds, zone):%H:%M:%S}.{rest // 1_000_000:03d}"
+    return f"{_time_of_day(seconds, zone)}.{rest // 1_000_000:03d}"
+
+
+@lru_cache(64)
+def _time_of_day(seconds: int, zone: tzinfo | None) -> str:
+    return f"{datetime.fromtimestamp(seconds, zone):%H:%M:%S}"
 
 
 def day(time: int, zone: tzinfo | None) -> str:

@@ -29,7 +29,8 @@ from captures.analysis.percentiles import Percentiles, Times
 from captures.analysis.round_trips import RoundTrips
 from captures.analysis.throttling import Throttles
 from captures.arrays import Int64s
-from captures.exchanges import Capture, Exchange
+from captures.exchanges import Capture, Exchange, ExchangeReader
+from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, replica_of, rows, text
 from captures.meaning.payload import headers
@@ -169,6 +170,26 @@ class TimeShares:
             self._note_follower(exchange)
         elif exchange.api_key == ApiKey.PRODUCE:
             self._note_produced(exchange, len(sums.columns["latency"]) - 1, latency)
+
+    def add_columns(self, columns: ExchangeColumns, reader: ExchangeReader, indexes: Int64s) -> None:
+        """Take exchanges in, of which only those are decoded that tell of followers, quotas and kproxy.
+
+        :param columns: exchanges in the order of their numbers
+        :param indexes: in the reader, of each row of the columns
+        """
+        by_followers = columns.flat("replica_id") >= 0
+        in_full = by_followers | (columns.flat("throttle_time_ms") > 0) | (columns.flat("intervened") > 0)
+        if by_followers.any():
+            in_full |= columns.flat("api_key") == ApiKey.PRODUCE
+        decoded = reader.several(indexes[in_full].tolist())
+        bare = reader.bares(indexes[~in_full].tolist())
+        reasons = columns.texts("wait_reason")
+        waits = (columns.flat(name).tolist() for name in ("wait", "wait_reason"))
+        for full, wait, reason in zip(in_full.tolist(), *waits, strict=True):
+            exchange = next(decoded if full else bare)
+            if wait and not full:
+                exchange.wait, exchange.wait_reason = wait, reasons[reason] or ""
+            self.add(exchange)
 
     def result(self) -> list[ShareRow]:
         """Return where the time went by API, the one with the most latency in all first."""

@@ -119,7 +119,9 @@ class Exchange:
     @property
     def api(self) -> str:
         """Name of the API; ``SaslToken`` for raw tokens, ``unknown`` for an orphan response."""
-        if Flag.SASL_TOKEN in self.flag:
+        if (
+            self.flag and Flag.SASL_TOKEN in self.flag
+        ):  # of nearly all none is set, and asking for one takes long
             return "SaslToken"
         return "unknown" if self.api_key is None else api_name(self.api_key)
 
@@ -452,7 +454,7 @@ class ExchangeReader:
         at = self._order[index]
         row, request, response = self._ahead[at]
         made = self._bare(at, row, self.number(index))
-        if Flag.SASL_TOKEN in made.flag:
+        if made.flag and Flag.SASL_TOKEN in made.flag:
             made.tokens = [None if frame is None else frame.payload for frame in (request, response)]
         else:
             self._decode(made, request, response)
@@ -506,7 +508,13 @@ class ExchangeReader:
             return said, ""
         version = response.asked if response.version is None else response.version
         return said, response_summary(
-            key, version, asked, response.value, names, -1 if made.latency is None else made.latency
+            key,
+            version,
+            asked,
+            response.value,
+            names,
+            -1 if made.latency is None else made.latency,
+            made.errors,
         )
 
     def _finish(self, made: Exchange) -> None:
@@ -523,7 +531,7 @@ class ExchangeReader:
                 made.wait, made.wait_reason = designed_wait_ns(
                     key, version, asked, response.value, made.latency
                 )
-        if Flag.SASL_TOKEN in made.flag:
+        if made.flag and Flag.SASL_TOKEN in made.flag:
             self._read_tokens(made)
         if self._tell_summary and key is not None:
             made.summary = self._summary(key, made)

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, TextIO
 
 from captures.exchanges import Exchange, rfc3339
-from captures.export.columns import PLAIN, Column, choose
+from captures.export.columns import PLAIN, Column, Kind, choose
 from captures.faults import Faults, RaisedFaults
 from dissectors.printable import printable, printable_json
 
+_SHORT = 256
+"""Characters of a text that is kept in case it comes again."""
 _LONG = 1 << 20
 """Characters of a cell that is written in pieces."""
 # What a formula begins with, behind what spreadsheets strip; tabs and line ends may begin another cell.
@@ -36,16 +39,21 @@ def write_csv(
     """
     faults = RaisedFaults() if faults is None else faults
     chosen = tuple(columns)
+    bodies = [place for place, column in enumerate(chosen) if column.kind == "json"]
+    cells = [(column.value, _SHOWN.get(column.kind)) for column in chosen]
     lines = csv.writer(file)
     lines.writerow([column.name for column in chosen])
     count = 0
     for exchange in exchanges:
         try:
-            row = [_cell(column, exchange) for column in chosen]
+            row = [
+                "" if (value := get(exchange)) is None else value if shown is None else shown(value)
+                for get, shown in cells
+            ]
         except Exception as error:
             faults.note(error, "writing it as CSV", exchange.number)
             continue
-        if any(cell.__class__ is str and len(cell) > _LONG for cell in row):
+        if any(len(row[place]) > _LONG for place in bodies):
             _write_long(row, file)
         else:
             lines.writerow(row)
@@ -71,26 +79,24 @@ def _write_long(row: Iterable[Any], file: TextIO) -> None:
     file.write("\r\n")
 
 
-def _cell(column: Column, exchange: Exchange) -> Any:
-    value = column.value(exchange)
-    if value is None:
-        return ""
-    match column.kind:
-        case "time":
-            return rfc3339(value)
-        case "bool":
-            return "true" if value else "false"
-        case "texts":
-            return _text(" ".join(value))
-        case "text":
-            return _text(value)
-        case "json":
-            return printable_json(value)
-        case _:
-            return value
-
-
 def _text(text: str) -> str:
     """Return a text on one line that no spreadsheet takes for a formula."""
+    return _known_text(text) if len(text) <= _SHORT else _one_line(text)
+
+
+def _one_line(text: str) -> str:
     shown = " ".join(map(printable, text.split("\n")))
     return f"'{shown}" if _FORMULA.match(text) else shown
+
+
+_known_text = lru_cache(4096)(_one_line)
+"""Addresses, names and flags come again and again."""
+
+_SHOWN: dict[Kind, Callable[[Any], str]] = {
+    "time": rfc3339,
+    "bool": lambda value: "true" if value else "false",
+    "texts": lambda value: _text(" ".join(value)) if value else "",
+    "text": _text,
+    "json": printable_json,
+}
+"""Kinds of values that are not written as they are, and how."""

@@ -23,7 +23,7 @@ from captures.meaning import (
     transactions,
     words,
 )
-from captures.meaning.errors import errors_in, errors_text
+from captures.meaning.errors import ErrorFound, errors_in, errors_text
 from captures.meaning.exchange import Body, Exchange, Names, SummaryWriter, number
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
@@ -53,6 +53,7 @@ def response_summary(
     response_body: Body | None,
     names: Names,
     latency_ns: int = -1,
+    errors: list[ErrorFound] | None = None,
 ) -> str:
     """Say what a response answers: ``at offset 120``, ``orders-3 NOT_LEADER_OR_FOLLOWER``.
 
@@ -60,12 +61,14 @@ def response_summary(
 
     :param request_body: the request; None if it was not captured, then the response is summarised by itself
     :param latency_ns: request to response, -1 if unknown
+    :param errors: those of the response (:func:`~captures.meaning.errors.errors_in`); they are looked for if None
     """
     summary = SUMMARIES.get(key)
     if summary is None or not response_body:
         return ""
     x = Exchange(key, version, request_body or _NOTHING, response_body, names, latency_ns)
-    errors = errors_in(key, version, response_body)
+    if errors is None:
+        errors = errors_in(key, version, response_body)
     if errors:
         said = errors_text(errors, names)
         more = summary.on_error(x) if summary.on_error is not None else ""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from captures.faults import Faults
     from kproxy.session import Session
+    from kproxy.text.lines import Lines
 
 SHOWING = "showing it"
 """What is being done, for faults."""
@@ -89,7 +90,6 @@ class Showing:
 
     def _print_lines(self, exchanges: Iterator[Exchange], faults: Faults, *, live: bool) -> None:
         from kproxy.text.lines import Lines
-        from kproxy.text.tree import exchange_tree
 
         width = shutil.get_terminal_size().columns if self.terminal else None
         lines = Lines(width, self.zone, color=self.color)
@@ -97,12 +97,22 @@ class Showing:
         lines.fit(sample, more=live)
         if sample:
             echo(lines.header(sample[0].time), wait=True)
-        for exchange in chain(sample, exchanges):
+        shown = self._lines_of(lines, chain(sample, exchanges), faults)
+        if not live:
+            echo_lines(shown)
+            return
+        for line in shown:
+            echo(line, wait=True)
+
+    def _lines_of(self, lines: Lines, exchanges: Iterable[Exchange], faults: Faults) -> Iterator[str]:
+        """Yield the line of each exchange, and the lines of its fields if they are to be shown."""
+        from kproxy.text.tree import exchange_tree
+
+        for exchange in exchanges:
             try:
-                echo(lines.line(exchange), wait=True)
+                yield lines.line(exchange)
                 if self.verbose:
-                    echo_lines(
-                        faults.whole(exchange_tree(exchange, color=self.color), SHOWING, exchange.number)
-                    )
+                    tree = exchange_tree(exchange, color=self.color)
+                    yield from faults.whole(tree, SHOWING, exchange.number)
             except Exception as error:
                 faults.note(error, SHOWING, exchange.number)

@@ -37,6 +37,7 @@ _COLUMNS = {
     "api": ("wait", "throttle_time_ms"),
     "topic": ("flow_topics", "replica_id"),
     "throttle": ("throttle_time_ms", "response_told"),
+    "latency": ("wait", "throttle_time_ms", "replica_id"),
 }
 """Columns of messages that a table is made of, besides those for counting."""
 _ROWS_IN_OVERVIEW = 10
@@ -179,10 +180,6 @@ class Stats:
             self.topics.add_columns(columns)
             with_errors(self.topics.add_errors)
 
-        def of_latency() -> None:
-            for exchange in reader.several(indexes.tolist()):
-                self.shares.add(exchange)
-
         by_table: dict[str, Callable[[], None]] = {
             "api": lambda: self.apis.add_columns(columns),
             "error": lambda: with_errors(self.errors.add),
@@ -190,7 +187,7 @@ class Stats:
             "topic": of_topics,
             "connection": lambda: by_group(connections),
             "throttle": lambda: self.throttling.add_columns(columns, numbers),
-            "latency": of_latency,
+            "latency": lambda: self.shares.add_columns(columns, reader, indexes),
         }
         for table in self.tables:
             capture.faults.made(by_table[table], f"the table {table}", None)

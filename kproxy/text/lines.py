@@ -127,18 +127,21 @@ def request_text(exchange: Exchange) -> str:
 
 def response_text(exchange: Exchange) -> tuple[str, str | None]:
     """Return the summary of the response with what is special about it, and a colour or None."""
+    flag, response, request = exchange.flag, exchange.response, exchange.request
+    guess = (response is not None and response.guess) or (request is not None and request.guess) or ""
+    special = flag or guess or exchange.errors or exchange.interventions
+    if not (special or exchange.problems or exchange.annotations.problems):  # nearly all are like this
+        return exchange.summary[1], None
     said, colour, separator = exchange.summary[1], "cyan" if exchange.intervened else None, " "
-    flag, notes = exchange.flag, [text for special, text in _SPECIAL.items() if special in exchange.flag]
+    notes = [text for each, text in _SPECIAL.items() if each in flag]
     marked = [marks(exchange)]
     if not exchange.intervened:  # what kproxy did to it comes first, so that no narrow line cuts it off
         notes, marked = [*marked, *notes], []
     if Flag.ORPHAN in flag:
         said = f"response to an unseen request, correlation ID {exchange.correlation_id}"
         return " ".join(filter(None, [*marked, said, *notes])), "yellow"
-    if exchange.response is not None and exchange.response.guess:
-        notes.append(f"({exchange.response.guess})")
-    elif exchange.request is not None and exchange.request.guess:
-        notes.append(f"({exchange.request.guess})")
+    if guess:
+        notes.append(f"({guess})")
     for side, problem in (exchange.problems + exchange.annotations.problems)[:1]:
         at = f" at byte {problem.offset}" if problem.offset >= 0 else ""
         notes.append(f"[{side}{at}: {problem.reason}]")

@@ -75,7 +75,7 @@ def test_all_parts_are_measured_and_printed(ran: list[list[str]], capsys: pytest
     assert found["decode"]["figures"] == {"s": 1.2346, "rows": [2, 0.00012346]}
     assert found["decode"]["command"] == "python -m benchmarks.decode --rounds 3"
     assert [each[2] for each in ran] == [f"benchmarks.{name}" for name in PARTS]
-    assert "1 of 9: python -m benchmarks.captures --mb 5" in printed.err
+    assert "1 of 9: python -m benchmarks.analyses --mb 5" in printed.err
     assert "  going on" in printed.err
 
 
@@ -91,7 +91,7 @@ def test_chosen_parts_have_the_sizes_of_the_book(ran: list[list[str]], kept: Pat
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["proxi"], "there is no part proxi; there are captures, decode, proxy"),
+        (["proxi"], "there is no part proxi; there are analyses, captures, decode, proxy"),
         (["--quick", "--write"], "--quick measures too little to be kept"),
     ],
 )

@@ -112,7 +112,9 @@ def spark_entry() -> dict[str, Any]:
 
 def commands_entries() -> dict[str, dict[str, Any]]:
     row = {"wall_s": 2.0, "cpu_s": 1.9, "rss": 64 * MIB, "times_table": 3.5}
-    of_analyses = {"bytes": 50_000_000, "commands": {"table": row, next(iter(analyses.COMMANDS)): row}}
+    beside = {"times_wall": 2.5, "times_cpu": 2.4, "memory": 0.5}
+    commands = {"table": row | beside, "tshark": row, "stats": row | beside}
+    of_analyses = {"steady traffic": {"bytes": 50_000_000, "commands": commands}}
     of_questions = {"table": row, "clients": row}
     filters = [{"filter": "a ~ 'x|y'", "first_ms": 12.0, "again_ms": 3.0, "rows": 1234, "bodies": 0}]
     field = {
@@ -124,7 +126,9 @@ def commands_entries() -> dict[str, dict[str, Any]]:
         "times_whole": 2.0,
     }
     return {
-        "analyses": told(of_analyses | {"story": {"add_us": 8.0, "result_s": 0.002}}),
+        "analyses": told(
+            {"captures": of_analyses, "story": {"add_us": 8.0, "result_s": 0.002}}, analyses.aims(of_analyses)
+        ),
         "questions": told({"bytes": 50_000_000, "questions": of_questions}, questions.aims(of_questions)),
         "filters": told({"exchanges": 1_000_000, "filters": filters}),
         "columns": told(
@@ -172,29 +176,30 @@ def test_the_page_follows_from_the_file(
 # ---------------------------------------------------------------- the opening table
 def test_every_peer_and_job_has_a_line(book: performance.Book) -> None:
     assert rows(page(book))[2:] == [
-        "| tshark | table of steady | 10× | 5× | 4× |",
-        "| kio | decoding six messages (geometric mean) | 0.50× |  |  |",
-        "| kafka-python | decoding six messages (geometric mean) | 2.50× |  |  |",
-        f"| HAProxy | {ADDED} | 0.50× (20 µs beside 10), 0.50× (40 µs beside 20) | 0.50× | 0.33× |",
-        "| HAProxy | forwarding, 200 busy connections | 2× | 0.50× | 0.33× |",
-        "| HAProxy | forwarding, bulk fetch | 2× | 0.50× | 0.33× |",
-        f"| socat | {ADDED} | failed: nothing came through |  |  |",
-        "| socat | forwarding, 200 busy connections | failed: nothing came through |  |  |",
-        "| socat | forwarding, bulk fetch | failed: nothing came through |  |  |",
-        "| no proxy | forwarding, 200 busy connections | 0.80× |  |  |",
-        "| no proxy | forwarding, bulk fetch | 0.80× |  |  |",
-        "| HAProxy + tcpdump | recording without drops, 200 busy connections | 2.50× |  |  |",
-        "| HAProxy + tcpdump | recording without drops, bulk fetch | 2.50× |  |  |",
-        "| mitmproxy | Forwarding | not measured: pip failed |  |  |",
-        "| Textual's DataTable | rows loaded a second | 25× |  |  |",
-        "| a shuffle of all packets, on Spark | exchanges of a capture, two workers | 3× |  |  |",
-        "| tshark | exchanges of a capture, Spark with two workers | 8× |  |  |",
+        "| `kproxy stats`, steady traffic | tshark | 2.50× | 2.40× | 2× |",
+        "| table of steady | tshark | 10× | 5× | 4× |",
+        "| decoding six messages (geometric mean) | kio | 0.50× |  |  |",
+        "| decoding six messages (geometric mean) | kafka-python | 2.50× |  |  |",
+        f"| {ADDED} | HAProxy | 0.50× (20 µs beside 10), 0.50× (40 µs beside 20) | 0.50× | 0.33× |",
+        "| forwarding, 200 busy connections | HAProxy | 2× | 0.50× | 0.33× |",
+        "| forwarding, bulk fetch | HAProxy | 2× | 0.50× | 0.33× |",
+        f"| {ADDED} | socat | failed: nothing came through |  |  |",
+        "| forwarding, 200 busy connections | socat | failed: nothing came through |  |  |",
+        "| forwarding, bulk fetch | socat | failed: nothing came through |  |  |",
+        "| forwarding, 200 busy connections | no proxy | 0.80× |  |  |",
+        "| forwarding, bulk fetch | no proxy | 0.80× |  |  |",
+        "| recording without drops, 200 busy connections | HAProxy + tcpdump | 2.50× |  |  |",
+        "| recording without drops, bulk fetch | HAProxy + tcpdump | 2.50× |  |  |",
+        "| Forwarding | mitmproxy | not measured: pip failed |  |  |",
+        "| rows loaded a second | Textual's DataTable | 25× |  |  |",
+        "| exchanges of a capture, two workers | a shuffle of all packets, on Spark | 3× |  |  |",
+        "| exchanges of a capture, Spark with two workers | tshark | 8× |  |  |",
     ]
 
 
 def test_a_missing_peer_is_told_in_the_table_and_in_its_part(tmp_path: Path) -> None:
     text = page({"captures": captures_entry(tmp_path, tshark=False)})
-    assert rows(text)[2:] == ["| tshark | Reading captures | not measured: tshark is not installed |  |  |"]
+    assert rows(text)[2:] == ["| Reading captures | tshark | not measured: tshark is not installed |  |  |"]
     assert "\ntshark is left out: tshark is not installed.\n" in text
     assert "| table of steady, 8 MB | kproxy | 0.10 | 0.080 | 80 | 100 | 100 |" in rows(
         text, "Reading captures"
@@ -207,24 +212,24 @@ def test_a_part_that_cannot_run_is_told_in_the_table_and_in_its_place(book: perf
     del entry["figures"], entry["aims"]
     entry["cannot"] = "gcc is not installed"
     text = page({"proxy": entry})
-    assert rows(text)[2:] == ["|  | [Forwarding](#forwarding) | not measured: gcc is not installed |  |  |"]
+    assert rows(text)[2:] == ["| [Forwarding](#forwarding) |  | not measured: gcc is not installed |  |  |"]
     assert "\nNot measured (2026-11-22): gcc is not installed.\n" in text
 
 
 def test_what_was_not_measured_yet_is_said(book: performance.Book) -> None:
-    assert "Not measured yet: Reading captures, Decoding messages" in page({"proxy": book["proxy"]})
+    assert "Not measured yet: Commands, Reading captures, Decoding messages" in page({"proxy": book["proxy"]})
     assert "Not measured yet" not in page(book)
 
 
 def test_latency_has_no_ratio_where_noise_is_larger(book: performance.Book) -> None:
     added = book["proxy"]["figures"]["pingpong"]["peers"]["HAProxy"]["added"]
     added["p99"] = -3.0
-    assert "0.50× (20 µs beside 10), 40 µs beside -3 |" in rows(page(book))[5]
+    assert "0.50× (20 µs beside 10), 40 µs beside -3 |" in rows(page(book))[6]
 
 
 def test_who_records_nothing_without_drops_has_no_ratio(book: performance.Book) -> None:
     book["proxy"]["figures"]["many"]["peers"]["HAProxy + tcpdump"]["sustained"] = 0.0
-    line = "| HAProxy + tcpdump | recording without drops, 200 busy connections | 700 requests/s beside none |  |  |"
+    line = "| recording without drops, 200 busy connections | HAProxy + tcpdump | 700 requests/s beside none |  |  |"
     assert line in rows(page(book))
 
 
@@ -303,7 +308,7 @@ def test_parts_of_another_machine_and_day_are_told(book: performance.Book) -> No
         ("proxy", "| kproxy, no capture | 80 | 0.80 | 30 | 60 | 4 | 30 |  |"),
         ("proxy", "| HAProxy + tcpdump | 350 | 0.35 | 25 | 50 | 2 | 1 | up to 280 |"),
         ("proxy", "| socat | failed: nothing came through |  |  |  |  |  |  |"),
-        ("analyses", "| `kproxy groups` | 2 | 1.90 | 25 | 64 | 3.50× |"),
+        ("analyses", "| `kproxy stats` | 2 | 1.90 | 64 | 2.40× |"),
         ("questions", "| clients | 2 | 1.90 | 25 | 64 | 3.50× |"),
         ("filters", r"| `a ~ 'x\|y'` | 12 | 3 | 1,234 |"),
         ("columns", "| topics | 9 | 3 (3×) | 4.50 (2×) |"),

@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from captures.analysis.percentiles import Percentiles
 from captures.analysis.time_shares import ShareRow, TimeShares
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
+from captures.exchanges.columns import ExchangeColumns
 from captures.json_objects import to_json
 from tests.captures.analysis.kit import MS, exchange, unanswered
 from tests.captures.packets.kit import Conversation, pcap
+from tests.conftest import DATA
 
 CLEAN = Path(__file__).resolve().parents[2] / "data" / "clean"
 SAMPLES = Path(__file__).resolve().parents[3] / "captures" / "samples"
@@ -185,3 +188,23 @@ def test_asking_twice_gives_the_same() -> None:
         shares.add(each)
     assert to_json(shares.result()) == to_json(shares.result())
     assert {row["api"] for row in to_json(shares.result())} >= {"Fetch", "JoinGroup", "Heartbeat"}
+
+
+CAPTURES = sorted(
+    path for folder in ("findings", "groups", "captures") for path in (DATA.parent / folder).glob("*.pcap*")
+)
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_columns_give_what_exchanges_give(path: Path) -> None:
+    capture = open_capture(str(path))
+    capture.read()
+    reader = ExchangeReader(capture, annotate=False, summary=False)
+    reader.learn(len(reader))
+    indexes = np.arange(len(reader))
+    by_columns, one_by_one = (TimeShares(capture, reader.knowledge.topic_name) for _ in range(2))
+    by_columns.add_columns(ExchangeColumns(capture, reader.rows), reader, indexes)
+    for each in reader.several(indexes.tolist()):
+        one_by_one.add(each)
+    assert by_columns.result() == one_by_one.result()

@@ -55,11 +55,6 @@ class _Repetition:
     _counts: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Connection -> second, and how many in it."""
 
-    def deciding(self, rows: Deciding) -> Bools | None:
-        at_once = rows.answered & (rows.latency < _AT_ONCE) & (rows.columns.flat("wait") == 0)
-        found: Bools = rows.failed | (rows.of_api(_POLLS) & at_once)
-        return found
-
     def add(self, exchange: Exchange) -> None:
         if self.seen and exchange.time - self.seen.last <= _PAUSE:
             self.lasted += max(exchange.time - self.seen.last, 0)
@@ -95,6 +90,11 @@ class RequestStorms(Rule):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._repeated: dict[tuple[str, str, bool], _Repetition] = {}
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        at_once = rows.answered & (rows.latency < _AT_ONCE) & (rows.columns.flat("wait") == 0)
+        found: Bools = rows.failed | (rows.of_api(_POLLS) & at_once)
+        return found
 
     def add(self, exchange: Exchange) -> None:
         found = unexpected(exchange)
