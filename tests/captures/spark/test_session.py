@@ -133,8 +133,8 @@ def test_a_server_that_is_not_there() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
         port = taken.getsockname()[1]
+        place = urlsplit(f"sc://127.0.0.1:{port}/;token=x")
         with pytest.raises(SparkNotStarted, match=rf"answers at 127\.0\.0\.1:{port}: Connection refused"):
-            place = urlsplit(f"sc://127.0.0.1:{port}/;token=x")
             sessions._check_answers("Spark Connect server", [place], 15002)
 
 
