@@ -33,6 +33,16 @@ def addresses(text: str) -> tuple[Address, ...]:
 
     :raises ValueError: if one is not the address of a broker
     """
+    if "://" in text:
+        scheme, _, rest = text.partition("://")
+        raise ValueError(
+            f"{text!r} is a URL: write host:port alone, {rest.strip('/') or 'broker:9092'}"
+            + (
+                ". It is the broker's address, not that of an HTTP service"
+                if scheme.startswith("http")
+                else ""
+            )
+        )
     found = tuple(address(each.strip()) for each in text.split(",") if each.strip())
     if not found or not all(host and port for host, port in found):
         raise ValueError(f"{text!r} is not the address of a broker: write broker:9092 or [::1]:9092")

@@ -90,6 +90,9 @@ def of_field(field: Field, operator: str, value: Value, zone: tzinfo | None) -> 
         case Kind.ERROR:
             return _error(operator, value)
         case Kind.ADDRESS | Kind.HOST if operator == EQUAL:
+            if field.name == "broker" and value.text.isdecimal():
+                hint = f"a broker is compared by its address: :{value.text} for a port, host:9092, 10.0.0.0/8"
+                raise BadValueError(f"{value.text} is no address of a broker", hint)
             return _address(kind, value)
         case _:
             return _text(operator, value)

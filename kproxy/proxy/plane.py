@@ -8,6 +8,7 @@ SIGTERM and SIGINT it drains: it accepts no new connections, and requests in fli
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import resource
@@ -48,6 +49,7 @@ from kproxy.proxy.reports import Reports
 from kproxy.proxy.rules import Inspection, prepare
 from kproxy.proxy.rules.stubs import StubInspector
 from kproxy.proxy.run_folder import RunFolder, state_folder
+from kproxy.proxy.run_folder import running as running_proxies
 from kproxy.proxy.session import Session
 from kproxy.proxy.settings import Settings
 from kproxy.proxy.tcp_info import Sampler, TcpInfo
@@ -545,6 +547,20 @@ def _unexpected(reports: Reports, context: dict[str, Any]) -> None:
     reports.warn(f"something went wrong in kproxy, forwarding continues: {what}")
 
 
+def _other(error: Exception, settings: Settings | None) -> str:
+    """Return which kproxy has the address that could not be listened on; empty if none has."""
+    if settings is None or not isinstance(error, OSError) or error.errno != errno.EADDRINUSE:
+        return ""
+    own, port = Path(settings.run_folder), settings.listen[1]
+    found = next((run for run in running_proxies() if run.port == port and run.path != own), None)
+    if found is None:
+        return "; choose another one with --listen"
+    return (
+        f": kproxy with process ID {found.pid} listens there; kproxy attach --run {found.name} shows it, kproxy ctl "
+        f"--run {found.name} drain ends it, and --listen chooses another address"
+    )
+
+
 def main() -> None:
     """Run the data plane of the settings on standard input."""
     import uvloop
@@ -556,11 +572,12 @@ def main() -> None:
             sys.exit("no settings came")
         line += more
     reports = Reports(1)
+    settings = None
     try:
         settings = msgspec.json.decode(line, type=Settings)
         uvloop.run(_main(settings, reports))
     except (OSError, ValueError, TlsConfigError, AuthorityError) as error:
-        reports.event("failed", text=str(error))
+        reports.event("failed", text=f"{error}{_other(error, settings)}")
         sys.exit(1)
 
 

@@ -192,13 +192,24 @@ _CALLS: dict[str, type[Normal | Exponential | LogNormal]] = {
 }
 
 
+def _possible(argument: Argument) -> int:
+    """Return a duration that a delay may have.
+
+    :raises RuleError: if it is longer, or none
+    """
+    found = argument.duration()
+    if found > LONGEST_DELAY:
+        raise argument.error(f"a delay is at most {duration_text(LONGEST_DELAY)}")
+    return found
+
+
 def _distribution(argument: Argument) -> Distribution:
     call = _CALL.fullmatch(argument.text)
     if call is None:
         low, dots, high = argument.text.partition("..")
         if not dots:
-            return ConstantDelay(argument.duration())
-        first, last = argument.part(0, len(low)).duration(), argument.part(len(low) + 2).duration()
+            return ConstantDelay(_possible(argument))
+        first, last = argument.part(0, len(low)).duration(), _possible(argument.part(len(low) + 2))
         if last < first:
             raise argument.error("the end of the range is before its beginning", f"write {high}..{low}")
         return Uniform(first, last)
@@ -212,7 +223,7 @@ def _distribution(argument: Argument) -> Distribution:
     if len(pieces) != len(meanings):
         hint = f"write {name}({', '.join(meanings)})"
         raise inside.error(f"{call[1]} takes {' and '.join(meanings)}", hint)
-    drawn = [piece.duration() for piece in pieces]
+    drawn = [_possible(piece) for piece in pieces]
     # a deviation of 0 is a fixed delay; a mean or a median of 0 has no distribution
     if not drawn[0]:
         raise pieces[0].error(f"the {meanings[0]} must be above 0")

@@ -21,6 +21,14 @@ def test_what_is_no_broker_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "right"), [("http://kafka1:9092/", "kafka1:9092"), ("PLAINTEXT://kafka1:9092", "kafka1:9092")]
+)
+def test_a_url_is_no_broker_and_what_to_write_is_said(text: str, right: str) -> None:
+    with pytest.raises(click.BadParameter, match=f"is a URL: write host:port alone, {right}"):
+        Brokers().convert(text, None, None)
+
+
+@pytest.mark.parametrize(
     ("text", "address"),
     [
         ("9464", ("", 9464)),

@@ -369,4 +369,4 @@ def test_a_port_that_is_taken_is_named(broker: FakeBroker) -> None:
         timeout=PATIENCE,
     )
     assert ended.returncode == 1
-    assert f"{at}: Address already in use" in ended.stderr
+    assert f"{at}: Address already in use; choose another one with --listen" in ended.stderr

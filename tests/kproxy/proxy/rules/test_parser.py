@@ -141,12 +141,13 @@ def test_mistakes_are_shown_where_they_are(text: str, message: str, under: str) 
 
 
 durations = st.integers(1, 10**16)
+delays = st.integers(1, actions.LONGEST_DELAY)
 distributions = st.one_of(
-    st.builds(actions.ConstantDelay, st.integers(0, 10**16)),
-    st.tuples(durations, durations).map(lambda pair: actions.Uniform(*sorted(pair))),
-    st.builds(actions.Normal, durations, st.integers(0, 10**16)),
-    st.builds(actions.Exponential, durations),
-    st.tuples(durations, durations).filter(lambda pair: pair[0] != pair[1]).map(
+    st.builds(actions.ConstantDelay, st.integers(0, actions.LONGEST_DELAY)),
+    st.tuples(delays, delays).map(lambda pair: actions.Uniform(*sorted(pair))),
+    st.builds(actions.Normal, delays, st.integers(0, actions.LONGEST_DELAY)),
+    st.builds(actions.Exponential, delays),
+    st.tuples(delays, delays).filter(lambda pair: pair[0] != pair[1]).map(
         lambda pair: actions.LogNormal(*sorted(pair))
     ),
 )  # fmt: skip
@@ -201,3 +202,18 @@ def test_every_error_can_be_named() -> None:
             rule = parse_rule(f"api == Fetch => error {error.name}")
             assert rule.action == actions.Error(error)
             assert str(rule.action) == f"error {error.name}"
+
+
+@pytest.mark.parametrize("delay", ["2h", "1s..2h", "normal(2h, 1s)", "exponential(61m)", "lognormal(1s, 2h)"])
+def test_a_delay_over_its_limit_is_refused(delay: str) -> None:
+    with pytest.raises(FilterError) as refused:
+        parse_rule(f"api == Produce => delay {delay}")
+    assert "a delay is at most" in refused.value.render()
+    parse_rule("api == Produce => delay 1h")
+
+
+def test_a_broker_is_not_compared_with_a_number() -> None:
+    with pytest.raises(FilterError) as refused:
+        parse_rule("broker == 1 => delay 1s")
+    assert "1 is no address of a broker" in refused.value.render()
+    assert ":1 for a port" in refused.value.render()

@@ -32,18 +32,18 @@ def settings_of(**given: Any) -> Settings:
             ["per.ip", "SASL", "10.0.0.1 without TLS"],
         ),
         ({"security": Security(tls=Tls()), "listen": ("::1", 9092)}, ["per.ip", "SASL"]),
-        ({"security": Security(tls=Tls()), "client_tls": ClientTls()}, ["per.ip", "SASL"]),
+        ({"security": Security(tls=Tls()), "client_tls": ClientTls()}, ["per.ip", "SASL", "authority.pem"]),
         (
             {"client_tls": ClientTls()},
-            ["per.ip", "SASL", "in clear between kproxy and the brokers"],
+            ["per.ip", "SASL", "authority.p12", "in clear between kproxy and the brokers"],
         ),
         (
             {"security": Security(tls=Tls()), "client_tls": ClientTls(client_auth="required")},
-            ["per.ip", "SASL", "User:ANONYMOUS"],
+            ["per.ip", "SASL", "User:ANONYMOUS", "authority.pem"],
         ),
         (
             {"security": MUTUAL, "client_tls": ClientTls(client_auth="required")},
-            ["per.ip", "principal", "SASL"],
+            ["per.ip", "principal", "SASL", "authority.pem"],
         ),
     ],
 )
