@@ -74,6 +74,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = tuple(
         "export -o OUT.parquet CAPTURE",
         "export -o OUT.jsonl CAPTURE",
         "export -o OUT.mmd CAPTURE",
+        "records -V CAPTURE",
+        "records --once --json CAPTURE",
     )
 )
 _EXIT_CODES = (0, 1, 2, 3, 4)
@@ -156,8 +158,9 @@ def as_typed(command: Sequence[str], path: Path) -> tuple[int, str]:
 def _parsed(command: tuple[str, ...], path: Path) -> tuple[Any, dict[str, Any]]:
     """Return a command's function, and its options: of all inputs the same, as the file is."""
     name, *rest = arguments(command, path)
-    found = main.commands[name]
-    context = found.make_context(name, rest, parent=click.Context(main, info_name="kproxy"))
+    parent = click.Context(main, info_name="kproxy")
+    found = main.get_command(parent, name)
+    context = found.make_context(name, rest, parent=parent)
     return found.callback, context.params
 
 

@@ -125,11 +125,12 @@ class Reading:
         """Yield the exchanges of some APIs, in the order of their numbers; all are counted."""
         import numpy as np
 
-        columns = self.counted(reader, np.arange(len(reader)), (), tally, label)
-        wanted = np.flatnonzero(np.isin(columns.flat("api_key"), list(apis)))
-        yield from with_progress(
-            reader.several(wanted.tolist()), lambda each: each.number, len(reader), label
-        )
+        wanted = np.isin(reader.capture.table.column("api_key")[reader.rows], list(apis))
+        self.counted(
+            reader, np.flatnonzero(~wanted), (), tally, label
+        )  # the others are counted as they go by
+        exchanges = tally.counting(reader.several(np.flatnonzero(wanted).tolist()))
+        yield from with_progress(exchanges, lambda each: each.number, len(reader), label)
 
     def diagnose(
         self, diagnosis: Diagnosis, reader: ExchangeReader, indexes: Int64s, tally: Tally, label: str

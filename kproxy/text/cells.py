@@ -48,3 +48,16 @@ def cut(text: str, room: int) -> str:
         taken += cells
         kept += 1
     return f"{text[:kept]}{ELLIPSIS}"
+
+
+def cut_host(text: str, room: int) -> str:
+    """Return ``host:port`` cleaned, its host cut to so many cells: the port tells brokers of one host apart.
+
+    What has no port, or no room for it, is left as it is.
+    """
+    text = printable(text)
+    host, colon, port = text.rpartition(":")
+    rest = room - len(port) - 1
+    if width(text) <= room or not colon or not port.isdecimal() or rest < 0:
+        return text
+    return f"{cut(host, rest)}:{port}"

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -132,8 +133,9 @@ def test_a_server_that_is_not_there() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
         port = taken.getsockname()[1]
+        place = urlsplit(f"sc://127.0.0.1:{port}/;token=x")
         with pytest.raises(SparkNotStarted, match=rf"answers at 127\.0\.0\.1:{port}: Connection refused"):
-            sessions._check_answers(f"sc://127.0.0.1:{port}/;token=x")
+            sessions._check_answers("Spark Connect server", [place], 15002)
 
 
 def test_defaults_go_after_what_the_user_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

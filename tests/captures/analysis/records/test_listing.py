@@ -11,10 +11,14 @@ import pytest
 from captures.analysis.journey import Journeys, RecordQuery
 from captures.analysis.journey.log_facts import LogFacts
 from captures.analysis.records import CapturedRecord, Origin, RecordListing, RecordSelection
-from captures.exchanges import Capture, ExchangeReader, open_capture
+from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 from captures.meaning.places import TopicPartition
 from dissectors.api_keys import ApiKey
 from dissectors.budget import changed
+from dissectors.embedded.topics import CLUSTER_METADATA
+from dissectors.records import Record
+from tests.batches import build_batch
+from tests.captures.analysis import kit
 
 DATA = Path(__file__).parents[3] / "data"
 TRANSACTIONS = DATA / "captures" / "22_k430_java_commit_abort.pcap"
@@ -225,3 +229,29 @@ def test_what_goes_over_a_limit_is_counted_and_the_rest_is_shown() -> None:
         few, listing = listed(DATA / "captures" / COMPRESSED[0])
     assert 0 < len(few) < len(every)
     assert listing.beyond["message_records"] > 0
+
+
+# ------------------------------------------------------------ secrets
+def secret_fetch() -> Exchange:
+    """A Fetch of __cluster_metadata with a record of a SCRAM credential (frame version 1, type 11, version 0)."""
+    message = CLUSTER_METADATA[11]
+    credential = {"name": "alice", "mechanism": 1, "iterations": 4096}
+    secrets = {"salt": b"salty-secret", "stored_key": b"stored-secret", "server_key": b"server-secret"}
+    value = b"\x01\x0b\x00" + message[0].build({**credential, **secrets})
+    data = build_batch([Record(5, 1000, None, value)], base_offset=5)
+    partition = {"partition_index": 0, "error_code": 0, "high_watermark": 6, "records": data}
+    response = {"error_code": 0, "responses": [{"topic": "__cluster_metadata", "partitions": [partition]}]}
+    return kit.exchange(ApiKey.FETCH, 12, request={"replica_id": 2, "topics": []}, response=response)
+
+
+def test_secrets_in_kafkas_own_topics_are_masked() -> None:
+    (masked,) = RecordListing(RecordSelection(), lambda _: None).of(secret_fetch())
+    assert masked.masked
+    assert masked.record.value is None
+    assert masked.decoded is not None
+    assert masked.decoded["value"]["name"] == "alice"
+    assert b"secret" not in repr(masked).encode()
+    (open_,) = RecordListing(RecordSelection(), lambda _: None, show_secrets=True).of(secret_fetch())
+    assert not open_.masked
+    assert open_.decoded is not None
+    assert open_.decoded["value"]["salt"] == b"salty-secret"
