@@ -460,14 +460,16 @@ def test_a_row_that_cannot_be_made_is_left_out(monkeypatch: pytest.MonkeyPatch, 
     result = tables_of(SAMPLE, tmp_path / "t")
     assert result.exit_code == 3
     for number, table in ((3, "topic_partitions"), (4, "connections"), (5, "client_versions")):
-        assert f"exchange {number}: the table {table} failed: KeyError: 'planted'" in result.stderr
+        assert (
+            f"exchange {number} of {SAMPLE}: the table {table} failed: KeyError: 'planted'" in result.stderr
+        )
     assert "exchange 6: the rule refused_by_kafka_4 failed" in result.stderr
     assert len(rows_of(tmp_path / "t", "exchanges")) == 402
     assert len(rows_of(tmp_path / "t", "connections")) > 5
     told = json.loads(tables_of(SAMPLE, tmp_path / "u", "--json").stdout)
     assert told["complete"] is False
     assert told["faults"]["count"] == 4
-    assert "exchange 3: the table topic_partitions failed" in told["faults"]["told"][0]
+    assert f"exchange 3 of {SAMPLE}: the table topic_partitions failed" in told["faults"]["told"][0]
 
 
 def test_a_value_that_its_column_does_not_hold_is_null(
