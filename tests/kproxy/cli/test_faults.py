@@ -463,7 +463,7 @@ def test_a_row_that_cannot_be_made_is_left_out(monkeypatch: pytest.MonkeyPatch, 
         assert (
             f"exchange {number} of {SAMPLE}: the table {table} failed: KeyError: 'planted'" in result.stderr
         )
-    assert "exchange 6: the rule refused_by_kafka_4 failed" in result.stderr
+    assert f"exchange 6 of {SAMPLE}: the rule refused_by_kafka_4 failed" in result.stderr
     assert len(rows_of(tmp_path / "t", "exchanges")) == 402
     assert len(rows_of(tmp_path / "t", "connections")) > 5
     told = json.loads(tables_of(SAMPLE, tmp_path / "u", "--json").stdout)
@@ -490,7 +490,7 @@ def test_a_value_that_its_column_does_not_hold_is_null(
     result = tables_of(SAMPLE, tmp_path / "t", "--table", "exchanges")
     assert result.exit_code == 3
     (number,) = changed
-    assert f"exchange {number}: the table exchanges, column records failed: " in result.stderr
+    assert f"exchange {number} of {SAMPLE}: the table exchanges, column records failed: " in result.stderr
     rows = {row["number"]: row for row in rows_of(tmp_path / "t", "exchanges")}
     assert len(rows) == 402
     assert rows[number]["records"] is None
