@@ -197,6 +197,9 @@ def test_a_broken_file_is_told_and_ends_nothing(tmp_path: Path) -> None:
     assert any(str(damaged) in each for each in made.damage)
     with pytest.raises(CaptureError, match=r"nothing\.pcap"):
         on_spark(paths, tmp_path / "strict", replace(ALL, strict=True))
+    with pytest.raises(CaptureError, match=r"notes\.txt: this is no capture"):
+        on_spark([ring], tmp_path / "strict", replace(ALL, strict=True))
+    (ring / "notes.txt").unlink()
     with pytest.raises(CaptureError, match=r"(damaged|short)\.pcap"):
         on_spark([ring], tmp_path / "strict", replace(ALL, strict=True))
     assert not (tmp_path / "strict").exists()
