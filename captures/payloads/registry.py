@@ -11,6 +11,7 @@ import base64
 import json
 import struct
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -118,10 +119,12 @@ class SchemaRegistry:
         try:
             return self._schema(number)
         except HTTPError as error:
-            if error.code in (401, 403):
+            if error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
                 self._lost = True
                 self._failed(f"{self._url} refuses: HTTP {error.code}; write http://user:password@host:port")
-            elif error.code != 404:  # bytes that only look like the wire format have IDs that there are not
+            elif (
+                error.code != HTTPStatus.NOT_FOUND
+            ):  # bytes that only look like the wire format have IDs that there are not
                 self._failed(f"{self._url} has no answer for schema {number}: HTTP {error.code}")
         except (URLError, OSError) as error:
             self._lost = True
