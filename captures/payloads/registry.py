@@ -122,9 +122,7 @@ class SchemaRegistry:
             if error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
                 self._lost = True
                 self._failed(f"{self._url} refuses: HTTP {error.code}; write http://user:password@host:port")
-            elif (
-                error.code != HTTPStatus.NOT_FOUND
-            ):  # bytes that only look like the wire format have IDs that there are not
+            elif error.code != HTTPStatus.NOT_FOUND:  # which is the answer to what only looks like an ID
                 self._failed(f"{self._url} has no answer for schema {number}: HTTP {error.code}")
         except (URLError, OSError) as error:
             self._lost = True
