@@ -143,8 +143,8 @@ class Pieces(Sequence[Piece]):
 def _capture_order(block: SegmentBlock) -> tuple[Int64s, Int64s, Int64s]:
     """Return when rows and gaps were captured, as packet numbers.
 
-    :returns: for each row its packet; for each gap the packet with which it showed, and the last one before it of its
-        stream, -1 if that is not in the block
+    :returns: for each row its packet; for each gap the packet with which it showed at the latest, and the last one before
+        it of its stream, -1 if that is not in the block
     """
     holes = block.gaps
     if not len(block):
@@ -161,4 +161,5 @@ def _capture_order(block: SegmentBlock) -> tuple[Int64s, Int64s, Int64s]:
     since = np.maximum(since, holes.number)
     at_once = (holes.segment == high) | (holes.number >= 0)
     shown = np.where(at_once, since, when[last])
-    return when, np.where((high > low) | (holes.number >= 0), shown, 0), since
+    # one that only a closing packet shows, with nothing of its stream in the block, shows behind all of the block
+    return when, np.where((high > low) | (holes.number >= 0), shown, when.max()), since

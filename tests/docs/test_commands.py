@@ -48,6 +48,7 @@ NOT_RUN = {
         "other programs and brokers; tests/lanes/tls.py and tls_attach.py run them"
     ),
     r"^(nft|iptables|ip) ": "takes root",
+    "--value-schema|--registry": "the records of the sample have no schema",
 }
 """Lines that are not run, with the reason."""
 
@@ -65,6 +66,7 @@ FOLDERS = {
 STANDS_FOR = {
     **FOLDERS,
     "big.pcap -o tables": "kafka.pcap -o some",
+    "big.pcap -o named": "kafka.pcap -o named",
     "orders-3@120": "r2-java_eager_range-3@1",
     "orders-app-4f1c...": "m1-b4cacd93-cf32-4f5f-9e0f-8a3974052045",
     "--topic orders": "--topic r2-java_eager_range",

@@ -61,6 +61,7 @@ def test_the_wheel_has_the_packages_and_nothing_else(wheel: Path) -> None:
     assert {name.partition("/")[0] for name in names - inside} == {
         f"kproxy-{version('kproxy')}.dist-info",
         f"kproxy-{version('kproxy')}.data",
+        "pyspark_kproxy.py",  # by its name Spark finds the data source
     }
     assert {f"{package}/py.typed" for package in PACKAGES} <= inside
     assert "captures/samples/rebalance.pcap" in inside
