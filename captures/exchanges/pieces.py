@@ -143,8 +143,8 @@ class Pieces(Sequence[Piece]):
 def _capture_order(block: SegmentBlock) -> tuple[Int64s, Int64s, Int64s]:
     """Return when rows and gaps were captured, as packet numbers.
 
-    :returns: for each row its packet; for each gap the packet with which it showed at the latest, and the last one before
-        it of its stream, -1 if that is not in the block
+    :returns: for each row its packet; for each gap the packet with which it showed at the latest, and the last one
+        before it of its stream, -1 if that is not in the block
     """
     holes = block.gaps
     if not len(block):
