@@ -157,9 +157,8 @@ def _capture_order(block: SegmentBlock) -> tuple[Int64s, Int64s, Int64s]:
     high = np.searchsorted(block.stream, holes.stream, "right")
     before, last = np.maximum(holes.segment - 1, 0), np.minimum(holes.segment, len(block) - 1)
     since = np.where(holes.segment > low, when[before], -1)
-    # what was cut from a packet is missing at once, what was lost only before the next packet
     since = np.maximum(since, holes.number)
-    at_once = (holes.segment == high) | (holes.number >= 0)
-    shown = np.where(at_once, since, when[last])
-    # one that only a closing packet shows, with nothing of its stream in the block, shows behind all of the block
-    return when, np.where((high > low) | (holes.number >= 0), shown, when.max()), since
+    # what was cut from a packet is missing at once, what was lost only before the next packet of its stream; if the block
+    # has none, a closing packet or the other direction shows it
+    shown = np.where(holes.segment < high, when[last], when.max())
+    return when, np.where(holes.number >= 0, since, shown), since
