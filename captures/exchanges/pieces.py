@@ -158,7 +158,7 @@ def _capture_order(block: SegmentBlock) -> tuple[Int64s, Int64s, Int64s]:
     before, last = np.maximum(holes.segment - 1, 0), np.minimum(holes.segment, len(block) - 1)
     since = np.where(holes.segment > low, when[before], -1)
     since = np.maximum(since, holes.number)
-    # what was cut from a packet is missing at once, what was lost only before the next packet of its stream; if the block
-    # has none, a closing packet or the other direction shows it
+    # what was cut from a packet is missing at once, what was lost only before the next packet of its stream; if the
+    # block has none, a closing packet or the other direction shows it
     shown = np.where(holes.segment < high, when[last], when.max())
     return when, np.where(holes.number >= 0, since, shown), since
