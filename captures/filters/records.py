@@ -18,12 +18,12 @@ from captures.meaning.places import TopicPartition
 from dissectors.records import Record
 
 
-class _Placed(NamedTuple):
+class _RecordAt(NamedTuple):
     place: TopicPartition
     record: Record
 
 
-_VALUES: Mapping[str, Callable[[_Placed], Iterable[Any]]] = {
+_VALUES: Mapping[str, Callable[[_RecordAt], Iterable[Any]]] = {
     "topic": lambda each: (each.place.topic,),
     "partition": lambda each: (each.place.partition,),
     "topic_partition": lambda each: (str(each.place),),
@@ -50,10 +50,10 @@ class RecordFilter:
 
     def may_fit(self, place: TopicPartition, record: Record) -> bool:
         """Return whether a record of an exchange that fits can be what is meant."""
-        return not self.decides or _asked(self._bound, _Placed(place, record)) is not False
+        return not self.decides or _asked(self._bound, _RecordAt(place, record)) is not False
 
 
-def _asked(bound: binding.Bound, each: _Placed) -> bool | None:
+def _asked(bound: binding.Bound, each: _RecordAt) -> bool | None:
     """Return whether a record fits; None if that depends on its exchange."""
     match bound:
         case binding.Test(field, predicate):

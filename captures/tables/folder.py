@@ -34,7 +34,7 @@ import numpy as np
 from captures.export.parquet import ParquetMissing
 from captures.json_objects import to_json
 from captures.tables.lock import NAME as LOCK
-from captures.tables.lock import FolderLock, Locked
+from captures.tables.lock import FolderLock, FolderLockError
 from captures.tables.manifest import Input, InputComparison, Manifest
 from captures.tables.schema import TABLES, VERSION, schema
 
@@ -256,7 +256,7 @@ class Folder:
             return
         try:
             self._lock = FolderLock(self._root)
-        except Locked as error:
+        except FolderLockError as error:
             by = f" ({error.holder})" if error.holder else ""
             raise FolderError(
                 f"{self.out}: another run of kproxy writes to it{by}: wait for its end, or name another folder"

@@ -11,7 +11,7 @@ from pathlib import Path
 NAME = ".lock"
 
 
-class Locked(Exception):  # noqa: N818  # says what is the case
+class FolderLockError(Exception):
     """Another run has the lock.
 
     :ivar holder: process and host of it, in words; empty if it does not say
@@ -27,7 +27,7 @@ class FolderLock:
 
     The folder is made if it is not there, and removed at the end if nothing was put into it.
 
-    :raises Locked: if another run holds it
+    :raises FolderLockError: if another run holds it
     :raises OSError: if the folder cannot be written
     """
 
@@ -62,7 +62,7 @@ class FolderLock:
         except BlockingIOError:
             holder = os.read(file, 200).decode(errors="replace")
             os.close(file)
-            raise Locked(holder) from None
+            raise FolderLockError(holder) from None
         except OSError:
             pass  # this file system has no locks: a second run is noticed when it is committed
         if not self._place.exists() or not os.path.samestat(os.fstat(file), self._place.stat()):

@@ -37,7 +37,7 @@ class RebalanceContext:
     :ivar eager: whether members give up all they have as it begins
     :ivar moved: partitions that changed hands
     :ivar owners: partition -> processes that have it afterwards, as far as that is known
-    :ivar hidden: partitions of which somebody has one whose fetches are not in the capture
+    :ivar hidden: partitions of members whose fetches are not in the capture
     :ivar whole: whether the fetches of all members are in the capture
     :ivar wanted: partitions that the group is to consume; None if that is not known
     """
@@ -117,7 +117,7 @@ class RebalanceContexts:
                     known.add(owner)
                 if member not in self._fetching:
                     hidden.add(place)
-        # of one that goes on nobody has anything yet: what there was before is what is wanted
+        # in a running one no member has partitions yet: those before it are what is wanted
         last = before if each.running and before is not None else each
         return RebalanceContext(
             rebalance=each,

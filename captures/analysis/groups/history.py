@@ -46,7 +46,7 @@ TOLD_ANEW = 60_000_000_000
 _EFFECTS_SHOW = 20_000_000_000
 """ns after a rebalance in which most of its cost shows."""
 _MISSED = 2
-"""Heartbeats that are missing, from which on time alone may change what is to be told of a group."""
+"""Missing heartbeats after which time alone may change the timeline of a group."""
 _INTERVAL = 3_000_000_000
 """ns between heartbeats where it is not known: the default of ``heartbeat.interval.ms``."""
 

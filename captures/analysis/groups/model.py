@@ -35,7 +35,7 @@ class Trait(Enum):
     SILENT = auto()
     """The member did nothing: others waited for it, until the coordinator gave it up."""
     ALARMING = auto()
-    """It happens when something is wrong, not because somebody wanted it."""
+    """It happens when something is wrong, not on purpose."""
     PUT_OUT = auto()
     """The member was put out of its group, with no chance to commit what it consumed last."""
     SHARED = auto()
@@ -175,7 +175,7 @@ class Phase(StrEnum):
     REVOKING = "revoking"
     """It was told to give partitions up and has not confirmed it yet (KIP-848)."""
     NOT_JOINING = "not joining"
-    """It was told of the rebalance and sends heartbeats on, but does not join."""
+    """It knows of the rebalance and still sends heartbeats, but does not join."""
     SILENT = "silent"
     """Nothing was heard of it any more, until its session ended."""
 

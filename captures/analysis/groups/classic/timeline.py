@@ -198,7 +198,7 @@ class Stories:
         rebalance.gone = [member for member in transition.present if transition.gone(member)]
         waiting = [join for join in transition.joins if join.end is None]
         if not waiting and not any(self._lives_on(member, rebalance.time) for member in left):
-            # whoever is left was not captured, so that nothing can be said of how it went on
+            # the members that are left were not captured, so nothing shows how it went on
             rebalance.generation = transition.previous + 1 if transition.previous >= 0 else -1
             return
         rebalance.running = True
