@@ -224,6 +224,8 @@ def _outcome(exchange: Exchange, code: int) -> str:
     codes = [error.code for error in exchange.errors if error.path not in expected]
     if Flag.UNANSWERED in exchange.flag:
         return "no answer"
+    if Flag.NOT_RECORDED in exchange.flag:
+        return "answer not recorded"
     if not codes:
         return "ok"
     return "same error" if code in codes else error_name(codes[0])

@@ -2,10 +2,12 @@
 
 from captures.exchanges.capture import Capture, FrameBytes, Progress, open_capture
 from captures.exchanges.exchange import Exchange, ExchangeReader
-from captures.exchanges.table import ExchangeTable, Flag
+from captures.exchanges.table import NO_ANSWER_SEEN, SETTLED, ExchangeTable, Flag
 from captures.json_objects import rfc3339
 
 __all__ = [
+    "NO_ANSWER_SEEN",
+    "SETTLED",
     "Capture",
     "Exchange",
     "ExchangeReader",

@@ -48,7 +48,10 @@ class Flag(IntFlag):
         return [flag.name.lower() for flag in Flag if flag in self and flag.name] if self else []
 
 
-_SETTLED = np.uint16(Flag.UNANSWERED | Flag.NOT_RECORDED | Flag.NO_RESPONSE_EXPECTED | Flag.ORPHAN)
+NO_ANSWER_SEEN = Flag.UNANSWERED | Flag.NOT_RECORDED
+"""Of a request whose response was to come, and is not in the capture: nothing follows from what it does not say."""
+SETTLED = NO_ANSWER_SEEN | Flag.NO_RESPONSE_EXPECTED | Flag.ORPHAN
+"""Of an exchange without a response, or without a request, of which no more is to come."""
 
 COLUMNS: dict[str, tuple[type[np.signedinteger[Any] | np.unsignedinteger[Any]], int]] = {
     "connection": (np.int32, 0),
@@ -207,7 +210,7 @@ class ExchangeTable:
     def is_complete(self, rows: Int64s) -> Bools:
         """Return which rows need nothing more: answered, or known to stay without answer or without request."""
         complete: Bools = self.column("response_size")[rows] > 0
-        complete |= self.column("flags")[rows] & _SETTLED != 0
+        complete |= self.column("flags")[rows] & np.uint16(SETTLED) != 0
         return complete
 
     def __iter__(self) -> Iterator[int]:

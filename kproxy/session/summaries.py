@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 
 from captures.arrays import Int64s
-from captures.exchanges import Exchange, Flag
+from captures.exchanges import SETTLED, Exchange, Flag
 from captures.filters import FilterError
 from captures.filters.context import Context
 from captures.filters.field_values import FieldValues
@@ -165,8 +165,7 @@ def _bare(exchange: Exchange) -> Summary:
 
 
 def _pending(exchange: Exchange) -> bool:
-    settled = Flag.UNANSWERED | Flag.NOT_RECORDED | Flag.NO_RESPONSE_EXPECTED | Flag.ORPHAN
-    return not exchange.response_size and not exchange.flag & settled
+    return not exchange.response_size and not exchange.flag & SETTLED
 
 
 def unexpected(exchange: Exchange) -> tuple[str, ...]:

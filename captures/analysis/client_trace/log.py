@@ -27,7 +27,7 @@ from captures.analysis.groups.calls import OF_MEMBERS
 from captures.analysis.groups.context import OF_TOPICS
 from captures.analysis.groups.history import GroupHistories
 from captures.arrays import Int64s
-from captures.exchanges import Capture, Exchange, Flag
+from captures.exchanges import NO_ANSWER_SEEN, Capture, Exchange, Flag
 from captures.meaning import ErrorFound, Names, errors_text, places, words
 from captures.meaning.exchange import number, rows, text
 from captures.time_format import span
@@ -130,7 +130,7 @@ class PartyLog:
     # ------------------------------------------------------------ one exchange
     def _tell(self, exchange: Exchange) -> None:
         failures = unexpected(exchange)
-        unanswered = bool(exchange.flag) and Flag.UNANSWERED in exchange.flag
+        unanswered = bool(exchange.flag) and bool(exchange.flag & NO_ANSWER_SEEN)
         manner = apis.manner_of(exchange.api_key, exchange.api)
         if exchange.api_key in GROUP_HEARTBEATS and number(asked(exchange), "member_epoch", 0) < 0:
             manner = apis.MANNERS[ApiKey.LEAVE_GROUP]  # -1, and -2 for a while (KIP-848)
@@ -147,15 +147,17 @@ class PartyLog:
             self._talk(exchange, manner)
 
     def _unanswered(self, exchange: Exchange, manner: apis.Manner) -> None:
+        known = Flag.UNANSWERED in exchange.flag
+        how = "no answer came" if known else "its answer was not recorded"
         if manner.turn and _is_turn(exchange):  # such as leaving: that it was said is what counts
             said = words.listed(summary(exchange, self._names)[0].split("  "))
             own = manner.what, client_name(exchange), exchange.number
-            stretch = self._put(own, manner, exchange, f"{manner.does} ({said}): no answer came")
+            stretch = self._put(own, manner, exchange, f"{manner.does} ({said}): {how}")
         else:
-            key = "unanswered", exchange.api, exchange.connection
-            stretch = self._put(key, _UNANSWERED, exchange, f"{exchange.api}: no answer came")
+            key = "unanswered", known, exchange.api, exchange.connection
+            stretch = self._put(key, _UNANSWERED, exchange, f"{exchange.api}: {how}")
         if stretch is not None:
-            stretch.trouble = self._lives.waited_in_vain(exchange)
+            stretch.trouble = known and self._lives.waited_in_vain(exchange)
 
     def _failed(self, exchange: Exchange, failures: list[ErrorFound]) -> None:
         codes = tuple(sorted({error.code for error in failures}))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from captures.analysis.client_identity import client_name
 from captures.analysis.findings.common import answer_time, replica_of, topic_of, unexpected
 from captures.analysis.findings.finding import Occurrences
-from captures.exchanges import Exchange, Flag
+from captures.exchanges import NO_ANSWER_SEEN, Exchange
 from captures.meaning import Names, topics_in
 from dissectors.api_keys import ApiKey
 from dissectors.error_codes import ErrorCode
@@ -106,7 +106,7 @@ class Staleness:
                 episodes.refresh()
             return
         found = unexpected(exchange, CODES)
-        if not (found or mine) or exchange.flag & Flag.UNANSWERED or replica_of(exchange) >= 0:
+        if not (found or mine) or exchange.flag & NO_ANSWER_SEEN or replica_of(exchange) >= 0:
             return
         failed: dict[str, set[int]] = {}
         for error in found:

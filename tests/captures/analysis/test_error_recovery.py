@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from captures.analysis.error_recovery import LEFT, NOTHING, SPAN, Aftermath, AftermathRow
-from captures.exchanges import Exchange, ExchangeReader, open_capture
+from captures.analysis.error_recovery import LEFT, NOTHING, SPAN, Aftermath, AftermathRow, _outcome
+from captures.exchanges import Exchange, ExchangeReader, Flag, open_capture
 from tests.captures.analysis.kit import MS, error, exchange, unanswered
 from tests.captures.recorded import FOLDER
 
@@ -122,3 +123,9 @@ def test_who_closed_the_connection_is_told_by_the_capture() -> None:
     (row,) = stats.result()
     assert row.steps == (LEFT,)
     assert row.delay is None
+
+
+def test_an_answer_that_was_not_recorded_is_no_success() -> None:
+    assert _outcome(unanswered(), 6) == "no answer"
+    assert _outcome(replace(unanswered(), flag=Flag.NOT_RECORDED), 6) == "answer not recorded"
+    assert _outcome(exchange(3, 12), 6) == "ok"

@@ -19,7 +19,7 @@ from captures.analysis.findings.common import (
 )
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
-from captures.exchanges import Exchange, Flag
+from captures.exchanges import NO_ANSWER_SEEN, Exchange
 from captures.meaning import groups_in, transactional_ids_in
 from captures.time_format import span
 from dissectors.api_keys import GROUP_HEARTBEATS, PRODUCER_APIS, ApiKey
@@ -80,7 +80,7 @@ class CoordinatorUnavailable(Rule):
 
     def add(self, exchange: Exchange) -> None:
         found = unexpected(exchange, COORDINATOR_AWAY)
-        if not (found or self._awaited) or Flag.UNANSWERED in exchange.flag:
+        if not (found or self._awaited) or exchange.flag & NO_ANSWER_SEEN:
             return
         client = client_name(exchange)
         for led in _led(exchange):
