@@ -106,8 +106,10 @@ REBALANCES = Table(
         Column("leader", "string", "member ID of the leader", nullable=True),
         Column("protocol", "string", "the assignor", nullable=True),
         Column("cooperative", "boolean", "whether members keep what they have while it goes on", nullable=True),
-        Column("moved", "array<struct<topic:string,partition:int,from:string,to:string>>",
-               "partitions that changed hands, from which member to which"),
+        Column("moved",
+               "array<struct<topic:string,partition:int,from:string,to:string,"
+               "from_known:boolean,to_known:boolean>>",
+               "partitions that changed hands, from which member to which; null is nobody, or not known"),
         Column("assigned", f"map<string,{PLACES}>", "member ID to its partitions after it"),
         Column("waits", _WAIT, "how long members waited"),
         Column("slowest", "string", "member that joined last, or was done last", nullable=True),

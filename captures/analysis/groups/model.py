@@ -184,15 +184,25 @@ class Phase(StrEnum):
 class Move:
     """A partition that another member has after a rebalance than before.
 
-    :ivar before: member ID; empty if nobody had it, or it is not known who
+    :ivar before: member ID; empty if nobody had it, None if it is not known who had it
     :ivar after: member ID; likewise
     """
 
-    JSON = "topic=place.topic partition=place.partition from=before to=after"
+    JSON = "topic=place.topic partition=place.partition from=before to=after from_known to_known"
 
     place: TopicPartition
-    before: OrNull[str]
-    after: OrNull[str]
+    before: OrNull[str | None]
+    after: OrNull[str | None]
+
+    @property
+    def from_known(self) -> bool:
+        """Whether it is known who had it, if anybody."""
+        return self.before is not None
+
+    @property
+    def to_known(self) -> bool:
+        """Whether it is known who has it, if anybody."""
+        return self.after is not None
 
 
 @dataclass(frozen=True, slots=True)
