@@ -73,12 +73,13 @@ class Exchange:
     :ivar interventions: what kproxy did to it on its way; ``request`` and ``response`` are what was sent to kproxy
     :ivar kproxy_time: ns that request and response stayed in kproxy for a rule or a user; of what kproxy answered
         itself, all of the time until it did
+    :ivar frame: number of the packet with its first byte, in its capture, as Wireshark numbers them
     :ivar client_names: of the address ``client`` or its host, the one to be shown first
     :ivar broker_names: of ``broker``
     """
 
     JSON = (
-        "number time latency_ns=latency designed_wait_ns=wait kproxy_time_ns=kproxy_time connection client "
+        "number time frame latency_ns=latency designed_wait_ns=wait kproxy_time_ns=kproxy_time connection client "
         "broker client_name broker_name client_id api api_key version correlation_id request_size response_size "
         "request=shown_request response=shown_response decoded=annotations.decoded "
         "masked=annotations.masked flags marked=note.marked comment=note.comment kproxy "
@@ -113,6 +114,7 @@ class Exchange:
     note: Note = NO_NOTE
     interventions: Interventions = UNTOUCHED
     kproxy_time: int = 0
+    frame: int = 0
     client_names: tuple[str, ...] = ()
     broker_names: tuple[str, ...] = ()
 
@@ -427,6 +429,7 @@ class ExchangeReader:
             response=None,
             note=capture.notes.of(at),
             interventions=done,
+            frame=row["packet"],
             client_names=capture.names.of(client),
             broker_names=capture.names.of(broker),
         )

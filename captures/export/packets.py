@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from captures.arrays import Bools, Int64s
+from captures.exchanges import Capture
 from captures.exchanges.notes import Note, told_in
 from captures.export.passes import UNKNOWN, Passes, PlacedPackets, is_control
 from captures.export.selection import Selection
@@ -79,6 +80,24 @@ def original_packets(
                 yield placed.interfaces, found, passes.done
                 found = []
         yield placed.interfaces, found, passes.done
+
+
+def packet_numbers(capture: Capture, rows: list[int]) -> list[int]:
+    """Return the numbers of the packets that carry bytes of some exchanges, as Wireshark numbers them.
+
+    It goes through the whole capture. Packets whose bytes were decrypted or joined are left out.
+
+    :param rows: of the exchange table
+    """
+    selection = Selection(capture, rows)
+    found: list[int] = []
+    for placed in Passes(capture):
+        block = placed.packets
+        mine = np.flatnonzero(np.isin(placed.stream >> 1, selection.connections) & (block.offset < KEPT))
+        position, length = placed.position[mine], block.length[mine].astype(np.int64)
+        touched = selection.ranges.touches(placed.stream[mine], position, position + length)
+        found += block.number[mine[touched & (position != UNKNOWN)]].tolist()
+    return found
 
 
 class _PacketSelection:

@@ -8,6 +8,7 @@ from datetime import tzinfo
 from functools import partial
 
 from captures.exchanges import Capture, Exchange
+from captures.packets.joined import JoinedSource
 from dissectors.sides import SIDES, Side
 from kproxy.copy_as import dumps, kcat, python_source, texts, tools
 from kproxy.copy_as.errors import CannotCopyError
@@ -117,6 +118,19 @@ def _asks(make: Callable[[Exchange], Sequence[Command]], exchange: Exchange) -> 
     return any(command.words for command in make(exchange))
 
 
+def _wireshark(exchanges: Sequence[Exchange], context: Context) -> str:
+    """Return a display filter of Wireshark for the packets of exchanges."""
+    from captures.export.packets import packet_numbers
+
+    source = context.capture.source
+    if source.live or isinstance(source, JoinedSource):
+        raise CannotCopyError("packets are numbered by file: write the exchange to a file of its own (w)")
+    numbers = packet_numbers(context.capture, [each.row for each in exchanges])
+    if not numbers:
+        raise CannotCopyError("its bytes are in no packet as they are: they were decrypted or joined")
+    return f"frame.number in {{{', '.join(map(str, numbers))}}}\n"
+
+
 FORMATS = (
     Format("json", "JSON", ".jsonl", lambda each, _: texts.json_lines(each)),
     Format("tree", "tree of fields", ".txt", lambda each, context: texts.trees(each, context.zone)),
@@ -147,6 +161,7 @@ FORMATS = (
         partial(_has, "response"),
     ),
     Format("filter", "filter that shows it", ".txt", lambda each, _: texts.filter_text(each)),
+    Format("wireshark", "Wireshark filter of its packets", ".txt", _wireshark),
     Format("mermaid", "Mermaid diagram", ".mmd", lambda each, context: texts.mermaid(each, context.capture)),
     Format("kcat", "kcat command", ".sh", _commands(kcat.commands, kcat.TLS), partial(_asks, kcat.commands)),
     Format(

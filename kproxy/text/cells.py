@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from dissectors.printable import ELLIPSIS, printable
@@ -18,7 +19,7 @@ def width(text: str) -> int:
 
 @lru_cache(maxsize=16_384)
 def fit(text: str, room: int, *, right: bool = False) -> str:
-    """Return text cleaned and cut or padded to exactly so many cells.
+    """Return text cleaned and cut or padded to exactly so many cells; names are cut in the middle.
 
     :param right: pad on the left, as numbers are
     """
@@ -27,7 +28,7 @@ def fit(text: str, room: int, *, right: bool = False) -> str:
     text = printable(text)
     taken = width(text)
     if taken > room:
-        text = cut(text, room)
+        text = cut(text, room) if right else cut_name(text, room)
         taken = width(text)
     return f"{' ' * (room - taken)}{text}" if right else f"{text}{' ' * (room - taken)}"
 
@@ -50,14 +51,34 @@ def cut(text: str, room: int) -> str:
     return f"{text[:kept]}{ELLIPSIS}"
 
 
-def cut_host(text: str, room: int) -> str:
-    """Return ``host:port`` cleaned, its host cut to so many cells: the port tells brokers of one host apart.
+def cut_name(text: str, room: int) -> str:
+    """Return clean text cut to so many cells: a name in its middle, as its end tells it apart, a sentence at its end.
 
-    What has no port, or no room for it, is left as it is.
+    A name is one word or two. The port of an address and the number of a partition stay whole if there is room.
     """
-    text = printable(text)
-    host, colon, port = text.rpartition(":")
-    rest = room - len(port) - 1
-    if width(text) <= room or not colon or not port.isdecimal() or rest < 0:
+    if width(text) <= room:
         return text
-    return f"{cut(host, rest)}:{port}"
+    number = _NUMBER_AT_END.search(text)
+    kept = room - len(number[0]) if number else 0
+    is_name = number is not None or (text[0].isalpha() and room >= _MIDDLE)
+    if kept < 0 or not is_name or text.count(" ") > 1:
+        return cut(text, room)
+    end = max((room - 1) // 2, len(number[0]) if number else 0)
+    return f"{cut(text, room - end)}{_last(text, end)}" if room > end else _last(text, end)
+
+
+_NUMBER_AT_END = re.compile(r"[:-]\d+(@\d+)?$")
+_MIDDLE = 6
+"""Cells from which something of both ends can be shown."""
+
+
+def _last(text: str, room: int) -> str:
+    """Return the end of clean text, so many cells of it at most."""
+    if text.isascii():
+        return text[len(text) - room :]
+    taken = 0
+    for kept, character in enumerate(reversed(text)):
+        taken += width(character)
+        if taken > room:
+            return text[len(text) - kept :]
+    return text

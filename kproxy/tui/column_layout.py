@@ -73,7 +73,7 @@ def lay_out(profile: Profile, room: int, longest: Mapping[str, int], *, margin: 
         if spare is None or not spare.expendable:
             break
         columns.remove(spare)
-    widths = [least[each.id] for each in columns]
+    widths = [chosen.get(each.id, min(least[each.id], _needed(each, longest))) for each in columns]
     own = [each for each in columns if each.id not in chosen]
     _widen(columns, widths, room - margin - gap * (len(columns) - 1), longest, own)
     placed: list[PlacedColumn] = []
@@ -86,6 +86,11 @@ def lay_out(profile: Profile, room: int, longest: Mapping[str, int], *, margin: 
 
 def _least(each: Column, longest: Mapping[str, int]) -> int:
     return max(each.least, _wanted(each, longest)) if each.firm else each.least
+
+
+def _needed(each: Column, longest: Mapping[str, int]) -> int:
+    """Return the cells that its texts take, as far as they are known: it need not be wider."""
+    return max(longest.get(each.id, each.least), len(each.title))
 
 
 def _wanted(each: Column, longest: Mapping[str, int]) -> int:

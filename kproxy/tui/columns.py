@@ -53,7 +53,6 @@ class Column:
     :ivar right: whether it is aligned to the right
     :ivar whole: whether it is of use with ``least`` cells or with ``most``, and nothing is gained by any between
     :ivar firm: whether its texts are not to be cut: with some digits gone a number is another
-    :ivar address: whether its texts are addresses, whose ports are not to be cut
     :ivar flexible: share of the width that nobody needs, 0 for none
     :ivar expendable: those with a higher figure are left out first where there is no room; 0 is never
     :ivar states: of an exchange, those in whose colour it is shown
@@ -70,7 +69,6 @@ class Column:
     right: bool = False
     whole: bool = False
     firm: bool = False
-    address: bool = False
     flexible: int = 0
     expendable: int = 0
     states: frozenset[State] = frozenset()
@@ -146,10 +144,9 @@ _ALL = (
     Column("client_id", "client ID", "client ID", 8, 24, lambda s, _a, _r: s.client_id or "", repeats=True,
            order="client_id"),
     Column("client_address", "client address", "address and port of the client", 10, 24,
-           lambda s, _a, _r: s.client_address, repeats=True, address=True,
-           order="client"),
-    Column("broker", "broker", "name or address of the broker", 6, 22, lambda s, _a, _r: s.broker, repeats=True,
-           address=True, expendable=1, order="broker"),
+           lambda s, _a, _r: s.client_address, repeats=True, order="client"),
+    Column("broker", "broker", "name or address of the broker", 7, 22, lambda s, _a, _r: s.broker, repeats=True,
+           expendable=1, order="broker"),
     Column("connection", "conn", "number of the TCP connection", 4, 7, lambda s, _a, _r: str(s.connection), right=True,
            order="connection"),
     Column("correlation_id", "corr", "correlation ID", 5, 11, lambda s, _a, _r: _number(s.correlation_id), right=True,

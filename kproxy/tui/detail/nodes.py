@@ -217,12 +217,14 @@ class Detail:
 
     :ivar number: of the exchange
     :ivar api: name of its API
+    :ivar about: where its time went, and its place on its connection
     """
 
     number: int
     api: str
     request: SideDetail
     response: SideDetail
+    about: tuple[str, ...] = ()
 
     def of(self, side: Side) -> SideDetail:
         """Return one side."""

@@ -46,6 +46,7 @@ class CopyDialog(Dialog[str | None]):
 
     :param session: theirs
     :param numbers: which ones
+    :param first: formats to be offered before those of exchanges
     """
 
     DEFAULT_CSS = """
@@ -69,8 +70,9 @@ class CopyDialog(Dialog[str | None]):
         Binding("k", "next(-1)", "previous", show=False),
     ]
 
-    def __init__(self, session: Session, numbers: Sequence[int]) -> None:
+    def __init__(self, session: Session, numbers: Sequence[int], first: Sequence[Format] = ()) -> None:
         super().__init__()
+        self._first = first
         self._session = session
         self._numbers = numbers
         self._exchanges: list[Exchange] = []
@@ -99,8 +101,8 @@ class CopyDialog(Dialog[str | None]):
         except Exception as error:
             self._tell_problem(fault_of("reading what is to be copied", error))
             return
-        self._formats = formats
-        options.add_options(Option(each.title, id=each.name) for each in formats)
+        self._formats = [*self._first, *formats]
+        options.add_options(Option(each.title, id=each.name) for each in self._formats)
         options.highlighted = 0
 
     @on(OptionList.OptionHighlighted)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kproxy.copy_as.errors import CannotCopyError
-from kproxy.copy_as.formats import by_name
+from kproxy.copy_as.formats import Format, by_name
 from kproxy.session import Priority
 from kproxy.session.response_pairs import PairError, response_pair
 from kproxy.tui.clipboard import copy
+from kproxy.tui.detail.copied import field_formats
 from kproxy.tui.dialogs.comment import CommentDialog
 from kproxy.tui.dialogs.comparison import recorded_comparison
 from kproxy.tui.dialogs.copy import CopyDialog, making, taking
@@ -100,7 +101,9 @@ class ExchangeCommands(Part):
             self.tell("there is no exchange to copy")
             return
         if not form:
-            done = await self.screen.app.push_screen_wait(CopyDialog(self.session, [number]))
+            done = await self.screen.app.push_screen_wait(
+                CopyDialog(self.session, [number], self._of_field())
+            )
             if done is not None:
                 self.tell(done)
             return
@@ -112,6 +115,14 @@ class ExchangeCommands(Part):
             self.tell(str(error))
             return
         self.tell((await copy(self.app, text)).said)
+
+    def _of_field(self) -> list[Format]:
+        """Return what there is to copy of the field under the cursor; nothing where the focus is elsewhere."""
+        details, focused = self.exchanges.details, self.screen.focused
+        field = details.selected_field
+        if field is None or focused is None or details not in focused.ancestors:
+            return []
+        return field_formats(field)
 
     @work("output", exclusive=True, asks=True)
     async def action_write_selection(self, path: str = "") -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from enum import Enum
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ from textual.app import ComposeResult
 
 from kproxy.session import Access, HeldMessage, Priority, Session
 from kproxy.tui.detail import Detail, detail_of
+from kproxy.tui.detail.overview import overview
 from kproxy.tui.live.held import held_detail
 from kproxy.tui.live.link import Link, LinkError
 from kproxy.tui.profiles import Profile
@@ -127,7 +129,8 @@ def _detail(number: int, access: Access, session: Session) -> Detail | None:
     except LookupError:  # it was dropped meanwhile
         return None
     try:
-        return detail_of(exchange, access.capture, show_secrets=session.show_secrets)
+        detail = detail_of(exchange, access.capture, show_secrets=session.show_secrets)
+        return replace(detail, about=overview(exchange, access))
     except Exception as error:
         session.contain(error, "showing it", number)
         return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
+from datetime import tzinfo
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual.content import Content
@@ -15,6 +17,7 @@ from captures.analysis.incidents.model import Incident
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.time_format import clock
+from kproxy.session.summaries import unexpected
 from kproxy.text.tables import Column
 from kproxy.tui.views.paced_value import PacedValue
 from kproxy.tui.views.table_view import Detail, TableView, facts
@@ -30,6 +33,18 @@ _ROLES = {
     Severity.INFO: Role.MUTED,
 }
 _BLIND = "not judged"
+SENTENCE = 60
+"""Cells that a sentence should have: other columns are left out before it is cut to fewer."""
+_MOST_EVIDENCE = 50
+"""Exchanges that are described."""
+EVIDENCE = (
+    Column("evidence", right=True),
+    Column("time", rank=2),
+    Column("client", least=10, rank=1),
+    Column("api", least=12),
+    Column("request → response", least=20),
+)
+"""Columns of the exchanges that something rests on."""
 
 
 class Found(NamedTuple):
@@ -92,14 +107,14 @@ class Findings(TableView[FindingsFold]):
     EVERYTHING = True
     COLUMNS: ClassVar[Sequence[Column]] = (
         Column("severity"),
+        Column("what", least=SENTENCE),
         Column("about", least=14, rank=4),
-        Column("what", least=40),
         Column("times", right=True, rank=2),
-        Column("first", rank=3),
-        Column("last", rank=1),
+        Column("first", rank=1),
+        Column("last", rank=3),
         Column("rule", rank=5),
     )
-    DETAILS: ClassVar[Sequence[Sequence[Column]]] = ((Column("evidence", right=True),),)
+    DETAILS: ClassVar[Sequence[Sequence[Column]]] = (EVIDENCE,)
 
     def make(self, access: Access) -> FindingsFold:
         return FindingsFold(access)
@@ -121,14 +136,14 @@ class Findings(TableView[FindingsFold]):
         zone = self.session.zone
         cells: tuple[AnyCell, ...] = (
             Cell(finding.severity.word, _ROLES[finding.severity], -finding.severity),
-            finding.subject,
             finding.sentence,
+            finding.subject,
             counted(finding.count),
             Cell(clock(finding.first, zone), value=finding.first),
             Cell(clock(finding.last, zone), value=finding.last),
             Cell(finding.rule, Role.MUTED),
         )
-        return Row(finding.key, cells, leads_to=finding.filter or next(iter(finding.evidence), None))
+        return Row(finding.key, cells, leads_to=next(iter(finding.evidence), None) or finding.filter)
 
     def detail(self, fold: FindingsFold, access: Access, key: Hashable) -> Detail | None:
         found = self._ask(fold, access)
@@ -154,16 +169,33 @@ class Findings(TableView[FindingsFold]):
             ("connections", words.some(ends)),
             ("thresholds", *(f"{name} {value}" for name, value in finding.thresholds.items())),
         )
-        evidence = [
-            Row(number, (Cell(f"#{number}", value=number),), leads_to=number) for number in finding.evidence
-        ]
+        evidence = evidence_rows(access, finding.evidence, zone)
         return Detail(f"{finding.severity.word}: {finding.rule}", text, (evidence,))
 
 
 def _blind_row(count: int) -> Row:
     said = Cell(f"{words.counted(count, 'rule')} could not judge", Role.MUTED)
     empty = ("",) * (len(Findings.COLUMNS) - 3)
-    return Row(_BLIND, (Cell("-", Role.MUTED, 1), "", said, *empty))
+    return Row(_BLIND, (Cell("-", Role.MUTED, 1), said, "", *empty))
+
+
+def evidence_rows(access: Access, numbers: Sequence[int], zone: tzinfo | None) -> list[Row]:
+    """Return what exchanges say that something rests on: when, who, what was asked and what was answered."""
+    return [_evidence_row(access, number, zone) for number in numbers[:_MOST_EVIDENCE]]
+
+
+def _evidence_row(access: Access, number: int, zone: tzinfo | None) -> Row:
+    said: tuple[AnyCell, ...] = ("",) * (len(EVIDENCE) - 1)
+    with suppress(LookupError):  # the ring of a live capture may have dropped it
+        exchange = access.exchange(number)
+        errors = unexpected(exchange)
+        said = (
+            Cell(clock(exchange.time, zone), value=exchange.time),
+            exchange.client_id or exchange.shown_client,
+            exchange.api if exchange.version is None else f"{exchange.api} v{exchange.version}",
+            Cell(" → ".join(filter(None, exchange.summary)), Role.ERROR if errors else Role.PLAIN),
+        )
+    return Row(number, (Cell(f"#{number}", value=number), *said), leads_to=number)
 
 
 def _blind_text(blind: Sequence[Blind]) -> Content:

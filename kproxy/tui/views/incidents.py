@@ -12,7 +12,7 @@ from captures.time_format import clock, span
 from kproxy.session import Access
 from kproxy.text.incidents import EFFECT_LABELS
 from kproxy.text.tables import Column
-from kproxy.tui.views.findings import Findings, FindingsFold
+from kproxy.tui.views.findings import EVIDENCE, SENTENCE, Findings, FindingsFold, evidence_rows
 from kproxy.tui.views.table_view import Detail, TableView, facts
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted
 
@@ -39,13 +39,13 @@ class Incidents(TableView[FindingsFold]):
         Column("lasted", right=True),
         Column("when", least=_AXIS, rank=3),
         Column("incident"),
-        Column("what", least=40),
+        Column("what", least=SENTENCE),
         Column("effects", right=True, rank=1),
         Column("certainty", rank=2),
     )
     DETAILS: ClassVar[Sequence[Sequence[Column]]] = (
         (Column("time"), Column("effect"), Column("what", least=40), Column("evidence", right=True)),
-        (Column("evidence", right=True),),
+        EVIDENCE,
     )
 
     def make(self, access: Access) -> FindingsFold:
@@ -104,9 +104,7 @@ class Incidents(TableView[FindingsFold]):
             )
             for place, effect in enumerate(incident.consequences)
         ]
-        evidence = [
-            Row(number, (Cell(f"#{number}", value=number),), leads_to=number) for number in incident.evidence
-        ]
+        evidence = evidence_rows(access, incident.evidence, zone)
         return Detail(incident.id, text, (effects, evidence))
 
 
@@ -120,8 +118,10 @@ def _bar(begin: int, lasts: int, whole: int) -> str:
 
 
 def _leads_to(incident: Incident) -> str | int | None:
-    """Return a filter for the connections of an incident, or else the first exchange that shows it."""
+    """Return the first exchange that shows an incident, or else a filter for its connections."""
+    if incident.evidence:
+        return incident.evidence[0]
     if incident.connections:
         numbers = ", ".join(str(number) for number in incident.connections[:_CONNECTIONS])
         return f"connection in {{{numbers}}}"
-    return next(iter(incident.evidence), None)
+    return None

@@ -15,7 +15,6 @@ from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
 
 from captures.filters.regex import TextRegex
 from dissectors.printable import printable
@@ -24,6 +23,7 @@ from kproxy.session.engine import ClosedError
 from kproxy.session.folds import F, Folding
 from kproxy.text.tables import Column
 from kproxy.tui.views.base import Counting, View
+from kproxy.tui.widgets.fact_text import BEHIND_LABEL, FactText
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import AnyCell, Role, Row, role_of, text_of
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _BESIDE = 180
 """Columns from which on details stand beside the table."""
-_LABEL = 13
 _STYLES = {
     Role.PLAIN: "",
     Role.STRONG: "bold",
@@ -66,7 +65,7 @@ def facts(*lines: tuple[AnyCell, ...]) -> Content:
     for label, *said in lines:
         parts = [_styled(cell) for cell in said if text_of(cell)]
         if parts:
-            head = f"{text_of(label):<{_LABEL}}" if label else ""
+            head = f"{text_of(label)}{BEHIND_LABEL}" if label else ""
             out.append(Content.styled(head, _STYLES[Role.MUTED]) + Content(", ").join(parts))
     return Content("\n").join(out)
 
@@ -124,7 +123,7 @@ class TableView(View, Generic[F]):
         )
         self._wanted: tuple[Folding[F], ...] = ()
         self._table = RowTable(self.COLUMNS, empty="", classes="rows")
-        self._text = Static(markup=False)
+        self._text = FactText()
         self._details = [RowTable(columns, empty="") for columns in self.DETAILS]
         text = VerticalScroll(self._text, classes="text")
         self._detail = Vertical(*self.pictures(), text, *self._details, classes="detail")

@@ -14,7 +14,9 @@ from textual.containers import Container
 from textual.content import Content
 from textual.events import DescendantFocus, Resize
 from textual.widget import Widget
+from textual.widgets import Static
 
+from dissectors.printable import printable
 from dissectors.sides import SIDES, Side
 from kproxy.tui.detail.nodes import Detail, FieldNode, SideDetail
 from kproxy.tui.detail.search import TextPattern, next_bytes, next_field
@@ -45,6 +47,10 @@ class DetailPane(Widget):
     DEFAULT_CSS = """
     DetailPane {
         layout: horizontal;
+        & #about { dock: top; height: auto; max-height: 2; padding: 0 1; background: $panel; display: none; }
+        & #about { text-wrap: nowrap; text-overflow: ellipsis; }
+        &.told #about { display: block; }
+        &.flat #about { max-height: 1; }
         & #trees { layout: horizontal; width: 1fr; height: 1fr; }
         & #octets { layout: vertical; width: 1fr; height: 1fr; }
         & FieldTree, & ByteView {
@@ -77,6 +83,7 @@ class DetailPane(Widget):
 
     def compose(self) -> ComposeResult:
         """Lay out trees, bytes and lines."""
+        yield Static(id="about", markup=False)
         with Container(id="trees"):
             yield FieldTree("request", id="request")
             yield FieldTree("response", id="response")
@@ -102,6 +109,9 @@ class DetailPane(Widget):
             shown = None if detail is None else detail.of(side)
             tree.border_title = Content(side)
             tree.show(shown, "" if detail is None else detail.api)
+        about = () if detail is None else detail.about
+        self.set_class(bool(about), "told")
+        self.query_one("#about", Static).update(Content("\n".join(map(printable, about))))
         self._use(self.side)
         self._find_sought()
 
@@ -161,6 +171,7 @@ class DetailPane(Widget):
     def on_resize(self, event: Resize) -> None:
         """Arrange the parts for the room that there is."""
         width, height = event.size
+        self.set_class(height < _HIGH // 2, "flat")
         for name in _LAYOUTS:
             self.remove_class(name)
         octets = self.query_one("#octets")

@@ -16,7 +16,7 @@ from textual.strip import Strip
 
 from dissectors.printable import printable
 from kproxy.session.published import Summary
-from kproxy.text.cells import cut_host, fit, width
+from kproxy.text.cells import fit, width
 from kproxy.tui.column_layout import Layout, PlacedColumn
 from kproxy.tui.columns import Clock, Column
 from kproxy.tui.columns import running as running_time
@@ -131,8 +131,6 @@ class LinePainter:
             text = column.text(summary, at, placed.width)
             if self.longest.get(column.id, 0) < column.most:
                 self._measure(column, text)
-            if column.address:
-                text = cut_host(text, placed.width)
             told = role if summary.state in column.states else styles.plain
             style = styles.repeated if repeated else told
             runs.append((fit(text, placed.width, right=column.right) + gap, style))

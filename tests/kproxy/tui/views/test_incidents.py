@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from captures.filters import compile_filter
 from kproxy.tui.views.incidents import Incidents, _bar
 from tests.kproxy.tui.views.hosting import column, press, said, shown, table
 
@@ -24,8 +23,7 @@ async def test_an_outage_is_one_row_with_what_followed_from_it() -> None:
         effects = column(pilot, "effect", 1)
         assert {"stopped", "rebalance", "finding"} <= set(effects)
         await press(pilot, "enter")
-        narrowed = compile_filter(app.met[0])
-        assert await app.session.run(lambda access: len(narrowed.select(access.plain)))
+        assert app.met[0].startswith("connection in {"), "attempts to connect have no exchange"
         table(pilot, 1).focus()
         await press(pilot, "home", "enter")
         assert (await app.session.exchange(app.met[1])).number == app.met[1]

@@ -159,7 +159,7 @@ async def test_how_long_something_is_held_goes_by_the_clock_of_this_machine() ->
         await pilot.pause()
         painted = _painted(app, BODY)
         assert "…5." in painted
-        assert "s left" in painted
+        assert "24 s l" in painted
         await until(lambda: _painted(app, BODY) != painted)
 
 

@@ -1,0 +1,52 @@
+"""An exchange at a glance, above its fields: where its time went, and what came before and after on its connection."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from captures.analysis.round_trips import RoundTrips
+from captures.exchanges import Exchange
+from captures.packets.joined import JoinedSource
+from captures.time_format import latency as duration
+from captures.time_format import span
+from kproxy.session.access import Access
+
+
+def overview(exchange: Exchange, access: Access) -> tuple[str, str]:
+    """Return what to say of its time, and of its place; in the engine's thread."""
+    return _time(exchange, access), _place(exchange, access)
+
+
+def _time(exchange: Exchange, access: Access) -> str:
+    took = exchange.latency
+    if took is None:
+        return "its latency is not known: one of its sides was not seen"
+    parts = []
+    if exchange.wait:
+        reason = f" ({exchange.wait_reason})" if exchange.wait_reason else ""
+        parts.append(f"designed wait {duration(exchange.wait)}{reason}")
+        parts.append(f"excess {duration(max(took - exchange.wait, 0))}")
+    trip = RoundTrips(access.capture).of(exchange.connection)
+    if trip is not None:
+        share = f" ({min(100 * trip / took, 100):.0f} %)" if took > 0 else ""
+        parts.append(f"network {duration(trip)}{share}")
+    if exchange.kproxy_time:
+        parts.append(f"in kproxy {duration(exchange.kproxy_time)}, not counted")
+    return f"latency {duration(took)}{': ' if parts else ''}{', '.join(parts)}"
+
+
+def _place(exchange: Exchange, access: Access) -> str:
+    parts = [f"connection {exchange.connection}"]
+    if not isinstance(access.capture.source, JoinedSource):
+        parts.append(f"frame {exchange.frame:,}")
+    at, reader = access.index(exchange.number), access.reader
+    rows = reader.rows
+    mine = np.flatnonzero(access.capture.table.column("connection")[rows] == exchange.connection)
+    place = int(np.searchsorted(mine, at))
+    if place:
+        before = reader.bare(int(mine[place - 1]))
+        parts.append(f"{span(exchange.time - before.time)} after #{before.number} {before.api}")
+    if place + 1 < len(mine):
+        after = reader.bare(int(mine[place + 1]))
+        parts.append(f"{span(after.time - exchange.time)} before #{after.number} {after.api}")
+    return ", ".join(parts)
