@@ -185,6 +185,7 @@ ACTIONS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(Side), ACTIONS), max_size=40), st.booleans())
 @settings(max_examples=FEW * 2, deadline=None)
 def test_each_request_has_one_exchange_whatever_happens(

@@ -303,6 +303,7 @@ def test_variables_are_told_apart() -> None:
 
 
 # ------------------------------------------------------------ a real proxy
+@pytest.mark.slow
 def test_a_proxy_starts_from_the_file(folder: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -214,6 +214,7 @@ def test_running_proxies_are_completed(plane: Scripted) -> None:
 
 
 # ------------------------------------------------------------ hold
+@pytest.mark.slow
 def test_hold_stays_until_ctrl_c(plane: Scripted) -> None:
     code = "from kproxy.cli import main; main()"
     command = [sys.executable, "-c", code, "ctl", "hold", "api == Produce"]

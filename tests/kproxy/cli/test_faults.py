@@ -72,6 +72,7 @@ def negative(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return recording.write(tmp_path_factory.mktemp("negative") / "negative.pcap")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -172,6 +173,7 @@ def acquired(*ranges: tuple[int, int]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("ranges", "count"),
     [
@@ -255,7 +257,7 @@ COMMANDS: list[tuple[list[str], str, str]] = [
 ]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "where", "doing"), COMMANDS, ids=[" ".join(each[0]) for each in COMMANDS]
 )
@@ -357,6 +359,7 @@ def test_a_filter_that_fails_lets_nothing_pass(monkeypatch: pytest.MonkeyPatch) 
 
 
 # ---------------------------------------------------------------- the diagnosis
+@pytest.mark.slow
 def test_a_rule_that_fails_is_shown_the_next_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
@@ -452,6 +455,7 @@ def test_exports_go_on(form: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         assert len(out.read_text().splitlines()) == 401 + (form == "csv")
 
 
+@pytest.mark.slow
 def test_a_row_that_cannot_be_made_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plant(monkeypatch, "captures.tables.partition_rows.PartitionRows.of", 3)
     plant(monkeypatch, "captures.analysis.connection_stats.ConnectionStats.add", 4)

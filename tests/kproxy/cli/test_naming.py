@@ -160,6 +160,7 @@ def two_hosts(folder: Path) -> list[Path]:
     return paths
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "command", [["read"], ["stats"], ["export", "-o", "-", "--format", "csv"]], ids=lambda parts: parts[0]
 )

@@ -83,6 +83,7 @@ def whole(*arguments: str, path: Path = CAPTURE) -> list[Any]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_exchanges_are_shown_while_the_pipe_is_open(run: Run) -> None:
     process = run("-")
     feed(process, CAPTURE.read_bytes()[:HALF])

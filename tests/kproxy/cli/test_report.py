@@ -47,6 +47,7 @@ def test_the_page_goes_elsewhere(folder: Path, tmp_path: Path) -> None:
     assert not (folder / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_report_is_made_anew_and_nothing_else_overwritten(folder: Path, tmp_path: Path) -> None:
     assert run(folder, "--title", "first")[0] == 0
     assert run(folder, "--title", "second")[0] == 0

@@ -130,6 +130,7 @@ def test_the_oldest_chunks_vanish_while_it_is_followed(tmp_path: Path) -> None:
             follower.source.read(100, 10)
 
 
+@pytest.mark.slow
 def test_it_can_be_followed_from_now_on(tmp_path: Path) -> None:
     settings = KINDS["spool"](tmp_path)
     with Recorded(settings) as recorded:
@@ -147,6 +148,7 @@ def test_it_can_be_followed_from_now_on(tmp_path: Path) -> None:
             assert follower.ends()
 
 
+@pytest.mark.slow
 def test_a_recording_that_has_ended_is_read_to_its_end(tmp_path: Path) -> None:
     settings = KINDS["series"](tmp_path)
     with Recorded(settings) as recorded:
@@ -181,6 +183,7 @@ def test_of_a_file_that_is_appended_to_what_is_new_is_followed(tmp_path: Path) -
     assert len(read(settings.capture).table) == 7
 
 
+@pytest.mark.slow
 def test_following_can_be_stopped(tmp_path: Path) -> None:
     settings = KINDS["spool"](tmp_path)
     with Recorded(settings), Follower(settings.capture) as follower:
@@ -189,6 +192,7 @@ def test_following_can_be_stopped(tmp_path: Path) -> None:
         assert follower.ends()
 
 
+@pytest.mark.slow
 def test_the_flight_recorder_copies_from_the_spool(tmp_path: Path) -> None:
     settings = RecorderSettings(folder=str(tmp_path / "spool"), limit=1 << 20)
     with Recorded(settings) as recorded:

@@ -59,12 +59,14 @@ def events(process: subprocess.Popen[bytes], until: str) -> list[dict[str, Any]]
     return met
 
 
+@pytest.mark.slow
 def test_it_loads_nothing_that_forwarding_does_not_need() -> None:
     code = f"import sys, kproxy.proxy.plane; print([name for name in {_HEAVY} if name in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     assert loaded.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_it_ends_with_whoever_started_it(folder: RunFolder) -> None:
     with plane(folder, recorded=RecordingOptions(on=False)) as process:
         events(process, "ready")

@@ -128,6 +128,7 @@ def test_wireshark_finds_no_fault(tmp_path: Path) -> None:
     assert sorted(set(comments(path))) == ["a sample", "another one", "größe"]
 
 
+@pytest.mark.slow
 def test_files_are_for_their_owner(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
@@ -152,6 +153,7 @@ def test_a_file_is_appended_to(tmp_path: Path) -> None:
     assert streams(read(path)) == [(b"run 0", b""), (b"run 1", b"")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [b"precious", b""])
 def test_what_is_no_capture_is_not_written_to(text: bytes, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
@@ -215,12 +217,14 @@ def test_what_is_dropped_is_counted_and_nothing_else_is_missing(seed: int, tmp_p
     assert sum(told) == dropped
 
 
+@pytest.mark.slow
 def test_two_recorders_do_not_share_a_file(tmp_path: Path) -> None:
     with Recorded(file(tmp_path / "a.pcapng")), Recorded(file(tmp_path / "a.pcapng")) as second:
         assert "another kproxy is recording to it" in second.events[0]["text"]
         assert second.events[0]["fatal"]
 
 
+@pytest.mark.slow
 def test_it_is_on_disk_soon(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     with Recorded(file(path)) as recorded:
@@ -235,6 +239,7 @@ def test_it_is_on_disk_soon(tmp_path: Path) -> None:
     assert sorted(took)[5] < 0.02  # a busy machine delays some
 
 
+@pytest.mark.slow
 def test_signals_do_not_end_it(tmp_path: Path) -> None:
     with Recorded(file(tmp_path / "a.pcapng")) as recorded:
         connection = recorded.tee.connection(CLIENT, BROKER, T0)
@@ -261,6 +266,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 def test_when_the_data_plane_is_killed_the_rest_is_written(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     ran = subprocess.run([sys.executable, "-c", PRODUCER, str(path)], capture_output=True, text=True)
@@ -303,6 +309,7 @@ def limit_file_size(process: subprocess.Popen[bytes], size: int) -> None:
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_once_and_recording_goes_on_when_there_is_room(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     with Recorded(file(path)) as recorded:
@@ -338,6 +345,7 @@ def go_on(recorded: Recorded, path: Path) -> bool:
     return path.stat().st_size > size
 
 
+@pytest.mark.slow
 def test_lossless_waits_for_the_disk(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     with Recorded(file(path), 1 << 14, lossless=True) as recorded:
@@ -355,6 +363,7 @@ def test_lossless_waits_for_the_disk(tmp_path: Path) -> None:
     assert streams(read(path)) == [(data, b"")]
 
 
+@pytest.mark.slow
 def test_lossless_does_not_wait_for_ever(tmp_path: Path) -> None:
     """A full disk keeps no recorder alive whose data plane has ended."""
     path = tmp_path / "a.pcapng"

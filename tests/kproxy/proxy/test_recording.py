@@ -27,6 +27,7 @@ def exchanges_in(path: Path) -> int:
     return int(np.count_nonzero(capture.table.column("api_key") == HEARTBEAT))
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     async def test() -> None:
         recorded = RecordingOptions(path=str(tmp_path / "nowhere" / "all.pcapng"))
@@ -38,6 +39,7 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_counts_go_on_with_another_recorder(tmp_path: Path) -> None:
     async def test() -> None:
         recorded = RecordingOptions(path=str(tmp_path / "all.pcapng"))

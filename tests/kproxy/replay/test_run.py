@@ -240,6 +240,7 @@ def test_differences_and_errors(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_broker_that_closes_and_one_that_says_nothing(tmp_path: Path) -> None:
     recording = Recording()
     client = recording.connection()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from textual.app import App
 from textual.widgets import Static
 
@@ -62,6 +63,7 @@ def test_it_looks_as_it_should(snap_compare: Any) -> None:
     assert snap_compare(Comparing(metadata()), terminal_size=(110, 32))
 
 
+@pytest.mark.slow
 async def test_differences_are_gone_through_round_and_round() -> None:
     app = Comparing(metadata())
     async with app.run_test(size=(80, 24)) as pilot:

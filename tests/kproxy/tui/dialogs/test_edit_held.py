@@ -60,6 +60,7 @@ async def begun(pilot: Pilot[None], app: Editing) -> None:
     await until(pilot, lambda: shown(app, EditHeld)() and "nothing is changed" in app.outcome)
 
 
+@pytest.mark.slow
 async def test_a_field_is_changed_and_the_difference_shown_before_it_is_sent() -> None:
     app = Editing()
     async with app.run_test(size=(100, 30)) as pilot:
@@ -87,6 +88,7 @@ async def test_a_field_is_changed_and_the_difference_shown_before_it_is_sent() -
     assert body.value["max_wait_ms"] == 250
 
 
+@pytest.mark.slow
 def test_it_looks_as_it_should(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "time_ns", lambda: START + 6 * SECOND)
     app = Editing(request("Fetch", 4, FETCH))
@@ -129,6 +131,7 @@ async def test_all_of_it_is_edited_as_json() -> None:
     assert app.returned is not None
 
 
+@pytest.mark.slow
 async def test_escape_leaves_a_field_then_the_dialog() -> None:
     app = Editing()
     async with app.run_test(size=(100, 30)) as pilot:
@@ -143,6 +146,7 @@ async def test_escape_leaves_a_field_then_the_dialog() -> None:
     assert app.returned is None
 
 
+@pytest.mark.slow
 async def test_what_has_gone_on_cannot_be_sent() -> None:
     app = Editing()
     async with app.run_test(size=(100, 30)) as pilot:
@@ -154,6 +158,7 @@ async def test_what_has_gone_on_cannot_be_sent() -> None:
         assert not app.done
 
 
+@pytest.mark.slow
 async def test_secrets_are_not_shown() -> None:
     app = Editing(request("SaslAuthenticate", 0, {"auth_bytes": b"\0user\0password"}, time=time_ns()))
     async with app.run_test(size=(100, 30)) as pilot:

@@ -57,6 +57,7 @@ async def test_the_keys_of_the_focused_place_come_first() -> None:
         assert re.search("f2 +Go to the field that this byte belongs to", text)
 
 
+@pytest.mark.slow
 async def test_the_places_of_what_has_the_focus() -> None:
     app = Helped()
     async with app.run_test(size=(80, 24)):

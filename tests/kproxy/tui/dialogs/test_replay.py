@@ -102,6 +102,7 @@ async def test_one_is_compared_at_once_at_80_columns(tmp_path: Path, allowed: st
         )
 
 
+@pytest.mark.slow
 async def test_what_makes_no_sense_is_told(tmp_path: Path) -> None:
     async with replayed(tmp_path, 1) as (broker, app, pilot):
         field = app.dialog.query_one("#brokers", Input)
@@ -131,6 +132,7 @@ async def test_what_makes_no_sense_is_told(tmp_path: Path) -> None:
         assert at(app, ASK)()
 
 
+@pytest.mark.slow
 async def test_one_can_go_back_from_the_plan(tmp_path: Path) -> None:
     async with replayed(tmp_path, 1) as (broker, app, pilot):
         await pilot.press("enter")

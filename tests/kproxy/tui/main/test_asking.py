@@ -25,6 +25,7 @@ async def ask(pilot: Pilot[Any], name: str, argument: str = "") -> list[str]:
     return [row.text() for row in pilot.app.screen.query_one(RowTable).rows]
 
 
+@pytest.mark.slow
 async def test_the_way_of_a_record() -> None:
     async with opened() as pilot:
         lines = await ask(pilot, "question.journey", "r2-java_eager_range-3@3")

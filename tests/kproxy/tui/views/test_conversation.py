@@ -57,6 +57,7 @@ async def test_it_begins_at_the_beginning() -> None:
         assert "ApiVersions v3" in app.drawn[4]
 
 
+@pytest.mark.slow
 async def test_live_it_begins_at_the_end_and_follows() -> None:
     async with shown(live=True) as (app, pilot):
         assert app.drawn[0].endswith("following")
@@ -67,6 +68,7 @@ async def test_live_it_begins_at_the_end_and_follows() -> None:
         assert app.drawn[0].endswith("following")
 
 
+@pytest.mark.slow
 async def test_enter_goes_to_the_exchange_and_unfolds_repeats() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "down", "enter")
@@ -83,6 +85,7 @@ async def test_enter_goes_to_the_exchange_and_unfolds_repeats() -> None:
         assert app.diagram.current.text == times
 
 
+@pytest.mark.slow
 async def test_everything_unfolds_at_once() -> None:
     async with shown() as (app, pilot):
         before = app.diagram.virtual_size.height
@@ -94,6 +97,7 @@ async def test_everything_unfolds_at_once() -> None:
         assert app.diagram.virtual_size.height == before
 
 
+@pytest.mark.slow
 async def test_only_one_connection() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "G")
@@ -153,6 +157,7 @@ async def test_it_can_be_pointed_to_an_exchange(monkeypatch: pytest.MonkeyPatch)
         assert current.step.number <= 250 < current.step.number + 8
 
 
+@pytest.mark.slow
 async def test_filters_hold() -> None:
     async with shown() as (app, pilot):
         await app.session.set_filter(compile_filter("api == JoinGroup"))
@@ -165,6 +170,7 @@ async def test_filters_hold() -> None:
         assert app.met == []
 
 
+@pytest.mark.slow
 async def test_search() -> None:
     async with shown() as (app, _):
         assert app.view.search(TextRegex("REBALANCE_IN_PROGRESS", any_case=False), forward=True)
@@ -172,6 +178,7 @@ async def test_search() -> None:
         assert "REBALANCE_IN_PROGRESS" in app.diagram.current.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (160, 24)], ids=["narrow", "wide"])
 def test_how_it_looks(size: tuple[int, int], snap_compare: Any) -> None:
     class Shown(ConversationApp):

@@ -14,6 +14,7 @@ from tests.kproxy.tui.views.hosting import column, press, said, shown, table
 CLEAN = Path(__file__).resolve().parents[3] / "data" / "clean"
 
 
+@pytest.mark.slow
 async def test_the_gravest_comes_first() -> None:
     async with shown(Findings) as pilot:
         severities = [text for text in column(pilot, "severity") if text != "-"]
@@ -48,6 +49,7 @@ async def test_everything_is_looked_at_whatever_the_filter_shows() -> None:
         assert column(pilot, "what") == whole
 
 
+@pytest.mark.slow
 async def test_what_was_not_judged_is_told_too() -> None:
     async with shown(Findings, CLEAN / "20_k430_kafkajs_none.pcap.zst") as pilot:
         assert column(pilot, "severity")[-1] == "-"

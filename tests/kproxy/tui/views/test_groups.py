@@ -20,6 +20,7 @@ def lanes(pilot: Pilot[Any]) -> Lanes:
     return pilot.app.query_one(Lanes)
 
 
+@pytest.mark.slow
 async def test_stories_and_members_of_the_selected_group() -> None:
     async with shown(Groups) as pilot:
         assert column(pilot, "kind") == ["classic"]
@@ -57,6 +58,7 @@ async def test_lanes_and_stories_go_together() -> None:
         assert "m1 joined" in said(pilot)
 
 
+@pytest.mark.slow
 async def test_enter_goes_to_the_exchange_that_shows_it() -> None:
     async with shown(Groups) as pilot:
         app: Any = pilot.app
@@ -70,6 +72,7 @@ async def test_enter_goes_to_the_exchange_that_shows_it() -> None:
         assert [each.api for each in exchanges] == ["JoinGroup", "LeaveGroup"]
 
 
+@pytest.mark.slow
 async def test_stories_are_told_of_everything_whatever_the_filter_shows() -> None:
     async with shown(Groups, wanted="api == JoinGroup") as pilot:
         assert column(pilot, "count") == ["159"]
