@@ -207,6 +207,7 @@ def test_a_run_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert not list(out.glob("**/*"))
 
 
+@pytest.mark.slow
 def test_mistakes(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     for wrong, text in (
@@ -236,6 +237,7 @@ def test_a_capture_that_was_read_already(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_fault_names_the_file_and_the_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def planted(_: Any, exchange: Any) -> Any:
         if exchange.number in (3, 410):

@@ -273,6 +273,7 @@ def feed_with_holes(script: Script, holes: dict[Side, list[tuple[int, int]]]) ->
     return list(conversation.events())
 
 
+@pytest.mark.slow
 @given(scripts(), st.data())
 @settings(max_examples=FEW, deadline=None)
 def test_every_byte_is_accounted_for(script: Script, data: st.DataObject) -> None:

@@ -65,6 +65,7 @@ def test_pcapng_reads_back(tmp_path: Path) -> None:
         assert objects(out) == objects(SAMPLE)
 
 
+@pytest.mark.slow
 def test_scrubbed(recorded_scram: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.pcapng"
     result = run("export", recorded_scram, "-o", out, "--scrub")

@@ -103,6 +103,7 @@ def test_versions_that_there_are_not_end_no_command(arguments: list[str], negati
     assert "fault" not in result.stderr
 
 
+@pytest.mark.slow
 def test_versions_that_there_are_not_are_compared_and_written(negative: Path, tmp_path: Path) -> None:
     assert "fault" not in run("diff", negative, negative).stderr
     result = tables_of(negative, tmp_path / "t")
@@ -383,6 +384,7 @@ def test_a_rule_that_fails_is_shown_the_next_exchange(monkeypatch: pytest.Monkey
     assert {"rule": "refused_by_kafka_4", "why": "it failed 30 times, by a fault of kproxy"} in told["blind"]
 
 
+@pytest.mark.slow
 def test_a_rule_that_cannot_tell_ends_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     def findings(rule: RefusedByKafka4) -> Iterator[Any]:
         raise KeyError("planted")

@@ -64,6 +64,7 @@ def test_several_clients_are_told_apart() -> None:
     assert "by client ID and address: p-old at 127.0.0.1, as in #5 (inferred)" in shown
 
 
+@pytest.mark.slow
 def test_what_repeats_stands_once_unless_all_is_asked_for() -> None:
     short, full = run("java-none", REFUSED).stdout, run("--all", "java-none", REFUSED).stdout
     assert "the 3 lines above, or much the same, 70 times more" in short

@@ -42,11 +42,13 @@ def test_json_is_one_object_an_incident() -> None:
     assert {each["kind"] for each in found["consequences"]} >= {"rebalance", "stop", "finding"}
 
 
+@pytest.mark.slow
 def test_markdown_has_a_heading_for_each() -> None:
     said = run("incidents", "--markdown", OUTAGE).stdout
     assert "## Broker outage: 127.0.0.1:45985" in said
 
 
+@pytest.mark.slow
 def test_only_incidents_of_a_time_are_shown() -> None:
     assert "No incident was seen." in run("incidents", "--utc", "--to", "16:09:45", OUTAGE).stdout
 

@@ -79,6 +79,7 @@ def test_diagrams_and_csv_show_names(pods: Path) -> None:
     assert table.stdout.splitlines() == ["broker_name,broker", "kafka-0.shop,127.0.0.1:10101"]
 
 
+@pytest.mark.slow
 def test_filters_know_names(pods: Path) -> None:
     found = run(
         "read", "--hosts", pods, "-Y", "broker ~ kafka-0 and client == kafka-0.shop", "--json", SAMPLE

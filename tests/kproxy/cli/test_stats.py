@@ -185,6 +185,7 @@ def test_a_filter_chooses_exchanges_and_their_connections() -> None:
     assert all(each["client_ids"] == ["m1"] for each in some["connections"])
 
 
+@pytest.mark.slow
 def test_connections_have_the_numbers_that_filters_take(stats: dict) -> None:
     lines = run("--by", "connection", SAMPLE).stdout.splitlines()
     told = {

@@ -24,6 +24,7 @@ def test_a_heartbeat_has_no_command() -> None:
     assert formats_of([]) == []
 
 
+@pytest.mark.slow
 def test_several_are_copied_one_after_the_other() -> None:
     context, exchanges = recorded(REBALANCE)
     text = by_name("json").text(exchanges[:3], context)

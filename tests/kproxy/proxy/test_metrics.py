@@ -301,6 +301,7 @@ def test_the_newest_status_counts(metrics: Metrics) -> None:
 
 
 # ---------------------------------------------------------------- serving
+@pytest.mark.slow
 def test_a_scrape(metrics: Metrics) -> None:
     metrics.observe(exchange())
     host, port = metrics.start("", 0)

@@ -207,6 +207,7 @@ def test_records_are_passed_on_at_once_and_as_they_are() -> None:
     assert stream.feed(pieces[-1]) == pieces[-1]
 
 
+@pytest.mark.slow
 def test_recorded_leaders_of_the_quorum() -> None:
     """Fetch v18 between controllers of Kafka 4.3.0: real node endpoints, in most of the responses."""
     capture = open_capture(str(FOLDER / "26_k430_add_controller_controller.pcap.zst"))

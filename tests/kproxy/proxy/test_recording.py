@@ -15,6 +15,8 @@ from tests.kproxy.fake_broker import FakeBroker
 from tests.kproxy.proxy.planes import Client, run, running, until
 from tests.kproxy.proxy.talk import HEARTBEAT, heartbeat
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -27,7 +29,6 @@ def exchanges_in(path: Path) -> int:
     return int(np.count_nonzero(capture.table.column("api_key") == HEARTBEAT))
 
 
-@pytest.mark.slow
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     async def test() -> None:
         recorded = RecordingOptions(path=str(tmp_path / "nowhere" / "all.pcapng"))
@@ -39,7 +40,6 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     run(test)
 
 
-@pytest.mark.slow
 def test_counts_go_on_with_another_recorder(tmp_path: Path) -> None:
     async def test() -> None:
         recorded = RecordingOptions(path=str(tmp_path / "all.pcapng"))

@@ -257,6 +257,7 @@ def texts(side: SideDetail) -> str:
     return repr([(node.value, node.note, node.change) for node in side.nodes.values()])
 
 
+@pytest.mark.slow
 def test_passwords_are_in_neither_values_nor_bytes() -> None:
     seen = 0
     for exchange, detail in recorded("35_k282_sasl_plain.pcap.zst"):

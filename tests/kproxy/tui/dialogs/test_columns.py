@@ -141,6 +141,7 @@ async def test_columns_are_kept_under_a_name() -> None:
     assert names(app.answers[0]) == ["client", "number", "topic"]
 
 
+@pytest.mark.slow
 async def test_a_click_takes_a_column_and_escape_changes_nothing() -> None:
     app = Choosing()
     async with app.run_test(size=(80, 24)) as pilot:

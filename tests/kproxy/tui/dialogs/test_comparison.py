@@ -14,6 +14,8 @@ from kproxy.tui.live.replay import ReplayedExchange
 from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.frames import response_frame
 
+pytestmark = pytest.mark.slow
+
 METADATA, DESCRIBE_CONFIGS = 3, 32
 BROKER = {"node_id": 1, "host": "b1", "port": 9092}
 PARTITION = {"partition_index": 0, "leader_id": 1, "replica_nodes": [1, 2], "isr_nodes": [1, 2]}
@@ -63,7 +65,6 @@ def test_it_looks_as_it_should(snap_compare: Any) -> None:
     assert snap_compare(Comparing(metadata()), terminal_size=(110, 32))
 
 
-@pytest.mark.slow
 async def test_differences_are_gone_through_round_and_round() -> None:
     app = Comparing(metadata())
     async with app.run_test(size=(80, 24)) as pilot:

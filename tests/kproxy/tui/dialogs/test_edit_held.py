@@ -21,6 +21,8 @@ from tests.kproxy.proxy.rules.frames import FETCH, START, request
 from tests.kproxy.tui.live.proxied import shown
 from tests.kproxy.tui.live.test_draft import answer, held
 
+pytestmark = pytest.mark.slow
+
 SECOND = 1_000_000_000
 
 
@@ -60,7 +62,6 @@ async def begun(pilot: Pilot[None], app: Editing) -> None:
     await until(pilot, lambda: shown(app, EditHeld)() and "nothing is changed" in app.outcome)
 
 
-@pytest.mark.slow
 async def test_a_field_is_changed_and_the_difference_shown_before_it_is_sent() -> None:
     app = Editing()
     async with app.run_test(size=(100, 30)) as pilot:
@@ -88,7 +89,6 @@ async def test_a_field_is_changed_and_the_difference_shown_before_it_is_sent() -
     assert body.value["max_wait_ms"] == 250
 
 
-@pytest.mark.slow
 def test_it_looks_as_it_should(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "time_ns", lambda: START + 6 * SECOND)
     app = Editing(request("Fetch", 4, FETCH))
@@ -104,7 +104,6 @@ def test_it_looks_as_it_should(snap_compare: Any, monkeypatch: pytest.MonkeyPatc
     assert snap_compare(app, run_before=change_something, terminal_size=(100, 26))
 
 
-@pytest.mark.slow
 async def test_all_of_it_is_edited_as_json() -> None:
     app = Editing()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -131,7 +130,6 @@ async def test_all_of_it_is_edited_as_json() -> None:
     assert app.returned is not None
 
 
-@pytest.mark.slow
 async def test_escape_leaves_a_field_then_the_dialog() -> None:
     app = Editing()
     async with app.run_test(size=(100, 30)) as pilot:
@@ -146,7 +144,6 @@ async def test_escape_leaves_a_field_then_the_dialog() -> None:
     assert app.returned is None
 
 
-@pytest.mark.slow
 async def test_what_has_gone_on_cannot_be_sent() -> None:
     app = Editing()
     async with app.run_test(size=(100, 30)) as pilot:
@@ -158,7 +155,6 @@ async def test_what_has_gone_on_cannot_be_sent() -> None:
         assert not app.done
 
 
-@pytest.mark.slow
 async def test_secrets_are_not_shown() -> None:
     app = Editing(request("SaslAuthenticate", 0, {"auth_bytes": b"\0user\0password"}, time=time_ns()))
     async with app.run_test(size=(100, 30)) as pilot:

@@ -94,6 +94,7 @@ async def test_marks_and_comments_are_written_to_pcapng(tmp_path: Path) -> None:
     assert sorted(noted) == [(True, ""), (True, "look\nhere")]
 
 
+@pytest.mark.slow
 async def test_the_format_and_the_name_follow_each_other(tmp_path: Path) -> None:
     async with read_session() as session:
         app = Hosting(session, lambda: WriteDialog(session))

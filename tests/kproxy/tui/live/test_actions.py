@@ -209,6 +209,7 @@ async def test_forwarding_and_keeping(tmp_path: Path) -> None:
         assert proxy.told.of("keep")
 
 
+@pytest.mark.slow
 async def test_rules_are_added_and_removed(tmp_path: Path) -> None:
     async with acting(tmp_path) as (_, link, app, pilot):
         await app.done(app.actions.rule_add("api == Heartbeat => delay 1ms"))

@@ -104,7 +104,6 @@ async def test_tab_goes_through_the_panes() -> None:
         assert met[4] is ExchangeList
 
 
-@pytest.mark.slow
 async def test_enter_goes_to_the_fields_and_their_bytes() -> None:
     async with opened() as pilot:
         await pilot.press("enter")

@@ -9,8 +9,9 @@ from kproxy.tui.commands import COMMANDS
 from kproxy.tui.main.view_line import ViewLine
 from tests.kproxy.tui.kit import main_of, opened, settled, shown_lines
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 async def test_escape_leads_back_to_the_view_the_filter_and_the_cursor() -> None:
     async with opened(size=(200, 30)) as pilot:
         main = main_of(pilot)
@@ -36,7 +37,6 @@ async def test_escape_leads_back_to_the_view_the_filter_and_the_cursor() -> None
         assert "esc:" not in shown_lines(pilot)[1]
 
 
-@pytest.mark.slow
 async def test_an_order_by_what_is_no_field_is_refused_while_it_is_typed() -> None:
     async with opened() as pilot:
         await pilot.press(*":order foo", "enter")
@@ -45,7 +45,6 @@ async def test_an_order_by_what_is_no_field_is_refused_while_it_is_typed() -> No
         assert isinstance(pilot.app.focused, Input)
 
 
-@pytest.mark.slow
 async def test_every_view_is_named_and_can_be_clicked() -> None:
     async with opened(size=(80, 24)) as pilot:
         line = pilot.app.screen.query_one(ViewLine)

@@ -20,6 +20,8 @@ from kproxy.tui.widgets.sequence_lines import LineKind
 from tests.kproxy.tui.kit import read_session, session_of, settled
 from tests.kproxy.tui.views.hosting import ViewApp, press
 
+pytestmark = pytest.mark.slow
+
 
 class ConversationApp(ViewApp):
     def __init__(self, session: Session) -> None:
@@ -57,7 +59,6 @@ async def test_it_begins_at_the_beginning() -> None:
         assert "ApiVersions v3" in app.drawn[4]
 
 
-@pytest.mark.slow
 async def test_live_it_begins_at_the_end_and_follows() -> None:
     async with shown(live=True) as (app, pilot):
         assert app.drawn[0].endswith("following")
@@ -68,7 +69,6 @@ async def test_live_it_begins_at_the_end_and_follows() -> None:
         assert app.drawn[0].endswith("following")
 
 
-@pytest.mark.slow
 async def test_enter_goes_to_the_exchange_and_unfolds_repeats() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "down", "enter")
@@ -85,7 +85,6 @@ async def test_enter_goes_to_the_exchange_and_unfolds_repeats() -> None:
         assert app.diagram.current.text == times
 
 
-@pytest.mark.slow
 async def test_everything_unfolds_at_once() -> None:
     async with shown() as (app, pilot):
         before = app.diagram.virtual_size.height
@@ -97,7 +96,6 @@ async def test_everything_unfolds_at_once() -> None:
         assert app.diagram.virtual_size.height == before
 
 
-@pytest.mark.slow
 async def test_only_one_connection() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "G")
@@ -109,7 +107,6 @@ async def test_only_one_connection() -> None:
         assert app.drawn[0].startswith(" 402 exchanges")
 
 
-@pytest.mark.slow
 async def test_who_is_shown_can_be_chosen() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "p")
@@ -125,7 +122,6 @@ async def test_who_is_shown_can_be_chosen() -> None:
         assert app.drawn[0].startswith(" 402 exchanges")
 
 
-@pytest.mark.slow
 async def test_long_captures_are_gone_through_window_by_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "MOST", 100)
     async with shown() as (app, pilot):
@@ -157,7 +153,6 @@ async def test_it_can_be_pointed_to_an_exchange(monkeypatch: pytest.MonkeyPatch)
         assert current.step.number <= 250 < current.step.number + 8
 
 
-@pytest.mark.slow
 async def test_filters_hold() -> None:
     async with shown() as (app, pilot):
         await app.session.set_filter(compile_filter("api == JoinGroup"))
@@ -170,7 +165,6 @@ async def test_filters_hold() -> None:
         assert app.met == []
 
 
-@pytest.mark.slow
 async def test_search() -> None:
     async with shown() as (app, _):
         assert app.view.search(TextRegex("REBALANCE_IN_PROGRESS", any_case=False), forward=True)
@@ -178,7 +172,6 @@ async def test_search() -> None:
         assert "REBALANCE_IN_PROGRESS" in app.diagram.current.text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (160, 24)], ids=["narrow", "wide"])
 def test_how_it_looks(size: tuple[int, int], snap_compare: Any) -> None:
     class Shown(ConversationApp):

@@ -147,6 +147,7 @@ async def test_keys_of_the_drawing() -> None:
         assert "^ longest" in app.drawn[0]
 
 
+@pytest.mark.slow
 async def test_filters_hold() -> None:
     async with shown() as (app, _):
         await app.session.set_filter(compile_filter("client_id == pump"))

@@ -227,6 +227,7 @@ async def test_the_cursor_stays_when_there_is_more() -> None:
         assert table(pilot).selected.key == before.key  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 async def test_a_search_goes_where_the_focus_is() -> None:
     async with shown(Errors) as pilot:
         view = pilot.app.view

@@ -150,6 +150,7 @@ async def test_moving_to_the_end_goes_on_following() -> None:
 
 
 # ------------------------------------------------------------ what is held
+@pytest.mark.slow
 async def test_what_is_held_stays_at_the_bottom_of_the_screen() -> None:
     app = Listing(PublishedSession(1_000))
     async with app.run_test(size=SIZE) as pilot:

@@ -182,6 +182,7 @@ async def test_hostile_texts_take_the_cells_they_are_given() -> None:
         app = Tree(app.side)
 
 
+@pytest.mark.slow
 async def test_a_side_without_a_frame_says_why() -> None:
     app = Tree(SideDetail("response", "Heartbeat v4", absent="no answer"))
     async with app.run_test(size=(40, 5)) as pilot:

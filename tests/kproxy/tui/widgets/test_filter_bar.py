@@ -173,6 +173,7 @@ async def test_values_are_asked_for_once_while_the_bar_is_open() -> None:
         assert app.asked == ["topic", "topic"]
 
 
+@pytest.mark.slow
 async def test_the_verdict_does_not_wait_for_values() -> None:
     free = asyncio.Event()
 
@@ -319,6 +320,7 @@ async def test_a_saved_filter_can_be_applied_by_its_name(typed: str, applied: st
         assert [text for text, _ in app.applied] == [applied]
 
 
+@pytest.mark.slow
 async def test_a_saved_filter_that_makes_no_sense_says_so() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -401,6 +403,7 @@ async def test_too_many_offers_say_how_many_there_are() -> None:
         assert found.highlighted == 199
 
 
+@pytest.mark.slow
 async def test_an_offer_can_be_clicked() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -452,6 +455,7 @@ def test_snapshot_of_a_mistake(snap_compare: Any) -> None:
     assert snap_compare(BarApp(), run_before=prepare, terminal_size=(80, 12))
 
 
+@pytest.mark.slow
 def test_snapshot_of_offers(snap_compare: Any) -> None:
     async def prepare(pilot: Any) -> None:
         still(pilot.app)

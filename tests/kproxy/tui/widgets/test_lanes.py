@@ -81,6 +81,7 @@ async def test_what_is_short_and_matters_is_seen() -> None:
         assert lines(pilot)[2][11:] == "━" * 20 + "!" + "━" * 39
 
 
+@pytest.mark.slow
 async def test_the_cursor_goes_from_rebalance_to_rebalance() -> None:
     async with LanesApp(group()).run_test(size=(71, 12)) as pilot:
         app: Any = pilot.app
