@@ -184,15 +184,15 @@ class Phase(StrEnum):
 class Move:
     """A partition that another member has after a rebalance than before.
 
-    :ivar before: member ID; empty if nobody had it, or it is not known who
+    :ivar before: member ID; empty if nobody had it, None if it is not known who had it
     :ivar after: member ID; likewise
     """
 
     JSON = "topic=place.topic partition=place.partition from=before to=after"
 
     place: TopicPartition
-    before: OrNull[str]
-    after: OrNull[str]
+    before: OrNull[str | None]
+    after: OrNull[str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,7 +398,7 @@ class Rebalance:
         "causes member=cause.member instance_id=cause.instance client_id=cause.client "
         "timeout_cause=cause.timeout_cause certainty alternatives sentence evidence members size joined "
         "gone leader protocol cooperative moved assigned waits slowest=slowest.member awaited stopped "
-        "consumed_on duplicates=again commit_failures storm because_of=incident"
+        "consumed_on duplicates=again commit_failures storm because_of=incident unknown_owners"
     )
 
     group: str
@@ -435,6 +435,11 @@ class Rebalance:
     def incident(self) -> OrNull[str]:
         """The ID of the incident that it follows from; empty if none is known."""
         return "" if self.because_of is None else self.because_of.id
+
+    @property
+    def unknown_owners(self) -> list[TopicPartition]:
+        """Partitions that changed hands of which it is not known who had them, or has them."""
+        return [move.place for move in self.moved if None in (move.before, move.after)]
 
     @property
     def cause(self) -> Cause:

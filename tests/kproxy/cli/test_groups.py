@@ -22,6 +22,7 @@ KEYS = {
         "kind",
         "generation",
         "generation_before",
+        "unknown_owners",
         "time",
         "duration_ns",
         "running",
