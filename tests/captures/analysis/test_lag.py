@@ -11,7 +11,7 @@ from captures.analysis import lag
 from captures.analysis.lag import LEAST_SLICE, MOST_SLICES, LagOverTime, LagRow, LagStats, total
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.captures.analysis.kit import MS, exchange
 
 RECORDED = Path(__file__).parents[2] / "data" / "groups"

@@ -310,7 +310,7 @@ def test_what_had_no_answer_either(tmp_path: Path) -> None:
 
 def test_a_producer_that_nothing_introduces_gets_an_id(tmp_path: Path) -> None:
     from dissectors.records import Record, record_set
-    from tests.batches import build_batch
+    from dissectors.records.build import build_batch
 
     recording = Recording()
     client = recording.connection()

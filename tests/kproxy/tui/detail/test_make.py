@@ -15,11 +15,11 @@ from captures.interventions import Change, Intervention, Interventions
 from dissectors.apis import api
 from dissectors.headers import ResponseHeader
 from dissectors.records import Codec, Record
+from dissectors.records.build import build_batch
 from kproxy.tui.detail import Role, SideDetail, detail_of
 from kproxy.tui.detail.folds import Folding
 from kproxy.tui.detail.lines import pieces
 from kproxy.tui.widgets.field_info import about
-from tests.batches import build_batch
 from tests.kproxy.tui.detail.details import (
     capture_of,
     detail_at,
