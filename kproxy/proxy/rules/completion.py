@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from captures.filters import Candidate, complete
 from kproxy.proxy.rules.actions import ACTIONS, Action
-from kproxy.proxy.rules.parser import ARROW, OPTIONS, PREFIX
+from kproxy.proxy.rules.parser import ARROW, OPTIONS, PREFIX, arrow_in
 
 _SIDES: Mapping[str, str] = {"request:": "only requests", "response:": "only responses"}
 _LAST_WORD = re.compile(r"[^\s,()]*$")
@@ -19,7 +19,7 @@ def complete_rule(
 ) -> list[Candidate]:
     """Return what fits at the cursor of a rule, as :func:`captures.filters.complete` does for a filter."""
     before = text if cursor is None else text[:cursor]
-    arrow = before.rfind(ARROW)
+    arrow = arrow_in(before)
     if arrow >= 0:
         return _after_arrow(before, arrow + len(ARROW))
     side = PREFIX.match(before)

@@ -139,8 +139,15 @@ class Rules:
                 f"this rule concerns every {rule.condition.side}: {rule.text} (say which it is about, "
                 f"such as api == Fetch or client_id == app-1, or force it)"
             )
+        matcher = Matcher(rule.condition)
+        if rule.action.apis is not None:
+            matcher.apis &= rule.action.apis
+            if not matcher.apis:
+                raise ValueError(
+                    f"no {matcher.side} that this rule is about has all these fields: {rule.text}"
+                )
         self._numbers += 1
-        added = ActiveRule(self._numbers, rule, Matcher(rule.condition), self._clock())
+        added = ActiveRule(self._numbers, rule, matcher, self._clock())
         self._rules.append(added)
         self._sort_out()
         return added.number

@@ -5,7 +5,7 @@
     rule = [("request" | "response") ":"] filter "=>" action { "," option }
 
 The filter is of the project's filter language, the actions are :data:`~kproxy.proxy.rules.actions.ACTIONS`, the options
-:data:`OPTIONS`. No action has an arrow in it, so the last one of the text is the rule's.
+:data:`OPTIONS`. The arrow of a rule is the last one before the name of an action.
 Whatever is wrong is a :class:`~captures.filters.FilterError` with its place in the whole text.
 
 A filter is made for whole exchanges. Of a request on its way there is no latency yet and no error; of no frame on its
@@ -18,12 +18,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from typing import NamedTuple, cast
 
 from captures.filters import Filter, FilterError, compile_filter, grammar, values
 from captures.filters.errors import did_you_mean
 from captures.filters.fields import BY_NAME, Availability
 from captures.filters.grammar import Bare, Compare, Exists, Name, Node, OneOf, Selector, leaves
+from captures.filters.paths import is_path
 from dissectors.sides import Side
 from kproxy.proxy.rules.actions import ACTIONS, Action
 from kproxy.proxy.rules.arguments import Argument, duration_text
@@ -31,19 +33,23 @@ from kproxy.proxy.rules.arguments import Argument, duration_text
 _WRITTEN = re.compile(r"[~@]?[\w.\[\],-]+")
 
 
-def side_of(node: Node, text: str, stated: Side | None) -> Side:
+def side_of(node: Node, text: str, stated: Side | None, acted_on: Side | None = None) -> Side:
     """Return whether a filter looks at requests or at responses.
 
     :param text: the filter, for errors
     :param stated: what was said about it
+    :param acted_on: what the action is done to, None for either
     :raises FilterError: if it asks for what a frame on its way does not say
     """
-    side = stated or "request"
+    side = stated or acted_on or "request"
     for name in _names(node):
         if isinstance(name, Selector):
             raise _error(f"@{name.text} is about a capture, not about a frame on its way", name, text)
         if not _asks_for_response(name, text):
             continue
+        if acted_on == "request":
+            message = f"no request has {name.text}, and this rule changes requests"
+            raise _error(message, name, text)
         if stated == "request":
             message = f"no request has {name.text}"
             raise _error(message, name, text, "leave out request:, or say response:")
@@ -140,7 +146,7 @@ def with_saved_filters(text: str, saved: Mapping[str, str]) -> str:
     """
     if "@" not in text:
         return text
-    found, arrow = PREFIX.match(text), text.rfind(ARROW)
+    found, arrow = PREFIX.match(text), arrow_in(text)
     whole = text if found else grammar.with_saved(text, saved)
     if whole != text:
         return whole
@@ -153,12 +159,19 @@ def parse_rule(text: str) -> Rule:
 
     :raises FilterError: at the character where it stops making sense
     """
-    arrow = text.rfind(ARROW)
+    arrow = arrow_in(text)
     if arrow < 0:
         raise FilterError("a rule says FILTER => ACTION, and there is no =>", text, len(text), 0, _EXAMPLE)
-    condition = parse_condition(text, arrow)
-    action, *options = Argument(text, text).part(arrow + len(ARROW)).split()
+    done = Argument(text, text).part(arrow + len(ARROW))
+    action, *others = done.split()
+    options = list(dropwhile(lambda each: is_path(each.text), others))
+    if len(options) < len(others):  # several fields to be set
+        last = others[len(others) - len(options) - 1]
+        action = done.part(0, last.position + len(last.text) - done.position)
+    condition = parse_condition(text, arrow, None)  # what is wrong on the left is said first
     made = _action(action)
+    if made.side is not None:
+        condition = parse_condition(text, arrow, made.side)
     given = _options(options)
     return Rule(
         text.strip(),
@@ -170,9 +183,22 @@ def parse_rule(text: str) -> Rule:
     )
 
 
-def parse_condition(text: str, end: int | None = None) -> Condition:
+def arrow_in(text: str) -> int:
+    """Return where the arrow of a rule is: the last with an action behind it, or else the last; -1 without one."""
+    found = [each.start() for each in re.finditer(ARROW, text)]
+    before_actions = (at for at in reversed(found) if _names_action(text[at + len(ARROW) :]))
+    return next(before_actions, found[-1] if found else -1)
+
+
+def _names_action(text: str) -> bool:
+    word = _WORD.match(text.lstrip())
+    return word is not None and word[0].lower() in ACTIONS
+
+
+def parse_condition(text: str, end: int | None = None, acted_on: Side | None = None) -> Condition:
     """Return the condition that stands before ``end`` in a text, which is the whole text if None.
 
+    :param acted_on: what the action of the rule is done to, None for either
     :raises FilterError: at the character where it stops making sense
     """
     found = PREFIX.match(text, 0, len(text) if end is None else end)
@@ -180,7 +206,10 @@ def parse_condition(text: str, end: int | None = None) -> Condition:
     inner = text[begin:end]
     try:
         node = grammar.parse(inner, plain=False)  # what a rule does to live traffic is never left to a search
-        side = side_of(node, inner, cast(Side, found[1]) if found else None)
+        stated = cast(Side, found[1]) if found else None
+        side = side_of(node, inner, stated, acted_on)
+        if acted_on not in (None, side):
+            raise FilterError(f"this rule looks at {side}s, and changes {acted_on}s", inner, 0, len(inner))
         wanted = compile_filter(inner)
         return Condition(side, found is not None, wanted.expanded, wanted)
     except FilterError as error:
