@@ -163,6 +163,10 @@ class KproxyApp(App[Leaving]):
     def tell(self, text: str, *, severity: Severity = "information") -> None:
         """Tell the user something."""
         self.note(text, severity)
+        earlier = len(self._notifications)
+        if earlier:  # one at a time, so that they do not cover what is looked at
+            self.clear_notifications()
+            text = f"{text} (E shows what was told before)"
         self.notify(plain(text).plain, severity=severity, markup=False)
 
     def notice(self, text: str) -> None:

@@ -8,12 +8,21 @@ from typing import Any
 from textual.widget import Widget
 
 from captures.filters import compile_filter
+from kproxy.copy_as import FORMATS
 from kproxy.proxy.rules.completion import complete_rule
 from kproxy.proxy.rules.parser import parse_condition, parse_rule, with_saved_filters
 from kproxy.tui.columns import COLUMNS, field_problem
 from kproxy.tui.commands import Command
 from kproxy.tui.main.part import Part
-from kproxy.tui.widgets.command_line import Argument, CommandLine, FilePath, FilterText, Number, Words
+from kproxy.tui.widgets.command_line import (
+    Argument,
+    CommandLine,
+    FilePath,
+    FilterText,
+    Number,
+    OtherCapture,
+    Words,
+)
 from kproxy.tui.widgets.filter_bar import FilterBar
 
 
@@ -45,6 +54,8 @@ class CommandEntry(Part):
             ),
             "order.choose": Words(self._columns, "column", only=False, problem=field_problem),
             "write.selection": FilePath(),
+            "copy.as": Words(lambda: {each.name: each.title for each in FORMATS}, "format"),
+            "question.diff": OtherCapture(),
             "app.screenshot": FilePath(),
         }
 

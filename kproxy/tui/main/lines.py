@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import tzinfo
 from time import monotonic
 
 from rich.text import Text
 from textual.widget import Widget
 
 from captures.meaning import words
+from captures.time_format import day, zone_name
 from dissectors.printable import printable
 from kproxy.session import Status
 from kproxy.text.cells import cut, width
@@ -20,15 +22,17 @@ class Headline(Widget):
     """Shows the state of a session in one line.
 
     :param title: what is looked at
+    :param zone: of the times in all views; None is the local one
     """
 
     DEFAULT_CSS = """
     Headline { height: 1; dock: top; background: $panel; color: $foreground; padding: 0 1; }
     """
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, zone: tzinfo | None = None) -> None:
         super().__init__()
         self._title = printable(title)
+        self._zone = zone
         self._status = Status()
         self._filter_off = ""
         self._counting: Counting | None = None
@@ -51,11 +55,22 @@ class Headline(Widget):
         room = self.size.width
         left = f"kproxy{_GAP}{self._title}"
         right = _GAP.join(self._parts())
+        dates = self._dates()
+        if dates and width(left) + len(_GAP) + len(dates) + len(_GAP) + width(right) <= room:
+            left = f"{left}{_GAP}{dates}"
         left = cut(left, max(room - width(right) - len(_GAP), 12))
         right = cut(right, max(room - width(left) - 1, 0))
         line = Text(f"{left}{' ' * max(room - width(left) - width(right), 1)}{right}", no_wrap=True, end="")
         line.stylize("bold", 0, len("kproxy"))
         return line
+
+    def _dates(self) -> str:
+        """Return the days and the zone that the times in all views are of."""
+        begin, end = self._status.begin, self._status.latest
+        if not begin:
+            return ""
+        days = dict.fromkeys((day(begin, self._zone), day(max(begin, end), self._zone)))
+        return f"{' to '.join(days)} {zone_name(begin, self._zone)}"
 
     def _parts(self) -> list[str]:
         status = self._status

@@ -203,7 +203,7 @@ class MainScreen(Screen[None]):
         """Lay out the lines, bars and views."""
         from kproxy.tui.views.all import views
 
-        yield Headline(self.session.title)
+        yield Headline(self.session.title, self.session.zone)
         yield ViewLine(self.kproxy.settings.keymap)
         yield self.list.filter_bar()
         yield Static(id="banner", markup=False)

@@ -127,6 +127,21 @@ class FilePath(FreeText):
         return await asyncio.to_thread(_files, text[:cursor])
 
 
+class OtherCapture(FilePath):
+    """A capture that is there, or two stretches of time."""
+
+    def check(self, text: str) -> None:
+        """Raise :class:`~captures.filters.FilterError` if there is no such file."""
+        if ".." in text or text.startswith("-"):
+            return
+        try:
+            there = Path(text).expanduser().exists()
+        except (OSError, RuntimeError, ValueError):
+            there = False
+        if not there:
+            raise FilterError(f"there is no file {text}", text, 0, len(text), "or two times: 0s..60s 60s..")
+
+
 def _files(text: str) -> list[Candidate]:
     directory, _, beginning = text.rpartition("/")
     start = len(text) - len(beginning)

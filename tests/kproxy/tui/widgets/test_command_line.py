@@ -16,6 +16,7 @@ from kproxy.tui.widgets.command_line import (
     FilePath,
     FilterText,
     Number,
+    OtherCapture,
     Words,
     command_named,
 )
@@ -46,6 +47,7 @@ class LineApp(App[None]):
                 "app.theme": Words(lambda: {"nord": "cold", "gruvbox": "warm"}, "theme"),
                 "columns.profile": Words(lambda: {"wide": ""}, "profile", only=False),
                 "write.selection": FilePath(),
+                "question.diff": OtherCapture(),
             }
         )
 
@@ -98,6 +100,7 @@ async def test_commands_are_handed_on_with_their_arguments(typed: str, name: str
         ("goto 0", "'0' is no number (such as 17 or 120,412)", 5),
         ("filter api == Fetsh", "there is no API Fetsh (did you mean Fetch", 14),
         ("0", "there is no command 0", 0),
+        ("diff nothing.pcap", "there is no file nothing.pcap", 5),
     ],
 )
 async def test_mistakes_are_told_at_their_place(typed: str, message: str, position: int) -> None:
