@@ -79,7 +79,7 @@ class Exchange:
     """
 
     JSON = (
-        "number time frame latency_ns=latency designed_wait_ns=wait kproxy_time_ns=kproxy_time connection client "
+        "number time latency_ns=latency designed_wait_ns=wait kproxy_time_ns=kproxy_time connection client "
         "broker client_name broker_name client_id api api_key version correlation_id request_size response_size "
         "request=shown_request response=shown_response decoded=annotations.decoded "
         "masked=annotations.masked flags marked=note.marked comment=note.comment kproxy "
@@ -114,7 +114,7 @@ class Exchange:
     note: Note = NO_NOTE
     interventions: Interventions = UNTOUCHED
     kproxy_time: int = 0
-    frame: int = 0
+    frame: int = field(default=0, compare=False)
     client_names: tuple[str, ...] = ()
     broker_names: tuple[str, ...] = ()
 
