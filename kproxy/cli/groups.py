@@ -103,13 +103,14 @@ class Groups(CaptureRun[GroupsOptions]):
 
     # ------------------------------------------------------------ reading
     def _timelines(self, capture: Capture) -> list[GroupTimeline]:
-        from captures.analysis.groups.history import HISTORIES, NEEDED, GroupHistories
+        from captures.analysis.groups.history import HISTORIES, NEEDED
+        from captures.analysis.incidents.history import IncidentHistories
         from captures.exchanges import ExchangeReader
         from kproxy.text.summary import Tally
 
         read_to_the_end(capture)
         reader = ExchangeReader(capture, annotate=False, summary=False)
-        histories = GroupHistories(reader.knowledge.topic_name, capture)
+        histories = IncidentHistories(reader.knowledge.topic_name, capture)
         tally = Tally()
         add = capture.faults.guarded(histories.add, HISTORIES)
         for exchange in self.reading.exchanges_of(NEEDED, reader, tally, "following groups"):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.groups.history import GroupHistories
+from captures.analysis.incidents.history import IncidentHistories
 from captures.exchanges import ExchangeReader, open_capture
 from tests.lanes.hostile.crowds import broker_restarts, expelled
 
@@ -23,7 +23,7 @@ def steps(path: Path, chunks: Iterable[bytes]) -> int:
     capture = open_capture(str(path))
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)
-    histories = GroupHistories(reader.knowledge.topic_name, capture)
+    histories = IncidentHistories(reader.knowledge.topic_name, capture)
     for exchange in reader:
         histories.add(exchange)
     count = 0
