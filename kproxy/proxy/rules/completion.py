@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from captures.filters import Candidate, complete
 from kproxy.proxy.rules.actions import ACTIONS, Action
+from kproxy.proxy.rules.outages import MANNERS
 from kproxy.proxy.rules.parser import ARROW, OPTIONS, PREFIX, arrow_in
 
 _SIDES: Mapping[str, str] = {"request:": "only requests", "response:": "only responses"}
@@ -83,7 +84,9 @@ def reference() -> dict[str, str]:
         f"| {', '.join(f'`{name}={example}`' for example in option.examples)} | {option.meaning} |"
         for name, option in OPTIONS.items()
     ]
+    outages = [f"| `broker 2 down {manner}` | {effect} |" for manner, effect in MANNERS.items()]
     return {
+        "outages": "\n".join(["| rule | what clients meet with |", "|---|---|", *outages]),
         "actions": "\n".join(["| action | what happens to the frame |", "|---|---|", *actions]),
         "options": "\n".join(["| option | meaning |", "|---|---|", *options]),
     }

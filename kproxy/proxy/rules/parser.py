@@ -3,6 +3,7 @@
 ::
 
     rule = [("request" | "response") ":"] filter "=>" action { "," option }
+         | "broker" node ID "down" [manner] { "," option }
 
 The filter is of the project's filter language, the actions are :data:`~kproxy.proxy.rules.actions.ACTIONS`, the options
 :data:`OPTIONS`. The arrow of a rule is the last one before the name of an action.
@@ -29,6 +30,7 @@ from captures.filters.paths import is_path
 from dissectors.sides import Side
 from kproxy.proxy.rules.actions import ACTIONS, Action
 from kproxy.proxy.rules.arguments import Argument, duration_text
+from kproxy.proxy.rules.outages import FOREVER, MANNERS, REFUSED, Down, Outage
 
 _WRITTEN = re.compile(r"[~@]?[\w.\[\],-]+")
 
@@ -86,8 +88,13 @@ def _names(node: Node) -> Iterator[Name | Selector]:
 DEFAULT_DURATION = 600 * 1_000_000_000
 """ns for which a rule holds that does not say how long."""
 
+_FOREVER = "forever"
+_NAME = re.compile(r"[A-Za-z_][\w.-]*")
+
 ARROW = "=>"
 PREFIX = re.compile(r"\s*(request|response)\s*:")
+_OUTAGE = re.compile(r"\s*broker\s+(\d+)\s+down\b")
+_MOST_NODE_ID = (1 << 31) - 1
 _WORD = re.compile(r"[A-Za-z]+")
 _EXAMPLE = "such as: api == Fetch => delay 200ms"
 
@@ -118,7 +125,8 @@ class Rule:
     :ivar text: as written
     :ivar probability: above 0, up to 1
     :ivar count: how often it is applied at most, None for any number
-    :ivar duration: ns
+    :ivar duration: ns, or :data:`FOREVER`
+    :ivar name: by which it can be removed, empty without one
     """
 
     text: str = field(compare=False)
@@ -127,6 +135,7 @@ class Rule:
     probability: float = 1.0
     count: int | None = None
     duration: int = DEFAULT_DURATION
+    name: str = ""
 
     def __str__(self) -> str:
         parts = [f"{self.condition} {ARROW} {self.action}"]
@@ -135,7 +144,9 @@ class Rule:
         if self.count is not None:
             parts.append(f"count={self.count}")
         if self.duration != DEFAULT_DURATION:
-            parts.append(f"for={duration_text(self.duration)}")
+            parts.append(f"for={_FOREVER if self.duration == FOREVER else duration_text(self.duration)}")
+        if self.name:
+            parts.append(f"name={self.name}")
         return ", ".join(parts)
 
 
@@ -154,11 +165,14 @@ def with_saved_filters(text: str, saved: Mapping[str, str]) -> str:
     return f"{text[:begin]}{grammar.with_saved(text[begin:end], saved)}{text[end:]}"
 
 
-def parse_rule(text: str) -> Rule:
+def parse_rule(text: str) -> Rule | Outage:
     """Return the rule that a text means.
 
     :raises FilterError: at the character where it stops making sense
     """
+    outage = _OUTAGE.match(text)
+    if outage is not None:
+        return _outage(text, outage)
     arrow = arrow_in(text)
     if arrow < 0:
         raise FilterError("a rule says FILTER => ACTION, and there is no =>", text, len(text), 0, _EXAMPLE)
@@ -177,10 +191,27 @@ def parse_rule(text: str) -> Rule:
         text.strip(),
         condition,
         made,
-        float(given.get("p", 1.0)),
+        cast(float, given.get("p", 1.0)),
         cast("int | None", given.get("count")),
         int(given.get("for", DEFAULT_DURATION)),
+        str(given.get("name", "")),
     )
+
+
+def _outage(text: str, found: re.Match[str]) -> Outage:
+    first, *others = Argument(text, text).split()
+    if int(found[1]) > _MOST_NODE_ID:
+        raise Argument(text, found[1], found.start(1)).error("this is no node ID")
+    manner = first.part(found.end() - first.position)
+    if manner.text and manner.text not in MANNERS:
+        hint = did_you_mean(manner.text, MANNERS) or f"there are {', '.join(MANNERS)}"
+        raise manner.error(f"a broker cannot be down {manner.text}", hint)
+    for option in others:
+        if option.text.partition("=")[0].strip().lower() in ("p", "count"):
+            raise option.error("a broker is down, or it is not", "it takes for= and name=")
+    given = _options(others)
+    duration, name = int(given.get("for", DEFAULT_DURATION)), str(given.get("name", ""))
+    return Outage(text.strip(), int(found[1]), Down(manner.text or REFUSED), duration, name)
 
 
 def arrow_in(text: str) -> int:
@@ -254,7 +285,15 @@ def _count(argument: Argument) -> int:
     return int(found)
 
 
+def _name(argument: Argument) -> str:
+    if not _NAME.fullmatch(argument.text):
+        raise argument.error(f"{argument.text!r} is not a name", "letters, digits, _ . and -, a letter first")
+    return argument.text
+
+
 def _holding_time(argument: Argument) -> int:
+    if argument.text.lower() == _FOREVER:
+        return FOREVER
     found = argument.duration()
     if not found:
         raise argument.error("a rule holds for longer than nothing", "such as for=2m")
@@ -269,7 +308,7 @@ class Option(NamedTuple):
     :ivar meaning: for documentation and completion
     """
 
-    read: Callable[[Argument], float | int]
+    read: Callable[[Argument], float | int | str]
     examples: tuple[str, ...]
     meaning: str
 
@@ -279,14 +318,18 @@ OPTIONS: Mapping[str, Option] = {
     "count": Option(_count, ("5",), "ends after it was applied so often"),
     "for": Option(
         _holding_time,
-        ("2m",),
-        "ends after this time; **10 minutes** if it is left out, so that no fault is forgotten",
+        ("2m", "forever"),
+        "ends after this time; **10 minutes** if it is left out, so that no fault is forgotten; "
+        "`forever` needs `--force`",
+    ),
+    "name": Option(
+        _name, ("slow-disk",), "stands for its number in `kproxy ctl rule remove`; no two rules have the same"
     ),
 }
 
 
-def _options(arguments: Iterable[Argument]) -> dict[str, float | int]:
-    given: dict[str, float | int] = {}
+def _options(arguments: Iterable[Argument]) -> dict[str, float | int | str]:
+    given: dict[str, float | int | str] = {}
     for argument in arguments:
         written, sign, _ = argument.text.partition("=")
         name = written.strip().lower()

@@ -207,6 +207,7 @@ def test_requests_go_to_leaders_and_coordinators(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_is_not_ready_is_asked_again(tmp_path: Path) -> None:
     recording = Recording()
     client = recording.connection()
@@ -240,6 +241,7 @@ def test_differences_and_errors(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_broker_that_closes_and_one_that_says_nothing(tmp_path: Path) -> None:
     recording = Recording()
     client = recording.connection()
