@@ -369,6 +369,7 @@ class Rebalance:
     :ivar time: when it began
     :ivar end: when all members that took part had their assignment; None if that was not seen, or it goes on
     :ivar running: whether it had not ended when the capture did
+    :ivar overtaken: whether the next one began before all members had their assignment
     :ivar emptied: whether it left the group without members
     :ivar causes: all that led to it, that which opened it first; never empty
     :ivar alternatives: what else its opening could have been, in words
@@ -408,6 +409,7 @@ class Rebalance:
     time: Time
     end: int | None = None
     running: bool = False
+    overtaken: bool = False
     emptied: bool = False
     causes: list[Cause]
     alternatives: list[str] = field(default_factory=list)
@@ -563,6 +565,29 @@ class CoordinatorSeen:
     number: int
 
 
+@dataclass(slots=True)
+class RefusedClient:
+    """A client that a group did not take, or shut out.
+
+    :ivar error: code
+    :ivar name: of the error, such as ``FENCED_INSTANCE_ID``
+    :ivar time: of the first call that was refused
+    :ivar number: of that exchange
+    :ivar count: how many calls were refused
+    :ivar holder: client that has its group.instance.id; empty if it is not about that, or not known
+    """
+
+    client: str
+    host: str
+    instance: str | None
+    error: int
+    name: str
+    time: int
+    number: int
+    count: int = 0
+    holder: str = ""
+
+
 @dataclass(slots=True, kw_only=True)
 class GroupTimeline:
     """All that is known of one group.
@@ -576,6 +601,7 @@ class GroupTimeline:
     :ivar rebalances: in the order of time
     :ivar coordinators: in the order of time, one for each change
     :ivar seen: how much of the group the capture shows, in words; empty if all of it
+    :ivar refused: clients that it did not take, or shut out, in the order of time
     :ivar complete: whether every member of the latest generation was seen speaking
     :ivar first: of the first exchange
     :ivar last: of the last
@@ -591,6 +617,7 @@ class GroupTimeline:
     rebalances: list[Rebalance] = field(default_factory=list)
     coordinators: list[CoordinatorSeen] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
+    refused: list[RefusedClient] = field(default_factory=list)
     complete: bool = True
     first: int = 0
     last: int = 0
