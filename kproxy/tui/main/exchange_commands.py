@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kproxy.copy_as.errors import CannotCopyError
 from kproxy.copy_as.formats import Format, by_name
 from kproxy.copy_as.request import CannotCopyError
 from kproxy.session import Priority
