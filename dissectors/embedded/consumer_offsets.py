@@ -10,12 +10,41 @@ from dissectors.domains import (
     MEMBER_EPOCH_REACHED,
     MEMBER_STATE,
     STREAMS_MEMBER_STATE,
-    STREAMS_TOPIC_SETTING,
     TIMESTAMP_MS,
     TOPOLOGY_DESCRIPTION_EPOCH,
 )
 from dissectors.entities import GroupId, TopicName
-from dissectors.schema import Array, Bytes, Int8, Int16, Int32, Int64, Message, String, Struct, Uint16, Uuid
+from dissectors.schema import (
+    Array,
+    Bytes,
+    Earlier,
+    Field,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    String,
+    Struct,
+    Uuid,
+)
+from dissectors.structs import (
+    ClientTag,
+    StreamsEndpoint,
+    StreamsTasks,
+    Subtopology,
+    TopicIdPartitions,
+    TopicPartitionNumbers,
+)
+
+
+def _group_key(name: str, number: int, group: str, *more: Field) -> Message:
+    return Message(name, number, "data", "0", "none", "group_id" / GroupId * group, *more)
+
+
+def _member_key(name: str, number: int, group: str) -> Message:
+    return _group_key(name, number, group, "member_id" / String * "member id")
+
 
 OffsetCommitKey = Message(
     "OffsetCommitKey", 1, "data", "0-1", "none",
@@ -58,21 +87,14 @@ GroupMetadataValue = Message(
     ) * "members of the group",
 )
 
-ConsumerGroupMetadataKey = Message(
-    "ConsumerGroupMetadataKey", 3, "data", "0", "none",
-    "group_id" / GroupId * "consumer group (KIP-848)",
-)
-
+ConsumerGroupMetadataKey = _group_key("ConsumerGroupMetadataKey", 3, "consumer group (KIP-848)")
 ConsumerGroupMetadataValue = Message(
     "ConsumerGroupMetadataValue", 3, "data", "0", "0+",
     "epoch" / Int32 * "group epoch; rises when members, subscriptions or topics change",
     "metadata_hash" / Int64.tag(0) * "hash of the subscribed topics' metadata; a new hash raises the epoch; 0 = none",
 )
 
-ConsumerGroupPartitionMetadataKey = Message(
-    "ConsumerGroupPartitionMetadataKey", 4, "data", "0", "none",
-    "group_id" / GroupId * "consumer group (KIP-848)",
-)
+ConsumerGroupPartitionMetadataKey = _group_key("ConsumerGroupPartitionMetadataKey", 4, "consumer group (KIP-848)")
 
 _ConsumerGroupPartitionMetadataValueUntil35 = Message(
     "ConsumerGroupPartitionMetadataValue", 4, "data", "0", "0+",
@@ -83,38 +105,37 @@ _ConsumerGroupPartitionMetadataValueUntil35 = Message(
     ) * "topics that the group subscribes to",
 )
 
+_TopicPartitionRacks = Struct(
+    "topic_id" / Uuid.holds("topic_id") * "topic id",
+    "topic_name" / TopicName * "topic name",
+    "num_partitions" / Int32 * "number of partitions",
+    "partition_metadata" / Array(
+        "partition" / Int32 * "partition index",
+        "racks" / Array(String) * "racks of the partition's replicas",
+    ) * "racks of the partitions",
+)
+
 _ConsumerGroupPartitionMetadataValueUntil37 = Message(
     "ConsumerGroupPartitionMetadataValue", 4, "data", "0", "0+",
     "epoch" / Int32 * "group epoch at which this was written",
-    "topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-        "num_partitions" / Int32 * "number of partitions",
-        "partition_metadata" / Array(
-            "partition" / Int32 * "partition index",
-            "racks" / Array(String) * "racks of the partition's replicas",
-        ) * "racks of the partitions",
-    ) * "topics that the group subscribes to",
+    "topics" / Array(_TopicPartitionRacks) * "topics that the group subscribes to",
 )
 
 ConsumerGroupPartitionMetadataValue = Message(
     "ConsumerGroupPartitionMetadataValue", 4, "data", "0", "0+",
-    "topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-        "num_partitions" / Int32 * "number of partitions",
-        "partition_metadata" / Array(
-            "partition" / Int32 * "partition index",
-            "racks" / Array(String) * "racks of the partition's replicas",
-        ) * "racks of the partitions",
-    ) * "topics that the group subscribes to",
+    "topics" / Array(_TopicPartitionRacks) * "topics that the group subscribes to",
     older=(_ConsumerGroupPartitionMetadataValueUntil37, _ConsumerGroupPartitionMetadataValueUntil35,),
 )
 
-ConsumerGroupMemberMetadataKey = Message(
-    "ConsumerGroupMemberMetadataKey", 5, "data", "0", "none",
-    "group_id" / GroupId * "consumer group (KIP-848)",
-    "member_id" / String * "member id",
+ConsumerGroupMemberMetadataKey = _member_key("ConsumerGroupMemberMetadataKey", 5, "consumer group (KIP-848)")
+
+_ClientAssignor = Struct(
+    "name" / String * "name of the client-side assignor",
+    "minimum_version" / Int16 * "lowest metadata version the assignor reads",
+    "maximum_version" / Int16 * "highest metadata version the assignor reads",
+    "reason" / Int8 * "assignor-defined reason for the metadata update",
+    "version" / Int16 * "version of the assignor's own metadata",
+    "metadata" / Bytes * "the assignor's own metadata, opaque",
 )
 
 _ConsumerGroupMemberMetadataValueUntil35 = Message(
@@ -126,14 +147,7 @@ _ConsumerGroupMemberMetadataValueUntil35 = Message(
     "client_host" / String * "host that the member connects from",
     "subscribed_topic_names" / Array(TopicName) * "topics subscribed by name",
     "subscribed_topic_regex" / String.null() * "topics subscribed by regular expression; null = none",
-    "assignors" / Array(
-        "name" / String * "name of the client-side assignor",
-        "minimum_version" / Int16 * "lowest metadata version the assignor reads",
-        "maximum_version" / Int16 * "highest metadata version the assignor reads",
-        "reason" / Int8 * "assignor-defined reason for the metadata update",
-        "version" / Int16 * "version of the assignor's own metadata",
-        "metadata" / Bytes * "the assignor's own metadata, opaque",
-    ) * "client-side assignors of the member (dropped before release)",
+    "assignors" / Array(_ClientAssignor) * "client-side assignors of the member (dropped before release)",
 )
 
 _ConsumerGroupMemberMetadataValueUntil37 = Message(
@@ -146,14 +160,7 @@ _ConsumerGroupMemberMetadataValueUntil37 = Message(
     "subscribed_topic_regex" / String.null() * "topics subscribed by regular expression; null = none",
     "rebalance_timeout_ms" / Int32.of(DURATION_MS).default(-1) * "ms the member may take to revoke partitions (max.poll.interval.ms); -1 = not given",
     "server_assignor" / String.null() * "assignor that the member asks for; null = any",
-    "assignors" / Array(
-        "name" / String * "name of the client-side assignor",
-        "minimum_version" / Int16 * "lowest metadata version the assignor reads",
-        "maximum_version" / Int16 * "highest metadata version the assignor reads",
-        "reason" / Int8 * "assignor-defined reason for the metadata update",
-        "version" / Int16 * "version of the assignor's own metadata",
-        "metadata" / Bytes * "the assignor's own metadata, opaque",
-    ) * "client-side assignors of the member (dropped before release)",
+    "assignors" / Array(_ClientAssignor) * "client-side assignors of the member (dropped before release)",
 )
 
 ConsumerGroupMemberMetadataValue = Message(
@@ -176,57 +183,41 @@ ConsumerGroupMemberMetadataValue = Message(
     older=(_ConsumerGroupMemberMetadataValueUntil37, _ConsumerGroupMemberMetadataValueUntil35,),
 )
 
-ConsumerGroupTargetAssignmentMetadataKey = Message(
-    "ConsumerGroupTargetAssignmentMetadataKey", 6, "data", "0", "none",
-    "group_id" / GroupId * "consumer group (KIP-848)",
-)
-
+ConsumerGroupTargetAssignmentMetadataKey = _group_key("ConsumerGroupTargetAssignmentMetadataKey", 6, "consumer group (KIP-848)")
 ConsumerGroupTargetAssignmentMetadataValue = Message(
     "ConsumerGroupTargetAssignmentMetadataValue", 6, "data", "0", "0+",
     "assignment_epoch" / Int32 * "group epoch for which the target assignment was made",
     "assignment_timestamp" / Int64.of(TIMESTAMP_MS).tag(0) * "when the assignment was made, ms since 1970; 0 = not stored",
 )
 
-ConsumerGroupTargetAssignmentMemberKey = Message(
-    "ConsumerGroupTargetAssignmentMemberKey", 7, "data", "0", "none",
-    "group_id" / GroupId * "consumer group (KIP-848)",
-    "member_id" / String * "member id",
+ConsumerGroupTargetAssignmentMemberKey = _member_key("ConsumerGroupTargetAssignmentMemberKey", 7, "consumer group (KIP-848)")
+
+_PartitionIndexes = Struct(
+    "topic_id" / Uuid.holds("topic_id") * "topic id",
+    "partitions" / Array(Int32) * "partition indexes",
 )
 
 _ConsumerGroupTargetAssignmentMemberValueUntil37 = Message(
     "ConsumerGroupTargetAssignmentMemberValue", 7, "data", "0", "0+",
     "error" / Int8 * "assignor-defined error; 0 = none",
-    "topic_partitions" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member shall have",
+    "topic_partitions" / Array(_PartitionIndexes) * "partitions that the member shall have",
     "metadata_version" / Int16 * "version of the assignor's own metadata",
     "metadata_bytes" / Bytes * "the assignor's own metadata, opaque",
 )
 
 ConsumerGroupTargetAssignmentMemberValue = Message(
     "ConsumerGroupTargetAssignmentMemberValue", 7, "data", "0", "0+",
-    "topic_partitions" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member shall have",
+    "topic_partitions" / Array(_PartitionIndexes) * "partitions that the member shall have",
     older=(_ConsumerGroupTargetAssignmentMemberValueUntil37,),
 )
 
-ConsumerGroupCurrentMemberAssignmentKey = Message(
-    "ConsumerGroupCurrentMemberAssignmentKey", 8, "data", "0", "none",
-    "group_id" / GroupId * "consumer group (KIP-848)",
-    "member_id" / String * "member id",
-)
+ConsumerGroupCurrentMemberAssignmentKey = _member_key("ConsumerGroupCurrentMemberAssignmentKey", 8, "consumer group (KIP-848)")
 
 _ConsumerGroupCurrentMemberAssignmentValueUntil35 = Message(
     "ConsumerGroupCurrentMemberAssignmentValue", 8, "data", "0", "0+",
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "error" / Int8 * "assignor-defined error; 0 = none",
-    "topic_partitions" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition numbers",
-    ) * "partitions assigned to the member",
+    "topic_partitions" / Array(TopicIdPartitions) * "partitions assigned to the member",
     "metadata_version" / Int16 * "version of the assignor's own metadata",
     "metadata_bytes" / Bytes * "the assignor's own metadata, opaque",
 )
@@ -236,18 +227,9 @@ _ConsumerGroupCurrentMemberAssignmentValueUntil37 = Message(
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "previous_member_epoch" / Int32 * "epoch before; still accepted if the last response was lost",
     "target_member_epoch" / Int32 * "epoch the member is moving to",
-    "assigned_partitions" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member has",
-    "partitions_pending_revocation" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member has still to give up",
-    "partitions_pending_assignment" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition numbers",
-    ) * "partitions that will follow once others gave them up",
+    "assigned_partitions" / Array(_PartitionIndexes) * "partitions that the member has",
+    "partitions_pending_revocation" / Array(_PartitionIndexes) * "partitions that the member has still to give up",
+    "partitions_pending_assignment" / Array(TopicIdPartitions) * "partitions that will follow once others gave them up",
     "error" / Int8 * "assignor-defined error; 0 = none",
     "metadata_version" / Int16 * "version of the assignor's own metadata",
     "metadata_bytes" / Bytes * "the assignor's own metadata, opaque",
@@ -278,11 +260,7 @@ ShareGroupPartitionMetadataKey = Message(
 
 _ShareGroupPartitionMetadataValueUntil39 = Message(
     "ShareGroupPartitionMetadataValue", None, "data", "0", "0+",
-    "initialized_topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-        "partitions" / Array(Int32) * "partition numbers",
-    ) * "topics whose share state is initialized",
+    "initialized_topics" / Array(TopicPartitionNumbers) * "topics whose share state is initialized",
     "deleting_topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / TopicName * "topic name",
@@ -291,24 +269,11 @@ _ShareGroupPartitionMetadataValueUntil39 = Message(
 
 ShareGroupPartitionMetadataValue = Message(
     "ShareGroupPartitionMetadataValue", None, "data", "0", "0+",
-    "topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-        "num_partitions" / Int32 * "number of partitions",
-        "partition_metadata" / Array(
-            "partition" / Int32 * "partition index",
-            "racks" / Array(String) * "racks of the partition's replicas",
-        ) * "racks of the partitions",
-    ) * "topics that the group subscribes to",
+    "topics" / Array(_TopicPartitionRacks) * "topics that the group subscribes to",
     older=(_ShareGroupPartitionMetadataValueUntil39,),
 )
 
-ShareGroupMemberMetadataKey = Message(
-    "ShareGroupMemberMetadataKey", 10, "data", "0", "none",
-    "group_id" / GroupId * "share group",
-    "member_id" / String * "member id",
-)
-
+ShareGroupMemberMetadataKey = _member_key("ShareGroupMemberMetadataKey", 10, "share group")
 ShareGroupMemberMetadataValue = Message(
     "ShareGroupMemberMetadataValue", 10, "data", "0", "0+",
     "rack_id" / String.null() * "client.rack of the member; null = none",
@@ -317,100 +282,53 @@ ShareGroupMemberMetadataValue = Message(
     "subscribed_topic_names" / Array(TopicName) * "topics subscribed by name",
 )
 
-ShareGroupMetadataKey = Message(
-    "ShareGroupMetadataKey", 11, "data", "0", "none",
-    "group_id" / GroupId * "share group",
-)
-
-_ShareGroupMetadataValueUntil40 = Message(
-    "ShareGroupMetadataValue", 11, "data", "0", "0+",
-    "epoch" / Int32 * "group epoch; rises when members, subscriptions or topics change",
-)
-
+ShareGroupMetadataKey = _group_key("ShareGroupMetadataKey", 11, "share group")
 ShareGroupMetadataValue = Message(
     "ShareGroupMetadataValue", 11, "data", "0", "0+",
     "epoch" / Int32 * "group epoch; rises when members, subscriptions or topics change",
     "metadata_hash" / Int64 * "hash of the subscribed topics' metadata; a new hash raises the epoch",
-    older=(_ShareGroupMetadataValueUntil40,),
+    older=(Earlier("0", "0+", without=("metadata_hash",)),),
 )
 
-ShareGroupTargetAssignmentMetadataKey = Message(
-    "ShareGroupTargetAssignmentMetadataKey", 12, "data", "0", "none",
-    "group_id" / GroupId * "share group",
-)
-
+ShareGroupTargetAssignmentMetadataKey = _group_key("ShareGroupTargetAssignmentMetadataKey", 12, "share group")
 ShareGroupTargetAssignmentMetadataValue = Message(
     "ShareGroupTargetAssignmentMetadataValue", 12, "data", "0", "0+",
     "assignment_epoch" / Int32 * "group epoch for which the target assignment was made",
     "assignment_timestamp" / Int64.of(TIMESTAMP_MS).tag(0) * "when the assignment was made, ms since 1970; 0 = not stored",
 )
 
-ShareGroupTargetAssignmentMemberKey = Message(
-    "ShareGroupTargetAssignmentMemberKey", 13, "data", "0", "none",
-    "group_id" / GroupId * "share group",
-    "member_id" / String * "member id",
-)
-
+ShareGroupTargetAssignmentMemberKey = _member_key("ShareGroupTargetAssignmentMemberKey", 13, "share group")
 ShareGroupTargetAssignmentMemberValue = Message(
     "ShareGroupTargetAssignmentMemberValue", 13, "data", "0", "0+",
-    "topic_partitions" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member shall have, shared with others",
+    "topic_partitions" / Array(_PartitionIndexes) * "partitions that the member shall have, shared with others",
 )
 
-ShareGroupCurrentMemberAssignmentKey = Message(
-    "ShareGroupCurrentMemberAssignmentKey", 14, "data", "0", "none",
-    "group_id" / GroupId * "share group",
-    "member_id" / String * "member id",
-)
-
+ShareGroupCurrentMemberAssignmentKey = _member_key("ShareGroupCurrentMemberAssignmentKey", 14, "share group")
 ShareGroupCurrentMemberAssignmentValue = Message(
     "ShareGroupCurrentMemberAssignmentValue", 14, "data", "0", "0+",
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "previous_member_epoch" / Int32 * "epoch before; still accepted if the last response was lost",
     "state" / Int8.of(MEMBER_STATE) * "0 stable",
-    "assigned_partitions" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member has, shared with others",
+    "assigned_partitions" / Array(_PartitionIndexes) * "partitions that the member has, shared with others",
 )
 
-ShareGroupStatePartitionMetadataKey = Message(
-    "ShareGroupStatePartitionMetadataKey", 15, "data", "0", "none",
-    "group_id" / GroupId * "share group",
-)
+ShareGroupStatePartitionMetadataKey = _group_key("ShareGroupStatePartitionMetadataKey", 15, "share group")
 
-_ShareGroupStatePartitionMetadataValueUntil40 = Message(
-    "ShareGroupStatePartitionMetadataValue", 15, "data", "0", "0+",
-    "initialized_topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "topics whose share state is initialized",
-    "deleting_topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-    ) * "topics whose share state is being deleted",
+_InitializedTopic = Struct(
+    "topic_id" / Uuid.holds("topic_id") * "topic id",
+    "topic_name" / TopicName * "topic name",
+    "partitions" / Array(Int32) * "partition indexes",
 )
 
 ShareGroupStatePartitionMetadataValue = Message(
     "ShareGroupStatePartitionMetadataValue", 15, "data", "0", "0+",
-    "initializing_topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "topics whose share state is being initialized",
-    "initialized_topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "topics whose share state is initialized",
+    "initializing_topics" / Array(_InitializedTopic) * "topics whose share state is being initialized",
+    "initialized_topics" / Array(_InitializedTopic) * "topics whose share state is initialized",
     "deleting_topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / TopicName * "topic name",
     ) * "topics whose share state is being deleted",
-    older=(_ShareGroupStatePartitionMetadataValueUntil40,),
+    older=(Earlier("0", "0+", without=("initializing_topics",)),),
 )
 
 ConsumerGroupRegularExpressionKey = Message(
@@ -426,11 +344,7 @@ ConsumerGroupRegularExpressionValue = Message(
     "timestamp" / Int64.of(TIMESTAMP_MS) * "when it was searched, ms since 1970",
 )
 
-StreamsGroupMetadataKey = Message(
-    "StreamsGroupMetadataKey", 17, "data", "0", "none",
-    "group_id" / GroupId * "streams group (application.id)",
-)
-
+StreamsGroupMetadataKey = _group_key("StreamsGroupMetadataKey", 17, "streams group (application.id)")
 StreamsGroupMetadataValue = Message(
     "StreamsGroupMetadataValue", 17, "data", "0", "0+",
     "epoch" / Int32 * "group epoch; rises when members, topology or topics change",
@@ -444,12 +358,7 @@ StreamsGroupMetadataValue = Message(
     "failed_description_topology_epoch" / Int32.of(TOPOLOGY_DESCRIPTION_EPOCH).tag(3).default(-1) * "topology version whose description the plugin refused (KIP-1331); -1 = none",
 )
 
-StreamsGroupMemberMetadataKey = Message(
-    "StreamsGroupMemberMetadataKey", 19, "data", "0", "none",
-    "group_id" / GroupId * "streams group (application.id)",
-    "member_id" / String * "member id",
-)
-
+StreamsGroupMemberMetadataKey = _member_key("StreamsGroupMemberMetadataKey", 19, "streams group (application.id)")
 StreamsGroupMemberMetadataValue = Message(
     "StreamsGroupMemberMetadataValue", 19, "data", "0", "0+",
     "instance_id" / String.null() * "group.instance.id of a static member; null = dynamic",
@@ -459,53 +368,31 @@ StreamsGroupMemberMetadataValue = Message(
     "rebalance_timeout_ms" / Int32.of(DURATION_MS).default(-1) * "ms the member may take to revoke tasks; -1 = not given",
     "topology_epoch" / Int32 * "version of the topology that the member runs",
     "process_id" / String * "id of the Streams instance, shared by its threads",
-    "user_endpoint" / Struct(
-        "host" / String * "host of application.server",
-        "port" / Uint16 * "port of application.server",
-    ).null().default(None) * "endpoint for interactive queries (application.server); null = none",
-    "client_tags" / Array(
-        "key" / String * "client tag name",
-        "value" / String * "client tag value",
-    ) * "client tags for rack-aware standby tasks",
+    "user_endpoint" / StreamsEndpoint.null().default(None) * "endpoint for interactive queries (application.server); null = none",
+    "client_tags" / Array(ClientTag) * "client tags for rack-aware standby tasks",
 )
 
-StreamsGroupTargetAssignmentMetadataKey = Message(
-    "StreamsGroupTargetAssignmentMetadataKey", 20, "data", "0", "none",
-    "group_id" / GroupId * "streams group (application.id)",
-)
-
+StreamsGroupTargetAssignmentMetadataKey = _group_key("StreamsGroupTargetAssignmentMetadataKey", 20, "streams group (application.id)")
 StreamsGroupTargetAssignmentMetadataValue = Message(
     "StreamsGroupTargetAssignmentMetadataValue", 20, "data", "0", "0+",
     "assignment_epoch" / Int32 * "group epoch for which the target assignment was made",
     "assignment_timestamp" / Int64.of(TIMESTAMP_MS).tag(0) * "when the assignment was made, ms since 1970; 0 = not stored",
 )
 
-StreamsGroupTargetAssignmentMemberKey = Message(
-    "StreamsGroupTargetAssignmentMemberKey", 21, "data", "0", "none",
-    "group_id" / GroupId * "streams group (application.id)",
-    "member_id" / String * "member id",
-)
-
+StreamsGroupTargetAssignmentMemberKey = _member_key("StreamsGroupTargetAssignmentMemberKey", 21, "streams group (application.id)")
 StreamsGroupTargetAssignmentMemberValue = Message(
     "StreamsGroupTargetAssignmentMemberValue", 21, "data", "0", "0+",
-    "active_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ) * "active tasks it shall run",
-    "standby_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ) * "standby tasks it shall keep",
-    "warmup_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ) * "warm-up tasks it shall build up",
+    "active_tasks" / Array(StreamsTasks) * "active tasks it shall run",
+    "standby_tasks" / Array(StreamsTasks) * "standby tasks it shall keep",
+    "warmup_tasks" / Array(StreamsTasks) * "warm-up tasks it shall build up",
 )
 
-StreamsGroupCurrentMemberAssignmentKey = Message(
-    "StreamsGroupCurrentMemberAssignmentKey", 22, "data", "0", "none",
-    "group_id" / GroupId * "streams group (application.id)",
-    "member_id" / String * "member id",
+StreamsGroupCurrentMemberAssignmentKey = _member_key("StreamsGroupCurrentMemberAssignmentKey", 22, "streams group (application.id)")
+
+_TasksWithEpochs = Struct(
+    "subtopology_id" / String * "subtopology of the tasks",
+    "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
+    "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
 )
 
 StreamsGroupCurrentMemberAssignmentValue = Message(
@@ -513,73 +400,17 @@ StreamsGroupCurrentMemberAssignmentValue = Message(
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "previous_member_epoch" / Int32 * "epoch before; still accepted if the last response was lost",
     "state" / Int8.of(STREAMS_MEMBER_STATE) * "1 stable, 2 has still to revoke, 3 waits for tasks of others, 127 unknown",
-    "active_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "active tasks that the member has",
-    "standby_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "standby tasks that the member has",
-    "warmup_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "warm-up tasks that the member has",
-    "active_tasks_pending_revocation" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "active tasks that the member has still to give up",
-    "standby_tasks_pending_revocation" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "standby tasks that the member has still to give up",
-    "warmup_tasks_pending_revocation" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "warm-up tasks that the member has still to give up",
+    "active_tasks" / Array(_TasksWithEpochs) * "active tasks that the member has",
+    "standby_tasks" / Array(_TasksWithEpochs) * "standby tasks that the member has",
+    "warmup_tasks" / Array(_TasksWithEpochs) * "warm-up tasks that the member has",
+    "active_tasks_pending_revocation" / Array(_TasksWithEpochs) * "active tasks that the member has still to give up",
+    "standby_tasks_pending_revocation" / Array(_TasksWithEpochs) * "standby tasks that the member has still to give up",
+    "warmup_tasks_pending_revocation" / Array(_TasksWithEpochs) * "warm-up tasks that the member has still to give up",
 )
 
-StreamsGroupTopologyKey = Message(
-    "StreamsGroupTopologyKey", 23, "data", "0", "none",
-    "group_id" / GroupId * "streams group (application.id)",
-)
-
+StreamsGroupTopologyKey = _group_key("StreamsGroupTopologyKey", 23, "streams group (application.id)")
 StreamsGroupTopologyValue = Message(
     "StreamsGroupTopologyValue", 23, "data", "0", "0+",
     "epoch" / Int32 * "version of the topology",
-    "subtopologies" / Array(
-        "subtopology_id" / String * "subtopology id, unique in the topology",
-        "source_topics" / Array(TopicName) * "user topics that the subtopology reads",
-        "source_topic_regex" / Array(String) * "regular expressions for user topics that the subtopology reads",
-        "state_changelog_topics" / Array(
-            "name" / TopicName * "changelog topic name",
-            "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
-            "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
-            "topic_configs" / Array(
-                "key" / String * "topic config name",
-                "value" / String * "topic config value",
-            ) * "topic configs to create the topic with",
-        ) * "changelog topics of the state stores",
-        "repartition_sink_topics" / Array(TopicName) * "repartition topics that the subtopology writes",
-        "repartition_source_topics" / Array(
-            "name" / TopicName * "repartition topic name",
-            "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
-            "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
-            "topic_configs" / Array(
-                "key" / String * "topic config name",
-                "value" / String * "topic config value",
-            ) * "topic configs to create the topic with",
-        ) * "repartition topics that the subtopology reads",
-        "copartition_groups" / Array(
-            "source_topics" / Array(Int16) * "indexes into source_topics of this subtopology",
-            "source_topic_regex" / Array(Int16) * "indexes into source_topic_regex of this subtopology",
-            "repartition_source_topics" / Array(Int16) * "indexes into repartition_source_topics of this subtopology",
-        ) * "topics that must have the same number of partitions",
-    ) * "subtopologies of the application",
+    "subtopologies" / Array(Subtopology) * "subtopologies of the application",
 )

@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import NamedTuple, Self
@@ -369,6 +369,7 @@ class Rebalance:
     :ivar time: when it began
     :ivar end: when all members that took part had their assignment; None if that was not seen, or it goes on
     :ivar running: whether it had not ended when the capture did
+    :ivar overtaken: whether the next one began before all members had their assignment
     :ivar emptied: whether it left the group without members
     :ivar causes: all that led to it, that which opened it first; never empty
     :ivar alternatives: what else its opening could have been, in words
@@ -408,6 +409,7 @@ class Rebalance:
     time: Time
     end: int | None = None
     running: bool = False
+    overtaken: bool = False
     emptied: bool = False
     causes: list[Cause]
     alternatives: list[str] = field(default_factory=list)
@@ -499,7 +501,8 @@ class GroupMember:
     :ivar client: client ID, or address without one
     :ivar host: address without port
     :ivar rack: ``client.rack``; empty if not told
-    :ivar subscription: topics, or a pattern between slashes; empty if not told
+    :ivar subscription: topics in order, or a pattern between slashes; empty if not told
+    :ivar former_subscriptions: the same before it changed, and when it did
     :ivar session_timeout: ns; None if not told
     :ivar rebalance_timeout: ns; None if not told
     :ivar interval: ns between heartbeats: told by the coordinator, or else the median of what was seen; None if neither
@@ -519,12 +522,24 @@ class GroupMember:
     former: list[str] = field(default_factory=list)
     rack: str = ""
     subscription: tuple[str, ...] = ()
+    former_subscriptions: list[tuple[tuple[str, ...], int]] = field(default_factory=list)
     session_timeout: int | None = None
     rebalance_timeout: int | None = None
     interval: int | None = None
     left: int | None = None
     connections: list[int] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
+
+    def subscribed(self, until: int) -> Iterator[tuple[tuple[str, ...], int, int]]:
+        """Yield what it subscribed to, of what was told, and from when to when.
+
+        :param until: when the subscription of one that has not left ends
+        """
+        begin, gone = self.first, max(until if self.left is None else min(self.left, until), self.first)
+        for topics, end in (*self.former_subscriptions, (self.subscription, gone)):
+            if topics:
+                yield topics, begin, max(begin, min(end, gone))
+            begin = max(begin, min(end, gone))
 
     @property
     def name(self) -> str:

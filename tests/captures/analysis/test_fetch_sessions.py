@@ -9,7 +9,7 @@ import pytest
 from captures.analysis.fetch_sessions import FetchSeen, FetchSessions, behind_records
 from captures.exchanges import Exchange
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.captures.analysis.kit import MS, exchange, unanswered
 
 ORDERS = "lLiF-TMRRuSo8TJjkfl4vQ"

@@ -22,7 +22,7 @@ from captures.tables.inputs import GROWING
 from captures.tables.options import TablesOptions
 from captures.tables.partition_rows import PartitionRows
 from captures.tables.schema import TABLES, USUAL
-from captures.tables.single import TableRequest, write_tables, write_tables_single
+from captures.tables.single import TableRequest, write_parts, write_tables
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.tables.kit import exchanges_of, gathered, reopened, rows
 from tests.captures.tables.test_whole_rows import whole
@@ -98,6 +98,7 @@ def test_a_filter_leaves_rows_out(tmp_path: Path) -> None:
     assert made.rows["tcp_health"] == 2 * len(capture.connections)
 
 
+@pytest.mark.slow
 def test_appending_the_same_file_again_adds_nothing(tmp_path: Path) -> None:
     out, options = str(tmp_path / "out"), replace(OPTIONS, append=True)
     copies = tmp_path / "captures"
@@ -122,6 +123,7 @@ def test_appending_the_same_file_again_adds_nothing(tmp_path: Path) -> None:
     assert {row["run"] for row in found} == {0, 1}
 
 
+@pytest.mark.slow
 def test_what_comes_to_a_file_after_it_was_read_is_read_by_the_next_run(tmp_path: Path) -> None:
     out, options = str(tmp_path / "out"), replace(OPTIONS, append=True)
     growing, other = tmp_path / "growing.pcap", tmp_path / "other.pcap"
@@ -146,6 +148,7 @@ def test_what_comes_to_a_file_after_it_was_read_is_read_by_the_next_run(tmp_path
     assert len(read_manifests(out)) == 1
 
 
+@pytest.mark.slow
 def test_the_newest_file_of_a_folder_is_left_to_the_next_run_while_it_may_grow(tmp_path: Path) -> None:
     out, options, ring = str(tmp_path / "out"), replace(OPTIONS, append=True), tmp_path / "ring"
     ring.mkdir()
@@ -204,6 +207,7 @@ def test_a_run_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert not list(out.glob("**/*"))
 
 
+@pytest.mark.slow
 def test_mistakes(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     for wrong, text in (
@@ -225,7 +229,8 @@ def test_mistakes(tmp_path: Path) -> None:
 def test_a_capture_that_was_read_already(tmp_path: Path) -> None:
     folder = open_folder(str(tmp_path / "out"))
     wanted = TableRequest(tables=("findings", "rebalances"))
-    made = write_tables_single(reopened(SAMPLE), folder, wanted, summary={"why": "test"})
+    written = write_parts(reopened(SAMPLE), folder, wanted)
+    made = folder.commit(written.parts, tables=wanted.tables, summary={"why": "test"})
     assert made.summary == {"why": "test"}
     assert {name: told["rows"] for name, told in made.tables.items()} == {
         "findings": len(rows(whole(SAMPLE)["findings"])),
@@ -233,6 +238,7 @@ def test_a_capture_that_was_read_already(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_fault_names_the_file_and_the_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def planted(_: Any, exchange: Any) -> Any:
         if exchange.number in (3, 410):
