@@ -22,9 +22,8 @@ from captures.analysis.groups.facts import (
 from captures.analysis.groups.labels import Labels, counter_of, step
 from captures.analysis.groups.model import Certainty, GroupTimeline, Rebalance
 from captures.analysis.incidents.model import Incident, in_line
-from captures.export.group_html.legend import Legend
 from captures.export.group_html.markers import NumberedRebalance
-from captures.export.group_html.picture import picture
+from captures.export.group_html.picture import Legend, picture
 from captures.export.markup import PARTS
 from captures.export.markup import page as render
 from captures.meaning import words
