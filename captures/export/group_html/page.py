@@ -12,6 +12,7 @@ from captures.analysis.groups.facts import (
     facts,
     in_brief,
     manner,
+    refusals,
     storm_facts,
     storm_title,
     storms,
@@ -118,6 +119,8 @@ class _Group:
         yield Fact("coordinator", ", then ".join(moves), Tone.ODD if len(moves) > 1 else Tone.PLAIN)
         for seen in timeline.seen:
             yield Fact("seen", seen, Tone.ODD)
+        for refused in refusals(timeline):
+            yield Fact("refused", refused, Tone.ODD)
         for incident in self._incidents:
             yield Fact("happened", in_line(incident, self._clock), Tone.ODD)
 
