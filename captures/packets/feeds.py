@@ -35,6 +35,9 @@ POLL = 0.1
 GONE = 1.0
 """Seconds without new bytes after which a file that has lost its name counts as finished."""
 
+LEAST_HEADER = 24
+"""Bytes of the shortest header of a capture, that of pcap."""
+
 _CHUNK = 1 << 18
 _LEAST_STEP = 64
 _OUTPUT = 1 << 23  # bytes that a step may make, going by the one before
@@ -373,7 +376,56 @@ class _DecompressedFeed:
         self._fault = f"{told}, would go over the limit {shown('file_ratio')}"
 
 
-def unwrapped(feed: Feed) -> tuple[Feed, str]:
+REQUEST_LOG_MARK = b"Completed request:"
+"""What an entry of a broker's request log begins with (``core/.../network/RequestChannel.scala``)."""
+HEAD_SIZE = 1 << 16
+"""Bytes in which a request log has its first entry, and more than its first line."""
+
+_NO_TEXT = re.compile(rb"[\0-\x08\x0e-\x1a]")
+
+
+def is_request_log(head: bytes) -> bool:
+    """Whether a feed is a request log, by its first :data:`HEAD_SIZE` bytes."""
+    return REQUEST_LOG_MARK in head and _is_text(head)
+
+
+def may_become_a_log(head: bytes) -> bool:
+    """Whether more bytes may show that a feed is a request log, or has to be looked at as a capture."""
+    return len(head) < MAGIC_SIZE or (
+        len(head) < HEAD_SIZE and _is_text(head) and REQUEST_LOG_MARK not in head
+    )
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether it may be text: all capture files have control characters among their first bytes."""
+    return _NO_TEXT.search(head[:LEAST_HEADER]) is None
+
+
+def is_read_in_place(head: bytes) -> bool:
+    """Whether a file is read as it is, by its first :data:`HEAD_SIZE` bytes: neither compressed nor a request log."""
+    return compression(head[:MAGIC_SIZE]) is None and not is_request_log(head)
+
+
+def unwrapped(feed: Feed, *, live: bool = False) -> tuple[Feed, str]:
+    """The feed decompressed, and how it was compressed; a request log as the packets that it becomes.
+
+    :param live: whether it still grows
+    """
+    feed, wrappings = _decompressed(feed)
+    head = b""
+    while may_become_a_log(head) and (more := feed.read(HEAD_SIZE - len(head))):
+        head += more
+    feed = _ReplayedFeed(head, feed)
+    if is_request_log(head):
+        from captures.request_log.feed import (
+            RequestLogFeed,  # it needs captures.export, which needs this package
+        )
+
+        return RequestLogFeed(feed, live=live), "+".join(filter(None, (wrappings, "request log")))
+    return feed, wrappings
+
+
+def _decompressed(feed: Feed) -> tuple[Feed, str]:
     """The feed decompressed, as often as it was compressed, and how it was: ``gzip``, ``gzip+zstd`` or empty."""
     wrappings: list[str] = []
     feed = file = _CountingFeed(feed)

@@ -22,15 +22,13 @@ import numpy as np
 from captures.packets import remote
 from captures.packets.clock_offsets import ClockOffset
 from captures.packets.errors import CaptureError, NotACapture
+from captures.packets.feeds import LEAST_HEADER
 from captures.packets.reader import PacketReader, recognise
 from captures.packets.source import Source, open_source
 from captures.packets.spool import Quota
 from captures.packets.table import PADDING, Statistics
 
 STANDARD_INPUT = "-"
-
-LEAST_HEADER = 24
-"""Bytes of the shortest header of a capture, that of pcap."""
 
 _HEAD = 1 << 16
 """Bytes of a file looked at first for its first packet."""

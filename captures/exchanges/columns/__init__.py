@@ -403,6 +403,8 @@ _NEEDS: Mapping[str, str] = {
 
 _DERIVED: Mapping[str, Callable[[ExchangeColumns], Column]] = {
     "time": ExchangeColumns._time,
+    "request_size": lambda columns: columns._capture.table.sizes("request", columns.rows),
+    "response_size": lambda columns: columns._capture.table.sizes("response", columns.rows),
     "latency": lambda columns: columns._latency(columns.rows),
     "excess": ExchangeColumns._excess,
     "intervened": ExchangeColumns._intervened,
