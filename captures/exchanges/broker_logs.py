@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,15 @@ from numpy.typing import NDArray
 
 from captures.arrays import Bools, Int64s
 from captures.interventions import BrokerLog
+
+
+class Lack(Enum):
+    """What a request log does not tell; the value says it in words."""
+
+    RECORDS = "a request log has the size of records, not the records"
+    PACKETS = "a request log tells nothing of packets and connections"
+    SILENCE = "a request log has only requests that the broker has finished"
+
 
 _TEXTS = ("listener", "principal")
 _NUMBERS = tuple(name for name in BrokerLog.__struct_fields__ if name not in _TEXTS)
@@ -39,6 +49,11 @@ class BrokerLogs:
 
     def __len__(self) -> int:
         return len(self._packets)
+
+    @property
+    def lacks(self) -> frozenset[Lack]:
+        """What is not known of the exchanges that are made of entries; empty if there are none."""
+        return frozenset(Lack) if self else frozenset()
 
     def add(self, told: Iterable[tuple[int, BrokerLog]]) -> None:
         """Take in entries by packet number, in this order."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -378,6 +378,8 @@ class _DecompressedFeed:
 
 REQUEST_LOG_MARK = b"Completed request:"
 """What an entry of a broker's request log begins with (``core/.../network/RequestChannel.scala``)."""
+REQUEST_LOG = "request log"
+"""What a feed is called that was one."""
 HEAD_SIZE = 1 << 16
 """Bytes in which a request log has its first entry, and more than its first line."""
 
@@ -411,21 +413,28 @@ def unwrapped(feed: Feed, *, live: bool = False) -> tuple[Feed, str]:
 
     :param live: whether it still grows
     """
-    feed, wrappings = _decompressed(feed)
+    feed, wrappings = decompressed(feed)
     head = b""
     while may_become_a_log(head) and (more := feed.read(HEAD_SIZE - len(head))):
         head += more
     feed = _ReplayedFeed(head, feed)
     if is_request_log(head):
-        from captures.request_log.feed import (
-            RequestLogFeed,  # it needs captures.export, which needs this package
-        )
-
-        return RequestLogFeed(feed, live=live), "+".join(filter(None, (wrappings, "request log")))
+        return logs_as_packets([feed], live=live), "+".join(filter(None, (wrappings, REQUEST_LOG)))
     return feed, wrappings
 
 
-def _decompressed(feed: Feed) -> tuple[Feed, str]:
+def logs_as_packets(logs: Sequence[Feed], *, live: bool = False) -> Feed:
+    """The packets that request logs become together.
+
+    :param live: whether they still grow
+    """
+    # here, as it needs captures.export, which needs this package
+    from captures.request_log.feed import RequestLogFeed
+
+    return RequestLogFeed(logs, live=live)
+
+
+def decompressed(feed: Feed) -> tuple[Feed, str]:
     """The feed decompressed, as often as it was compressed, and how it was: ``gzip``, ``gzip+zstd`` or empty."""
     wrappings: list[str] = []
     feed = file = _CountingFeed(feed)

@@ -17,7 +17,7 @@ import os
 import stat
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -32,7 +32,9 @@ from captures.packets.feeds import (
     GrowingFileFeed,
     PipeFeed,
     Stop,
+    decompressed,
     is_read_in_place,
+    logs_as_packets,
     may_become_a_log,
 )
 from captures.packets.spool import DEFAULT_SPOOL, Quota, Spool, spool_directory
@@ -243,6 +245,32 @@ def open_source(
         return _opened(name, quota, over, follow=follow, first=first)
     except OSError as error:
         raise _unusable(name, 0, error) from error
+
+
+def open_logs(paths: Sequence[str], quota: Quota) -> Source:
+    """Open request logs of brokers as one capture: connections go on where a log was rotated.
+
+    :param paths: files of this machine
+    :raises CaptureError: if one cannot be read
+    """
+    closing: list[Callable[[], None]] = []
+    feeds = []
+    for path in paths:
+        try:
+            file = Path(path).open("rb")  # noqa: SIM115  # the source closes it
+        except OSError as error:
+            _close_all(closing)
+            raise _unusable(path, 0, error) from error
+        closing.append(file.close)
+        feeds.append(decompressed(FileFeed(file, Path(path).stat().st_size))[0])
+    name = ", ".join(paths)
+
+    def begin() -> Store:
+        spool = Spool(name, quota)
+        closing.append(spool.close)
+        return SpooledFeed(logs_as_packets(feeds), spool)
+
+    return Source(name, begin, quota, None, closing)
 
 
 def _opened(name: str, quota: Quota, over: Callable[[], bool] | None, *, follow: bool, first: int) -> Source:

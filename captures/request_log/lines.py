@@ -1,6 +1,6 @@
 """The lines of a request log: what is an entry, and when it was written.
 
-An entry begins with :data:`MARK`, whatever the layout puts before and behind it: a time of log4j's ``%d`` with or
+An entry begins with :data:`~captures.packets.feeds.REQUEST_LOG_MARK`, whatever the layout puts before and behind it: a time of log4j's ``%d`` with or
 without a zone, a level. It may be wrapped: as the message of a JSON layout (log4j 2, logstash, Elastic's), as the
 ``log`` of Docker's json-file, behind the time of the CRI that Kubernetes has. Containers cut long lines into
 parts, which are joined again.
@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-MARK = b"Completed request:"
-"""What an entry begins with (``core/.../network/RequestChannel.scala``)."""
+from captures.packets.feeds import REQUEST_LOG_MARK
 
 _TIME = re.compile(rb"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?\s?(Z|UTC|[+-]\d\d:?\d\d)?")
 _CRI = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.]*(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) ([FP])\S* ")
@@ -64,18 +63,18 @@ class Unwrapping:
             time = self._times.of(cri[1])
             text = self._whole(line[cri.end() :], last=cri[2] == b"F")
             return None if text is None else self._read(text, time if time is not None else outer)
-        place = line.find(MARK)
+        place = line.find(REQUEST_LOG_MARK)
         if place < 0:
             return Cut("the beginning is missing") if any(each in line for each in _FRAGMENT) else None
         time = self._times.of(line[:place])
-        return Line(time if time is not None else outer, line[place + len(MARK) :])
+        return Line(time if time is not None else outer, line[place + len(REQUEST_LOG_MARK) :])
 
     def _unwrapped(self, line: bytes, outer: int | None) -> Line | Cut | None:
         """Read the message inside a JSON object."""
         try:
             told = _ANY.decode(line)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            return Cut("no whole JSON object") if MARK in line or _FRAGMENT[1] in line else None
+            return Cut("no whole JSON object") if REQUEST_LOG_MARK in line or _FRAGMENT[1] in line else None
         message = next((told[name] for name in _MESSAGES if isinstance(told.get(name), str)), None)
         if message is None:
             return None

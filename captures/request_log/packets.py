@@ -18,7 +18,6 @@ from captures.export.segments import MAX_SEGMENT, Conversation
 from captures.interventions import as_comment
 from captures.request_log.entries import Entry
 from captures.request_log.frames import frames_of
-from dissectors.api_keys import ApiKey
 from dissectors.units import SECOND
 
 _INEXACT = 2_000_000
@@ -27,8 +26,6 @@ _LONGEST_WAIT = 900 * SECOND
 """How long an answer may take and still be put in its place; a group's members have 5 minutes to join."""
 _MOST_WAITING = 1 << 26
 """Bytes of frames that wait for earlier ones."""
-
-_FIRST = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE)
 
 
 class _Connection:
@@ -73,8 +70,7 @@ class RequestLogPackets:
         answered = max(time - told.send, start, connection.latest[1])
         connection.end, connection.latest = time, [start, answered]
         self._latest = max(self._latest, time)
-        if fresh and entry.request_header.request_api_key in _FIRST:
-            # a client asks for these first: so the connection began here, when exactly is not known
+        if fresh:  # the half of a handshake: who is the client is known, and nothing of a round trip
             self._push(start, connection, 1, b"", "")
         self._push(start, connection, 0, frames.request, as_comment(told))
         if frames.response:
