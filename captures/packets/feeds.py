@@ -383,6 +383,7 @@ REQUEST_LOG = "request log"
 HEAD_SIZE = 1 << 16
 """Bytes in which a request log has its first entry, and more than its first line."""
 
+_LINE_BEGINS = frozenset(bytes([each]) for each in b"[{0123456789")
 _NO_TEXT = re.compile(rb"[\0-\x08\x0e-\x1a]")
 
 
@@ -391,11 +392,15 @@ def is_request_log(head: bytes) -> bool:
     return REQUEST_LOG_MARK in head and _is_text(head)
 
 
-def may_become_a_log(head: bytes) -> bool:
-    """Whether more bytes may show that a feed is a request log, or has to be looked at as a capture."""
-    return len(head) < MAGIC_SIZE or (
-        len(head) < HEAD_SIZE and _is_text(head) and REQUEST_LOG_MARK not in head
-    )
+def may_become_a_log(head: bytes, *, live: bool) -> bool:
+    """Whether more bytes may show that a feed is a request log, or has to be looked at as a capture.
+
+    :param live: whether they have to be waited for, which only what begins as lines of logs do is worth
+    """
+    if len(head) < MAGIC_SIZE:
+        return True
+    unknown = len(head) < HEAD_SIZE and REQUEST_LOG_MARK not in head and _is_text(head)
+    return unknown and (not live or head[:1] in _LINE_BEGINS)
 
 
 def _is_text(head: bytes) -> bool:
@@ -415,7 +420,7 @@ def unwrapped(feed: Feed, *, live: bool = False) -> tuple[Feed, str]:
     """
     feed, wrappings = decompressed(feed)
     head = b""
-    while may_become_a_log(head) and (more := feed.read(HEAD_SIZE - len(head))):
+    while may_become_a_log(head, live=live) and (more := feed.read(HEAD_SIZE - len(head))):
         head += more
     feed = _ReplayedFeed(head, feed)
     if is_request_log(head):

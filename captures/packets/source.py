@@ -343,7 +343,10 @@ def _follow(
     name: str, fd: int, growing: GrowingFileFeed, quota: Quota, closing: list[Callable[[], None]]
 ) -> Store:
     size = 0
-    while may_become_a_log(head := os.pread(fd, HEAD_SIZE, 0)) and (more := growing.wait_beyond(size)) > size:
+    while (
+        may_become_a_log(head := os.pread(fd, HEAD_SIZE, 0), live=True)
+        and (more := growing.wait_beyond(size)) > size
+    ):
         size = more
     if is_read_in_place(head):
         return InPlace(fd, growing)
