@@ -2,8 +2,8 @@
 
 An entry begins with :data:`~captures.packets.feeds.REQUEST_LOG_MARK`, whatever the layout puts before and behind it: a
 time of log4j's ``%d`` with or without a zone, a level. It may be wrapped: as the message of a JSON layout (log4j 2,
-logstash, Elastic's), as the ``log`` of Docker's json-file, behind the time of the CRI that Kubernetes has. Containers cut
-long lines into parts, which are joined again.
+logstash, Elastic's), as the ``log`` of Docker's json-file, behind the time of the CRI that Kubernetes has. Containers
+cut long lines into parts, which are joined again.
 """
 
 from __future__ import annotations
