@@ -18,7 +18,8 @@ from benchmarks.outcome import Aim, for_programs
 from benchmarks.peers import PEERS
 from benchmarks.timing import geometric_mean, interleaved
 from dissectors.records import Record
-from tests.batches import batches, build_batch
+from dissectors.records.build import build_batch
+from tests.batches import batches
 
 OURS = "kproxy"
 TRACED = "kproxy traced"

@@ -30,13 +30,14 @@ from benchmarks.messages import samples
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from dissectors.conversation import Conversation, Side
 from dissectors.records import Batch, Record
+from dissectors.records.build import build_batch
 from kproxy.proxy.brokers import Brokers, Ports
 from kproxy.proxy.plane import Plane
 from kproxy.proxy.reports import Reports
 from kproxy.proxy.session import Session
 from kproxy.proxy.settings import RecordingOptions, Settings
 from kproxy.proxy.verdicts import Peers
-from tests.batches import batches, build_batch
+from tests.batches import batches
 from tests.kproxy.frames import request_frame, response_frame
 
 FETCH, METADATA, FIND_COORDINATOR, API_VERSIONS = 1, 3, 10, 18

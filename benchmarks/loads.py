@@ -30,8 +30,8 @@ from dissectors.headers import (
     response_header_version,
 )
 from dissectors.records import Record
+from dissectors.records.build import build_batch
 from dissectors.wire import UNKNOWN_TAGS
-from tests.batches import build_batch
 from tests.lanes.tools import CannotRun, free_ports, listens, need, run, wait_for
 
 _SOURCES = Path(__file__).parent / "load"

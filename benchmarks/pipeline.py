@@ -17,7 +17,7 @@ from benchmarks import traffic
 from benchmarks.captures import made
 from benchmarks.traffic import FETCH, HEARTBEAT, METADATA, OFFSET_COMMIT, PRODUCE, Ask
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 
 _PAIRS = 6
 _BATCHES_A_FETCH = 4

@@ -25,7 +25,7 @@ from captures.packets.table import PADDING
 from captures.packets.walk import view
 from dissectors.apis import api
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 
 BROKER = "10.0.0.9:9092"
 PRODUCE, FETCH, METADATA, OFFSET_COMMIT, HEARTBEAT = 0, 1, 3, 8, 12

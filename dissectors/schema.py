@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from dissectors import wire
 
@@ -268,6 +268,22 @@ Bytes = SizedType(wire.Bytes)
 Records = SizedType(wire.Records)
 
 
+class Earlier(NamedTuple):
+    """How a message was encoded in earlier releases, if it had the same fields, or fewer, in the same order.
+
+    :ivar without: names of the fields that came later
+    """
+
+    versions: str
+    flexible: str
+    without: tuple[str, ...] = ()
+
+    def of(self, later: Message) -> Message:
+        """Return the earlier declaration of a message."""
+        fields = (field for field in later.fields if field.name not in self.without)
+        return Message(later.name, later.key, later.kind, self.versions, self.flexible, *fields)
+
+
 class Message:
     """A message and all its versions.
 
@@ -288,7 +304,7 @@ class Message:
         versions: str,
         flexible: str,
         *fields: Field,
-        older: tuple[Message, ...] = (),
+        older: tuple[Message | Earlier, ...] = (),
     ) -> None:
         self.name = name
         self.key = key
@@ -296,7 +312,7 @@ class Message:
         self.versions = VersionRange(versions)
         self.flexible = VersionRange(flexible)
         self.struct = Struct(*fields)
-        self.older = older
+        self.older = tuple(each if isinstance(each, Message) else each.of(self) for each in older)
         self._made: dict[int, MessageVersion] = {}
 
     @property

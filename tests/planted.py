@@ -25,7 +25,7 @@ from dissectors.headers import (
 )
 from dissectors.message_version import MessageVersion
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.captures.packets.kit import Conversation, pcap
 from tests.captures.packets.kit import Record as Packet
 

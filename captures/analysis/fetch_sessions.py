@@ -66,6 +66,11 @@ class FetchSessions:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._sessions: dict[tuple[int, str], FetchSession] = {}
+        self._unnamed: set[str] = set()
+
+    def is_unnamed(self, topic: str) -> bool:
+        """Whether this is the ID of a topic that was fetched before any message told its name."""
+        return topic in self._unnamed
 
     def add(self, exchange: Exchange) -> FetchSeen | None:
         """Return what an exchange fetches; None if it is no Fetch, or its request is not known."""
@@ -77,7 +82,10 @@ class FetchSessions:
         # a share session is one of a member, which has several connections at most
         of = exchange.connection, text(request, "member_id")
         asked = list(self._asked(request))
+        former = self._named_meanwhile(request) if self._unnamed else []
         session, dropped = self._step(of, request, asked)
+        # what is fetched by its name now is not fetched by its ID any more
+        dropped += [place for place in former if session.partitions.pop(place, None) is not None]
         if number(response, "session_id", 0) > 0:
             session.id = response["session_id"]
         return FetchSeen(
@@ -114,8 +122,23 @@ class FetchSessions:
         return session
 
     def _asked(self, request: Body) -> Iterator[tuple[TopicPartition, int]]:
-        for place, row in rows_by_place(request, "topics", self._names):
+        for place, row in rows_by_place(request, "topics", self._topic_name):
             yield place, number(row, "fetch_offset")
+
+    def _topic_name(self, uuid: str) -> str | None:
+        name = self._names(uuid)
+        if name is None:
+            self._unnamed.add(uuid)
+        return name
+
+    def _named_meanwhile(self, request: Body) -> list[TopicPartition]:
+        """Return what a request fetches of topics that got a name meanwhile, by their IDs."""
+        return [
+            place
+            for holder in rows(request, "topics")
+            if (uuid := holder.get("topic_id")) in self._unnamed and self._names(uuid)
+            for place, _ in rows_by_place({"topics": [holder]}, "topics", lambda _: None)
+        ]
 
     def _forgotten(self, request: Body) -> Iterator[TopicPartition]:
         for holder in rows(request, "forgotten_topics_data"):

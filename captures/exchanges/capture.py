@@ -273,6 +273,8 @@ class Capture:
         samples = self.notes.read(block.comments, self.latest)
         segments = self.assembler.feed(block)
         self.samples.take(block, samples)
+        ending = self.notes.ending(block.comments)
+        self.notes.end(connection for _, _, connection in self.samples.connections_of(block, ending))
         while self._secrets < len(self._packets.secrets):
             self._keylog.add(self._packets.secrets[self._secrets])
             self._secrets += 1

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, takewhile
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
@@ -192,6 +192,8 @@ class Notes:
         self._intervening: set[int] = set()
         """Packets of which kproxy did more to a frame than to rewrite addresses."""
         self._intervened: tuple[tuple[int, int, int], dict[int, Interventions]] = _NEVER, {}
+        self._ended_otherwise: set[int] = set()
+        """Connections of which a packet says so that has no bytes of a frame."""
         self._ended: tuple[tuple[int, int], set[int]] = (-1, -1), set()
         """What :meth:`intervened` returned last, and how many rows, responses and packets there were then."""
 
@@ -225,6 +227,15 @@ class Notes:
         self._interventions[packet] = done
         if any(each.intervenes for each in done):
             self._intervening.add(packet)
+
+    def ending(self, packets: Collection[int]) -> list[int]:
+        """Return which packets say that kproxy ended their connection; such a packet may have no payload."""
+        told = self._intervening.intersection(packets) if self._intervening else ()
+        return [packet for packet in told if any(each.ended for each in self._interventions[packet])]
+
+    def end(self, connections: Iterable[int]) -> None:
+        """Take notice of connections that kproxy ended."""
+        self._ended_otherwise.update(connections)
 
     def place(self, block: SegmentBlock) -> None:
         """Learn where in the streams the bytes of commented packets are."""
@@ -347,7 +358,7 @@ class Notes:
                 if any(place.packet in ending for place in places)
             }
             self._ended = state, found
-        return self._ended[1]
+        return self._ended[1] | self._ended_otherwise
 
     def by_frame(self) -> dict[tuple[int, int], str]:
         """Return packet comments that say all of it, by row and 0 for its request or 1 for its response."""

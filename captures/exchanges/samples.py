@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -56,15 +56,18 @@ class Samples:
 
     def take(self, block: PacketBlock, told: Mapping[int, Sequence[TcpSample]]) -> None:
         """Take in samples by the numbers of their packets, after the connections of the block are known."""
-        if not told:
+        for number, time, connection in self.connections_of(block, told):
+            self._samples.extend(Sample(time, connection, values, number) for values in told[number])
+
+    def connections_of(self, block: PacketBlock, packets: Collection[int]) -> Iterator[tuple[int, int, int]]:
+        """Yield number, time and connection of packets, after the connections of the block are known."""
+        if not packets:
             return
         self._look_at_connections()
-        numbers = np.array(sorted(told), np.int64)
-        rows = np.flatnonzero(np.isin(block.number, numbers))
-        for row in rows.tolist():
+        numbers = np.array(sorted(packets), np.int64)
+        for row in np.flatnonzero(np.isin(block.number, numbers)).tolist():
             number, time = int(block.number[row]), int(block.time[row])
-            connection = self._connection(int(block.src[row]), int(block.dst[row]), number)
-            self._samples.extend(Sample(time, connection, values, number) for values in told[number])
+            yield number, time, self._connection(int(block.src[row]), int(block.dst[row]), number)
 
     def forget(self, before: int) -> None:
         """Drop samples that were taken before a moment."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from captures.arrays import Bytes, Int64s
+
 _TCP = 6
 _LONG = 512  # bytes from which on numpy is faster than a long integer
 _WORD, _SUM = np.dtype("<u4"), np.dtype(np.uint64)
+_KEPT = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.int64)  # of a last word: its first 0 to 3 bytes
 
 
 def internet_checksum(data: bytes) -> int:
@@ -33,6 +36,25 @@ def words_sum(data: bytes | memoryview) -> int:
     total = int(np.frombuffer(data, _WORD, whole >> 2).sum(dtype=_SUM))
     # the sum of words with their bytes swapped is the sum with its bytes swapped (RFC 1071 section 2 (B))
     return (total << 8) % 0xFFFF + words_sum(data[whole:])
+
+
+def words_sums(data: Bytes, begin: Int64s, size: Int64s) -> Int64s:
+    """Return :func:`words_sum` of many stretches at once, which follow each other.
+
+    :param begin: where each begins, a multiple of 4
+    :param size: bytes of each; there are four bytes or more behind the last
+    """
+    start, count = int(begin[0]), size >> 2
+    first = begin - start >> 2
+    words = np.frombuffer(
+        data, _WORD, int(first[-1] + count[-1]) + 1, start
+    )  # no more: all of them are converted
+    edges = np.stack((first, first + count), axis=1).ravel()
+    sums = np.add.reduceat(words, edges, dtype=_SUM)[::2].astype(np.int64)
+    sums[count == 0] = 0
+    sums += words[first + count] & _KEPT[size & 3]
+    # see words_sum
+    return (sums << 8) % 0xFFFF
 
 
 def tcp_checksum(source: bytes, destination: bytes, segment: bytes) -> int:

@@ -107,7 +107,7 @@ REBALANCES = Table(
         Column("protocol", "string", "the assignor", nullable=True),
         Column("cooperative", "boolean", "whether members keep what they have while it goes on", nullable=True),
         Column("moved", "array<struct<topic:string,partition:int,from:string,to:string>>",
-               "partitions that changed hands, from which member to which"),
+               "partitions that changed hands, from which member to which; null is nobody, or not known"),
         Column("assigned", f"map<string,{PLACES}>", "member ID to its partitions after it"),
         Column("waits", _WAIT, "how long members waited"),
         Column("slowest", "string", "member that joined last, or was done last", nullable=True),
@@ -118,6 +118,7 @@ REBALANCES = Table(
         Column("commit_failures", _FAILURES, "commits that failed because of it"),
         Column("storm", "int", "how many rebalances of one cause it is part of", "rebalances", True),
         Column("because_of", "string", "`id` of the incident that it follows from", nullable=True),
+        Column("unknown_owners", PLACES, "those of `moved` where a null is a member that is not known"),
     ),
     per_exchange=False,
 )  # fmt: skip

@@ -5,7 +5,8 @@ KIP-595. v1 adds the voter's id and directory id and the leader's addresses (KIP
 
 from dissectors.domains import ERROR_CODE, LEADER_EPOCH, LEADER_ID, NODE_ID
 from dissectors.entities import BrokerId, ClusterId, TopicName
-from dissectors.schema import Array, Int16, Int32, Message, String, Uint16, Uuid
+from dissectors.schema import Array, Int16, Int32, Message, Uuid
+from dissectors.structs import QuorumListener, QuorumNode, QuorumTopicResult
 
 BeginQuorumEpochRequest = Message(
     "BeginQuorumEpochRequest", 53, "request", "0-1", "1+",
@@ -20,28 +21,12 @@ BeginQuorumEpochRequest = Message(
             "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the new leader",
         ) * "partitions led; always 0 alone",
     ) * "topics led; always __cluster_metadata alone",
-    "leader_endpoints" / Array(
-        "name" / String * "listener name",
-        "host" / String * "host name or address",
-        "port" / Uint16 * "port",
-    ) @ "1+" * "addresses of the leader, one for each listener",
+    "leader_endpoints" / Array(QuorumListener) @ "1+" * "addresses of the leader, one for each listener",
 )
 
 BeginQuorumEpochResponse = Message(
     "BeginQuorumEpochResponse", 53, "response", "0-1", "1+",
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the whole request failed (104 = other cluster id)",
-    "topics" / Array(
-        "topic_name" / TopicName * "__cluster_metadata",
-        "partitions" / Array(
-            "partition_index" / Int32 * "partition number, 0",
-            "error_code" / Int16.of(ERROR_CODE) * "0 or why the voter refused (74 = older epoch)",
-            "leader_id" / BrokerId.of(LEADER_ID) * "node id of the leader the voter knows; -1 = unknown",
-            "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch the voter is in",
-        ) * "result for each partition",
-    ) * "result for each topic",
-    "node_endpoints" / Array(
-        "node_id" / BrokerId * "node id",
-        "host" / String * "host name or address",
-        "port" / Uint16 * "port",
-    ).tag(0) @ "1+" * "address of the leader named above",
+    "topics" / Array(QuorumTopicResult) * "result for each topic",
+    "node_endpoints" / Array(QuorumNode).tag(0) @ "1+" * "address of the leader named above",
 )

@@ -15,6 +15,7 @@ from dissectors.domains import (
 )
 from dissectors.entities import GroupId, TopicName
 from dissectors.schema import Array, Bool, Bytes, Int8, Int16, Int32, Message, String, Struct, Uuid
+from dissectors.structs import TopicIdPartitions
 
 _EarlyConsumerGroupHeartbeatRequest = Message(
     "ConsumerGroupHeartbeatRequest", 68, "request", "0", "0+",
@@ -35,10 +36,7 @@ _EarlyConsumerGroupHeartbeatRequest = Message(
         "metadata_version" / Int16 * "version of the assignor's own metadata",
         "metadata_bytes" / Bytes * "the assignor's own metadata, opaque",
     ).null() * "client-side assignors of the member (dropped before release)",
-    "topic_partitions" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition numbers",
-    ).null().default(None) * "partitions the member owns now; null = unchanged",
+    "topic_partitions" / Array(TopicIdPartitions).null().default(None) * "partitions the member owns now; null = unchanged",
 )
 
 ConsumerGroupHeartbeatRequest = Message(
@@ -52,10 +50,7 @@ ConsumerGroupHeartbeatRequest = Message(
     "subscribed_topic_names" / Array(TopicName).null().default(None) * "topics subscribed to; null = unchanged",
     "subscribed_topic_regex" / String.null().default(None) @ "1+" * "topic pattern subscribed to, matched by the broker; null = unchanged",
     "server_assignor" / String.null().default(None) * "assignor wanted on the broker (uniform, range); null = unchanged or broker's choice",
-    "topic_partitions" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition numbers",
-    ).null().default(None) * "partitions the member owns now; null = unchanged",
+    "topic_partitions" / Array(TopicIdPartitions).null().default(None) * "partitions the member owns now; null = unchanged",
     older=(_EarlyConsumerGroupHeartbeatRequest,),
 )
 
@@ -70,14 +65,8 @@ _EarlyConsumerGroupHeartbeatResponse = Message(
     "heartbeat_interval_ms" / Int32.of(DURATION_MS) * "ms until the next heartbeat is due",
     "assignment" / Struct(
         "error" / Int8 * "assignor-defined error; 0 = none",
-        "assigned_topic_partitions" / Array(
-            "topic_id" / Uuid.holds("topic_id") * "topic id",
-            "partitions" / Array(Int32) * "partition numbers",
-        ) * "partitions the member owns",
-        "pending_topic_partitions" / Array(
-            "topic_id" / Uuid.holds("topic_id") * "topic id",
-            "partitions" / Array(Int32) * "partition numbers",
-        ) * "partitions that will follow once others gave them up",
+        "assigned_topic_partitions" / Array(TopicIdPartitions) * "partitions the member owns",
+        "pending_topic_partitions" / Array(TopicIdPartitions) * "partitions that will follow once others gave them up",
         "metadata_version" / Int16 * "version of the assignor's own metadata",
         "metadata_bytes" / Bytes * "the assignor's own metadata, opaque",
     ).null().default(None) * "partitions the member may have now; null = unchanged",

@@ -6,7 +6,8 @@ Only the leader of the quorum can answer; others give error 6.
 
 from dissectors.domains import ERROR_CODE, LEADER_EPOCH, LEADER_ID, OFFSET, TIMESTAMP_MS
 from dissectors.entities import BrokerId, TopicName
-from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uint16, Uuid
+from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.structs import QuorumListener
 
 DescribeQuorumRequest = Message(
     "DescribeQuorumRequest", 55, "request", "0-2", "0+",
@@ -49,10 +50,6 @@ DescribeQuorumResponse = Message(
     ) * "state of each topic",
     "nodes" / Array(
         "node_id" / BrokerId * "node id",
-        "listeners" / Array(
-            "name" / String * "listener name",
-            "host" / String * "host name or address",
-            "port" / Uint16 * "port",
-        ) * "listeners of the node",
+        "listeners" / Array(QuorumListener) * "listeners of the node",
     ) @ "2+" * "addresses of the voters",
 )

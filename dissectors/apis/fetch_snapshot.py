@@ -6,7 +6,8 @@ v1 adds the directory id and the leader's address (KIP-853).
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, LEADER_EPOCH, LEADER_ID, MAX_BYTES, REPLICA_ID
 from dissectors.entities import BrokerId, ClusterId, TopicName
-from dissectors.schema import Array, Int16, Int32, Int64, Message, Records, String, Struct, Uint16, Uuid
+from dissectors.schema import Array, Int16, Int32, Int64, Message, Records, Struct, Uuid
+from dissectors.structs import QuorumNode
 
 FetchSnapshotRequest = Message(
     "FetchSnapshotRequest", 59, "request", "0-1", "0+",
@@ -50,9 +51,5 @@ FetchSnapshotResponse = Message(
             ).tag(0) * "leader the answering node knows",
         ) * "result for each partition",
     ) * "result for each topic",
-    "node_endpoints" / Array(
-        "node_id" / BrokerId * "node id",
-        "host" / String * "host name or address",
-        "port" / Uint16 * "port",
-    ).tag(0) @ "1+" * "address of the leader named above",
+    "node_endpoints" / Array(QuorumNode).tag(0) @ "1+" * "address of the leader named above",
 )

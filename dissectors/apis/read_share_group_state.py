@@ -4,9 +4,10 @@ Between brokers only: partition leader to share coordinator (KIP-932), when the 
 serve the share-partition, e.g. after a change of leader.
 """
 
-from dissectors.domains import ERROR_CODE, LEADER_EPOCH, SHARE_DELIVERY_STATE, SHARE_START_OFFSET
+from dissectors.domains import ERROR_CODE, LEADER_EPOCH, SHARE_START_OFFSET
 from dissectors.entities import GroupId
-from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.structs import ShareStateBatch
 
 ReadShareGroupStateRequest = Message(
     "ReadShareGroupStateRequest", 84, "request", "0", "0+",
@@ -30,12 +31,7 @@ ReadShareGroupStateResponse = Message(
             "error_message" / String.null().default(None) * "text for the error; null = none",
             "state_epoch" / Int32 * "state epoch of the share-partition; rises when its state is initialized anew",
             "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = not initialized",
-            "state_batches" / Array(
-                "first_offset" / Int64 * "first offset of the range",
-                "last_offset" / Int64 * "last offset of the range (included)",
-                "delivery_state" / Int8.of(SHARE_DELIVERY_STATE) * "0 available, 1 acquired, 2 acknowledged, 4 archived",
-                "delivery_count" / Int16 * "how often the records were handed to a consumer",
-            ) * "offset ranges above the start offset with their delivery state",
+            "state_batches" / Array(ShareStateBatch) * "offset ranges above the start offset with their delivery state",
         ) * "result for each partition",
     ) * "result for each topic",
 )

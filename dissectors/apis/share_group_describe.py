@@ -5,7 +5,8 @@ v0 exists only in the early access of 3.9-4.0, v1 came with 4.1.
 
 from dissectors.domains import AUTHORIZED_OPERATIONS, DURATION_MS, ERROR_CODE, MEMBER_EPOCH_REACHED
 from dissectors.entities import GroupId, TopicName
-from dissectors.schema import Array, Bool, Int16, Int32, Message, String, Struct, Uuid
+from dissectors.schema import Array, Bool, Int16, Int32, Message, String
+from dissectors.structs import AssignmentByTopic
 
 ShareGroupDescribeRequest = Message(
     "ShareGroupDescribeRequest", 77, "request", "0-1", "0+",
@@ -31,13 +32,7 @@ ShareGroupDescribeResponse = Message(
             "client_id" / String * "client id",
             "client_host" / String * "client address",
             "subscribed_topic_names" / Array(TopicName) * "topics the member subscribes to",
-            "assignment" / Struct(
-                "topic_partitions" / Array(
-                    "topic_id" / Uuid.holds("topic_id") * "topic id",
-                    "topic_name" / TopicName * "topic name",
-                    "partitions" / Array(Int32) * "partition numbers",
-                ) * "partitions by topic",
-            ) * "partitions the member reads from",
+            "assignment" / AssignmentByTopic * "partitions the member reads from",
         ) * "members of the group",
         "authorized_operations" / Int32.of(AUTHORIZED_OPERATIONS).default(-2147483648) * "bit n = ACL operation n allowed; -2147483648 = not asked for",
     ) * "result for each group",

@@ -9,12 +9,18 @@ from dissectors.domains import (
     DURATION_MS,
     ERROR_CODE,
     MEMBER_EPOCH_REACHED,
-    STREAMS_NODE_TYPE,
-    STREAMS_TOPIC_SETTING,
     TOPOLOGY_DESCRIPTION_STATUS,
 )
 from dissectors.entities import GroupId, TopicName
-from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Struct, Uint16
+from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Struct
+from dissectors.structs import (
+    ChangelogTopic,
+    ClientTag,
+    RepartitionTopic,
+    StreamsEndpoint,
+    StreamsTasks,
+    TopologyDescription,
+)
 
 StreamsGroupDescribeRequest = Message(
     "StreamsGroupDescribeRequest", 89, "request", "0-1", "0+",
@@ -39,24 +45,8 @@ StreamsGroupDescribeResponse = Message(
                 "subtopology_id" / String * "subtopology id, unique in the topology",
                 "source_topics" / Array(TopicName) * "user topics that the subtopology reads",
                 "repartition_sink_topics" / Array(TopicName) * "repartition topics that the subtopology writes",
-                "state_changelog_topics" / Array(
-                    "name" / TopicName * "changelog topic name",
-                    "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
-                    "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
-                    "topic_configs" / Array(
-                        "key" / String * "topic config name",
-                        "value" / String * "topic config value",
-                    ) * "topic configs to create the topic with",
-                ) * "changelog topics of the state stores",
-                "repartition_source_topics" / Array(
-                    "name" / TopicName * "repartition topic name",
-                    "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
-                    "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
-                    "topic_configs" / Array(
-                        "key" / String * "topic config name",
-                        "value" / String * "topic config value",
-                    ) * "topic configs to create the topic with",
-                ) * "repartition topics that the subtopology reads",
+                "state_changelog_topics" / Array(ChangelogTopic) * "changelog topics of the state stores",
+                "repartition_source_topics" / Array(RepartitionTopic) * "repartition topics that the subtopology reads",
             ).null().default(None) * "subtopologies of the application; null = none",
         ).null().default(None) * "topology as the coordinator uses it; null = none yet",
         "members" / Array(
@@ -68,14 +58,8 @@ StreamsGroupDescribeResponse = Message(
             "client_host" / String * "host that the member connects from",
             "topology_epoch" / Int32 * "version of the topology that the member runs",
             "process_id" / String * "id of the Streams instance, shared by its threads",
-            "user_endpoint" / Struct(
-                "host" / String * "host of application.server",
-                "port" / Uint16 * "port of application.server",
-            ).null().default(None) * "endpoint for interactive queries (application.server); null = none",
-            "client_tags" / Array(
-                "key" / String * "client tag name",
-                "value" / String * "client tag value",
-            ) * "client tags for rack-aware standby tasks",
+            "user_endpoint" / StreamsEndpoint.null().default(None) * "endpoint for interactive queries (application.server); null = none",
+            "client_tags" / Array(ClientTag) * "client tags for rack-aware standby tasks",
             "task_offsets" / Array(
                 "subtopology_id" / String * "subtopology of the task",
                 "partition" / Int32 * "partition of the task",
@@ -87,67 +71,19 @@ StreamsGroupDescribeResponse = Message(
                 "offset" / Int64 * "sum of the end offsets of the task's changelogs",
             ) * "changelog end offsets of the member's stateful tasks",
             "assignment" / Struct(
-                "active_tasks" / Array(
-                    "subtopology_id" / String * "subtopology of the tasks",
-                    "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-                ) * "active tasks it runs",
-                "standby_tasks" / Array(
-                    "subtopology_id" / String * "subtopology of the tasks",
-                    "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-                ) * "standby tasks it keeps",
-                "warmup_tasks" / Array(
-                    "subtopology_id" / String * "subtopology of the tasks",
-                    "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-                ) * "warm-up tasks it builds up",
+                "active_tasks" / Array(StreamsTasks) * "active tasks it runs",
+                "standby_tasks" / Array(StreamsTasks) * "standby tasks it keeps",
+                "warmup_tasks" / Array(StreamsTasks) * "warm-up tasks it builds up",
             ) * "tasks that the member has now",
             "target_assignment" / Struct(
-                "active_tasks" / Array(
-                    "subtopology_id" / String * "subtopology of the tasks",
-                    "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-                ) * "active tasks it shall run",
-                "standby_tasks" / Array(
-                    "subtopology_id" / String * "subtopology of the tasks",
-                    "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-                ) * "standby tasks it shall keep",
-                "warmup_tasks" / Array(
-                    "subtopology_id" / String * "subtopology of the tasks",
-                    "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-                ) * "warm-up tasks it shall build up",
+                "active_tasks" / Array(StreamsTasks) * "active tasks it shall run",
+                "standby_tasks" / Array(StreamsTasks) * "standby tasks it shall keep",
+                "warmup_tasks" / Array(StreamsTasks) * "warm-up tasks it shall build up",
             ) * "tasks that the member shall have in the end",
             "is_classic" / Bool * "true = the member uses the classic protocol (migration)",
         ) * "members of the group",
         "authorized_operations" / Int32.of(AUTHORIZED_OPERATIONS).default(-2147483648) * "bit n = operation n allowed on the group; -2147483648 = not asked for",
-        "topology_description" / Struct(
-            "subtopologies" / Array(
-                "subtopology_id" / String * "subtopology id",
-                "nodes" / Array(
-                    "name" / String * "name of the node in the topology",
-                    "node_type" / Int8.of(STREAMS_NODE_TYPE) * "code of the node's kind: source, processor or sink",
-                    "source_topics" / Array(TopicName) * "topics that a source node reads; empty for other nodes",
-                    "sink_topic" / TopicName.null().default(None) * "topic that a sink node writes; null for other nodes or a topic chosen per record",
-                    "stores" / Array(String) * "state stores that a processor node uses",
-                    "successors" / Array(String) * "names of the nodes that get this node's output",
-                ) * "nodes of the subtopology",
-            ) * "subtopologies with their graph of nodes",
-            "global_stores" / Array(
-                "source" / Struct(
-                    "name" / String * "name of the node in the topology",
-                    "node_type" / Int8.of(STREAMS_NODE_TYPE) * "code of the node's kind: source, processor or sink",
-                    "source_topics" / Array(TopicName) * "topics that a source node reads; empty for other nodes",
-                    "sink_topic" / TopicName.null().default(None) * "topic that a sink node writes; null for other nodes or a topic chosen per record",
-                    "stores" / Array(String) * "state stores that a processor node uses",
-                    "successors" / Array(String) * "names of the nodes that get this node's output",
-                ) * "source node that feeds the global store",
-                "processor" / Struct(
-                    "name" / String * "name of the node in the topology",
-                    "node_type" / Int8.of(STREAMS_NODE_TYPE) * "code of the node's kind: source, processor or sink",
-                    "source_topics" / Array(TopicName) * "topics that a source node reads; empty for other nodes",
-                    "sink_topic" / TopicName.null().default(None) * "topic that a sink node writes; null for other nodes or a topic chosen per record",
-                    "stores" / Array(String) * "state stores that a processor node uses",
-                    "successors" / Array(String) * "names of the nodes that get this node's output",
-                ) * "processor node that fills the global store",
-            ) * "global state stores, one source and one processor each",
-        ).null().default(None) @ "1+" * "full topology with all nodes (KIP-1331); null = not asked for or not available",
+        "topology_description" / TopologyDescription.null().default(None) @ "1+" * "full topology with all nodes (KIP-1331); null = not asked for or not available",
         "topology_description_status" / Int8.of(TOPOLOGY_DESCRIPTION_STATUS) @ "1+" * "0 not asked for, 1 not stored, 2 error, 3 available",
         "assignor_name" / String.null().default(None) @ "1+" * "assignor that the coordinator uses for the group (KIP-1357); null = none",
     ) * "one entry for each group asked for",

@@ -14,10 +14,10 @@ from dissectors.domains import (
     MEMBER_EPOCH,
     MEMBER_EPOCH_REACHED,
     STREAMS_STATUS,
-    STREAMS_TOPIC_SETTING,
 )
 from dissectors.entities import GroupId, TopicName
-from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Struct, Uint16
+from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Struct
+from dissectors.structs import ClientTag, StreamsEndpoint, StreamsTasks, Subtopology
 
 StreamsGroupHeartbeatRequest = Message(
     "StreamsGroupHeartbeatRequest", 88, "request", "0-1", "0+",
@@ -30,57 +30,14 @@ StreamsGroupHeartbeatRequest = Message(
     "rebalance_timeout_ms" / Int32.of(HEARTBEAT_REBALANCE_TIMEOUT).default(-1) * "ms the member may take to revoke tasks; -1 = unchanged",
     "topology" / Struct(
         "epoch" / Int32 * "version of the topology",
-        "subtopologies" / Array(
-            "subtopology_id" / String * "subtopology id, unique in the topology",
-            "source_topics" / Array(TopicName) * "user topics that the subtopology reads",
-            "source_topic_regex" / Array(String) * "regular expressions for user topics that the subtopology reads",
-            "state_changelog_topics" / Array(
-                "name" / TopicName * "changelog topic name",
-                "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
-                "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
-                "topic_configs" / Array(
-                    "key" / String * "topic config name",
-                    "value" / String * "topic config value",
-                ) * "topic configs to create the topic with",
-            ) * "changelog topics of the state stores",
-            "repartition_sink_topics" / Array(TopicName) * "repartition topics that the subtopology writes",
-            "repartition_source_topics" / Array(
-                "name" / TopicName * "repartition topic name",
-                "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
-                "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
-                "topic_configs" / Array(
-                    "key" / String * "topic config name",
-                    "value" / String * "topic config value",
-                ) * "topic configs to create the topic with",
-            ) * "repartition topics that the subtopology reads",
-            "copartition_groups" / Array(
-                "source_topics" / Array(Int16) * "indexes into source_topics of this subtopology",
-                "source_topic_regex" / Array(Int16) * "indexes into source_topic_regex of this subtopology",
-                "repartition_source_topics" / Array(Int16) * "indexes into repartition_source_topics of this subtopology",
-            ) * "topics that must have the same number of partitions",
-        ) * "subtopologies of the application",
+        "subtopologies" / Array(Subtopology) * "subtopologies of the application",
     ).null().default(None) * "topology of the application, sent when joining; null = unchanged",
-    "active_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ).null().default(None) * "active tasks that the member owns; null = unchanged",
-    "standby_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ).null().default(None) * "standby tasks that the member owns; null = unchanged",
-    "warmup_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ).null().default(None) * "warm-up tasks that the member owns; null = unchanged",
+    "active_tasks" / Array(StreamsTasks).null().default(None) * "active tasks that the member owns; null = unchanged",
+    "standby_tasks" / Array(StreamsTasks).null().default(None) * "standby tasks that the member owns; null = unchanged",
+    "warmup_tasks" / Array(StreamsTasks).null().default(None) * "warm-up tasks that the member owns; null = unchanged",
     "process_id" / String.null().default(None) * "id of the Streams instance, shared by its threads; null = unchanged",
-    "user_endpoint" / Struct(
-        "host" / String * "host of application.server",
-        "port" / Uint16 * "port of application.server",
-    ).null().default(None) * "endpoint for interactive queries (application.server); null = none or unchanged",
-    "client_tags" / Array(
-        "key" / String * "client tag name",
-        "value" / String * "client tag value",
-    ).null().default(None) * "client tags for rack-aware standby tasks; null = unchanged",
+    "user_endpoint" / StreamsEndpoint.null().default(None) * "endpoint for interactive queries (application.server); null = none or unchanged",
+    "client_tags" / Array(ClientTag).null().default(None) * "client tags for rack-aware standby tasks; null = unchanged",
     "task_offsets" / Array(
         "subtopology_id" / String * "subtopology of the task",
         "partition" / Int32 * "partition of the task",
@@ -109,25 +66,13 @@ StreamsGroupHeartbeatResponse = Message(
         "status_code" / Int8.of(STREAMS_STATUS) * "0 old topology, 1/3 source/internal topics gone, 2 partitioning, 4 shutdown, 5 delayed, 6 tags",
         "status_detail" / String * "text for the status",
     ).null() * "problems of the group that the member should know; null = unchanged",
-    "active_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ).null().default(None) * "active tasks to run; null = unchanged",
-    "standby_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ).null().default(None) * "standby tasks to keep; null = unchanged",
-    "warmup_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ).null().default(None) * "warm-up tasks to build up; null = unchanged",
+    "active_tasks" / Array(StreamsTasks).null().default(None) * "active tasks to run; null = unchanged",
+    "standby_tasks" / Array(StreamsTasks).null().default(None) * "standby tasks to keep; null = unchanged",
+    "warmup_tasks" / Array(StreamsTasks).null().default(None) * "warm-up tasks to build up; null = unchanged",
     "topology_description_required" / Bool @ "1+" * "true = broker wants the full topology (StreamsGroupTopologyDescriptionUpdate, KIP-1331)",
     "endpoint_information_epoch" / Int32 * "epoch of the endpoint list, to send in the next heartbeat",
     "partitions_by_user_endpoint" / Array(
-        "user_endpoint" / Struct(
-            "host" / String * "host of application.server",
-            "port" / Uint16 * "port of application.server",
-        ) * "endpoint of one Streams instance",
+        "user_endpoint" / StreamsEndpoint * "endpoint of one Streams instance",
         "active_partitions" / Array(
             "topic" / TopicName * "topic name",
             "partitions" / Array(Int32) * "partition indexes",

@@ -7,7 +7,8 @@ Frequent votes mean an unstable quorum or nodes that cannot reach the leader.
 
 from dissectors.domains import ERROR_CODE, LEADER_EPOCH, LEADER_ID, NODE_ID
 from dissectors.entities import BrokerId, ClusterId, TopicName
-from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, String, Uint16, Uuid
+from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, Uuid
+from dissectors.structs import QuorumNode
 
 VoteRequest = Message(
     "VoteRequest", 52, "request", "0-2", "0+",
@@ -41,9 +42,5 @@ VoteResponse = Message(
             "vote_granted" / Bool * "true = vote given, or would be given in a pre-vote",
         ) * "result for each partition",
     ) * "result for each topic",
-    "node_endpoints" / Array(
-        "node_id" / BrokerId * "node id",
-        "host" / String * "host name or address",
-        "port" / Uint16 * "port",
-    ).tag(0) @ "1+" * "address of the leader named above",
+    "node_endpoints" / Array(QuorumNode).tag(0) @ "1+" * "address of the leader named above",
 )

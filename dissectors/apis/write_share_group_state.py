@@ -8,11 +8,11 @@ from dissectors.domains import (
     DELIVERY_COMPLETE_COUNT,
     ERROR_CODE,
     LEADER_EPOCH,
-    SHARE_DELIVERY_STATE,
     SHARE_START_OFFSET,
 )
 from dissectors.entities import GroupId
-from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.structs import ShareStateBatch
 
 WriteShareGroupStateRequest = Message(
     "WriteShareGroupStateRequest", 85, "request", "0-1", "0+",
@@ -25,12 +25,7 @@ WriteShareGroupStateRequest = Message(
             "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the partition leader that writes; an old one is fenced",
             "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = not written",
             "delivery_complete_count" / Int32.of(DELIVERY_COMPLETE_COUNT).default(-1) @ "1+" * "records from the start offset on whose delivery is finished; -1 = unknown (KIP-1226)",
-            "state_batches" / Array(
-                "first_offset" / Int64 * "first offset of the range",
-                "last_offset" / Int64 * "last offset of the range (included)",
-                "delivery_state" / Int8.of(SHARE_DELIVERY_STATE) * "0 available, 1 acquired, 2 acknowledged, 4 archived",
-                "delivery_count" / Int16 * "how often the records were handed to a consumer",
-            ) * "offset ranges whose delivery state changed",
+            "state_batches" / Array(ShareStateBatch) * "offset ranges whose delivery state changed",
         ) * "partitions whose state is written",
     ) * "topics whose state is written",
 )

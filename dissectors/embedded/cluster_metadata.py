@@ -24,6 +24,7 @@ from dissectors.schema import (
     Array,
     Bool,
     Bytes,
+    Earlier,
     Float64,
     Int8,
     Int16,
@@ -31,27 +32,22 @@ from dissectors.schema import (
     Int64,
     Message,
     String,
+    Struct,
     Uint16,
     Uuid,
 )
 
-_RegisterBrokerRecordUntil28 = Message(
-    "RegisterBrokerRecord", 0, "data", "0", "none",
-    "broker_id" / BrokerId * "broker id",
-    "incarnation_id" / Uuid * "random id of this run of the broker process",
-    "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch that the controller gave to this registration",
-    "end_points" / Array(
-        "name" / String * "listener name",
-        "host" / String * "host name or address",
-        "port" / Uint16 * "port",
-        "security_protocol" / Int16.of(SECURITY_PROTOCOL) * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
-    ) * "listeners",
-    "features" / Array(
-        "name" / String * "feature, e.g. metadata.version",
-        "min_supported_version" / Int16 * "lowest level supported",
-        "max_supported_version" / Int16 * "highest level supported",
-    ) * "features that the node supports",
-    "rack" / String.null() * "broker.rack; null = none",
+_Listener = Struct(
+    "name" / String * "listener name",
+    "host" / String * "host name or address",
+    "port" / Uint16 * "port",
+    "security_protocol" / Int16.of(SECURITY_PROTOCOL) * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
+)
+
+_Feature = Struct(
+    "name" / String * "feature, e.g. metadata.version",
+    "min_supported_version" / Int16 * "lowest level supported",
+    "max_supported_version" / Int16 * "highest level supported",
 )
 
 RegisterBrokerRecord = Message(
@@ -60,49 +56,28 @@ RegisterBrokerRecord = Message(
     "is_migrating_zk_broker" / Bool @ "2+" * "true = a ZooKeeper-mode broker in a migration (KIP-866)",
     "incarnation_id" / Uuid * "random id of this run of the broker process",
     "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch that the controller gave to this registration",
-    "end_points" / Array(
-        "name" / String * "listener name",
-        "host" / String * "host name or address",
-        "port" / Uint16 * "port",
-        "security_protocol" / Int16.of(SECURITY_PROTOCOL) * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
-    ) * "listeners",
-    "features" / Array(
-        "name" / String * "feature, e.g. metadata.version",
-        "min_supported_version" / Int16 * "lowest level supported",
-        "max_supported_version" / Int16 * "highest level supported",
-    ) * "features that the node supports",
+    "end_points" / Array(_Listener) * "listeners",
+    "features" / Array(_Feature) * "features that the node supports",
     "rack" / String.null() * "broker.rack; null = none",
     "fenced" / Bool.default(True) * "true = fenced: no partition leader, hidden from clients",
     "in_controlled_shutdown" / Bool @ "1+" * "true = broker is in controlled shutdown",
     "log_dirs" / Array(Uuid).tag(0) @ "3+" * "ids of the log directories that are online (KIP-858)",
     "cordoned_log_dirs" / Array(Uuid).null().tag(1).default(None) @ "4+" * "ids of log directories that get no new replicas (KIP-1066); null = none",
-    older=(_RegisterBrokerRecordUntil28,),
-)
-
-_UnregisterBrokerRecordUntil28 = Message(
-    "UnregisterBrokerRecord", 1, "data", "0", "none",
-    "broker_id" / BrokerId * "broker id",
-    "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch of the registration that is removed",
+    older=(Earlier("0", "none", without=("fenced",)),),
 )
 
 UnregisterBrokerRecord = Message(
     "UnregisterBrokerRecord", 1, "data", "0", "0+",
     "broker_id" / BrokerId * "broker id",
     "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch of the registration that is removed",
-    older=(_UnregisterBrokerRecordUntil28,),
-)
-
-_TopicRecordUntil28 = Message(
-    "TopicRecord", 2, "data", "0", "none",
-    "name" / TopicName * "topic name",
-    "topic_id" / Uuid.holds("topic_id") * "topic id",
+    older=(Earlier("0", "none"),),
 )
 
 TopicRecord = Message(
     "TopicRecord", 2, "data", "0", "0+",
     "name" / TopicName * "topic name",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
-    older=(_TopicRecordUntil28,),
+    older=(Earlier("0", "none"),),
 )
 
 _PartitionRecordUntil28 = Message(
@@ -179,61 +154,24 @@ AccessControlRecord = Message(
     "permission_type" / Int8.of(ACL_PERMISSION) * "2 deny, 3 allow",
 )
 
-_FenceBrokerRecordUntil28 = Message(
-    "FenceBrokerRecord", 7, "data", "0", "none",
-    "id" / BrokerId * "broker id",
-    "epoch" / Int64 * "epoch of the broker's registration",
-)
-
 FenceBrokerRecord = Message(
     "FenceBrokerRecord", 7, "data", "0", "0+",
     "id" / BrokerId * "broker id",
     "epoch" / Int64 * "epoch of the broker's registration",
-    older=(_FenceBrokerRecordUntil28,),
-)
-
-_UnfenceBrokerRecordUntil28 = Message(
-    "UnfenceBrokerRecord", 8, "data", "0", "none",
-    "id" / BrokerId * "broker id",
-    "epoch" / Int64 * "epoch of the broker's registration",
+    older=(Earlier("0", "none"),),
 )
 
 UnfenceBrokerRecord = Message(
     "UnfenceBrokerRecord", 8, "data", "0", "0+",
     "id" / BrokerId * "broker id",
     "epoch" / Int64 * "epoch of the broker's registration",
-    older=(_UnfenceBrokerRecordUntil28,),
-)
-
-_RemoveTopicRecordUntil28 = Message(
-    "RemoveTopicRecord", 9, "data", "0", "none",
-    "topic_id" / Uuid.holds("topic_id") * "id of the deleted topic",
+    older=(Earlier("0", "none"),),
 )
 
 RemoveTopicRecord = Message(
     "RemoveTopicRecord", 9, "data", "0", "0+",
     "topic_id" / Uuid.holds("topic_id") * "id of the deleted topic",
-    older=(_RemoveTopicRecordUntil28,),
-)
-
-_DelegationTokenRecordUntil28 = Message(
-    "DelegationTokenRecord", 10, "data", "0", "none",
-    "owner" / String * "principal that the token stands for",
-    "renewers" / Array(String) * "principals that may renew it besides the owner",
-    "issue_timestamp" / Int64.of(TIMESTAMP_MS) * "when it was made, ms since 1970",
-    "max_timestamp" / Int64.of(TIMESTAMP_MS) * "time after which it cannot be renewed, ms since 1970",
-    "expiration_timestamp" / Int64.of(TIMESTAMP_MS) * "when it expires unless renewed, ms since 1970",
-    "token_id" / String * "token id (not secret; the HMAC is not stored)",
-)
-
-_DelegationTokenRecordUntil35 = Message(
-    "DelegationTokenRecord", 10, "data", "0", "0+",
-    "owner" / String * "principal that the token stands for",
-    "renewers" / Array(String) * "principals that may renew it besides the owner",
-    "issue_timestamp" / Int64.of(TIMESTAMP_MS) * "when it was made, ms since 1970",
-    "max_timestamp" / Int64.of(TIMESTAMP_MS) * "time after which it cannot be renewed, ms since 1970",
-    "expiration_timestamp" / Int64.of(TIMESTAMP_MS) * "when it expires unless renewed, ms since 1970",
-    "token_id" / String * "token id (not secret; the HMAC is not stored)",
+    older=(Earlier("0", "none"),),
 )
 
 DelegationTokenRecord = Message(
@@ -245,18 +183,7 @@ DelegationTokenRecord = Message(
     "max_timestamp" / Int64.of(TIMESTAMP_MS) * "time after which it cannot be renewed, ms since 1970",
     "expiration_timestamp" / Int64.of(TIMESTAMP_MS) * "when it expires unless renewed, ms since 1970",
     "token_id" / String * "token id (not secret; the HMAC is not stored)",
-    older=(_DelegationTokenRecordUntil35, _DelegationTokenRecordUntil28,),
-)
-
-_UserScramCredentialRecordUntil28 = Message(
-    "UserScramCredentialRecord", 11, "data", "0", "none",
-    "name" / String * "user name",
-    "credential_infos" / Array(
-        "mechanism" / Int8.of(SCRAM_MECHANISM) * "SCRAM mechanism",
-        "salt" / Bytes.secret() * "random salt of the credential",
-        "salted_password" / Bytes.secret() * "salted and hashed password",
-        "iterations" / Int32 * "hash iterations",
-    ) * "credentials, one per mechanism",
+    older=(Earlier("0", "0+", without=("requester",)), Earlier("0", "none", without=("requester",)),),
 )
 
 _UserScramCredentialRecordUntil34 = Message(
@@ -268,6 +195,7 @@ _UserScramCredentialRecordUntil34 = Message(
         "salted_password" / Bytes.secret() * "salted and hashed password",
         "iterations" / Int32 * "hash iterations",
     ) * "credentials, one per mechanism",
+    older=(Earlier("0", "none"),),
 )
 
 UserScramCredentialRecord = Message(
@@ -278,14 +206,7 @@ UserScramCredentialRecord = Message(
     "stored_key" / Bytes.secret() * "stored key of SCRAM (secret)",
     "server_key" / Bytes.secret() * "server key of SCRAM (secret)",
     "iterations" / Int32 * "number of hash iterations",
-    older=(_UserScramCredentialRecordUntil34, _UserScramCredentialRecordUntil28,),
-)
-
-_FeatureLevelRecordUntil28 = Message(
-    "FeatureLevelRecord", 12, "data", "0", "none",
-    "name" / String * "feature, e.g. metadata.version, group.version, transaction.version",
-    "min_feature_level" / Int16 * "lowest finalized level",
-    "max_feature_level" / Int16 * "highest finalized level",
+    older=(_UserScramCredentialRecordUntil34, *_UserScramCredentialRecordUntil34.older),
 )
 
 _FeatureLevelRecordUntil32 = Message(
@@ -293,13 +214,14 @@ _FeatureLevelRecordUntil32 = Message(
     "name" / String * "feature, e.g. metadata.version, group.version, transaction.version",
     "min_feature_level" / Int16 * "lowest finalized level",
     "max_feature_level" / Int16 * "highest finalized level",
+    older=(Earlier("0", "none"),),
 )
 
 FeatureLevelRecord = Message(
     "FeatureLevelRecord", 12, "data", "0", "0+",
     "name" / String * "feature, e.g. metadata.version, group.version, transaction.version",
     "feature_level" / Int16.holds("feature_level") * "finalized level; 0 = feature off",
-    older=(_FeatureLevelRecordUntil32, _FeatureLevelRecordUntil28,),
+    older=(_FeatureLevelRecordUntil32, *_FeatureLevelRecordUntil32.older),
 )
 
 ClientQuotaRecord = Message(
@@ -393,17 +315,8 @@ RegisterControllerRecord = Message(
     "controller_id" / BrokerId * "node id of the controller",
     "incarnation_id" / Uuid * "random id of this run of the controller process",
     "zk_migration_ready" / Bool * "true = ready for the migration from ZooKeeper (KIP-866)",
-    "end_points" / Array(
-        "name" / String * "listener name",
-        "host" / String * "host name or address",
-        "port" / Uint16 * "port",
-        "security_protocol" / Int16.of(SECURITY_PROTOCOL) * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
-    ) * "listeners",
-    "features" / Array(
-        "name" / String * "feature, e.g. metadata.version",
-        "min_supported_version" / Int16 * "lowest level supported",
-        "max_supported_version" / Int16 * "highest level supported",
-    ) * "features that the node supports",
+    "end_points" / Array(_Listener) * "listeners",
+    "features" / Array(_Feature) * "features that the node supports",
 )
 
 ClearElrRecord = Message(

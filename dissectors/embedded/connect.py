@@ -9,60 +9,34 @@ from __future__ import annotations
 
 from dissectors.domains import CONNECT_ASSIGNMENT_ERROR, DURATION_MS
 from dissectors.embedded.layout import Layout, prefixed
-from dissectors.schema import Array, Bytes, Field, Int16, Int32, Int64, Message, String
+from dissectors.schema import Array, Bytes, Earlier, Int16, Int32, Int64, Message, String
 
-
-def _connectors(null: str = "none") -> Array:
-    return Array(
-        "connector" / String * "connector name",
-        "tasks" / Array(Int32) * "task numbers; -1 = the connector itself",
-    ).null(null)
-
-
-def _worker() -> tuple[Field, ...]:
-    return (
-        "url" / String * "the worker's REST endpoint, where it is sent requests of other workers",
-        "config_offset" / Int64 * "offset in the config topic up to which the worker has read; -1 = nothing",
-    )
-
+_CONNECTORS = Array(
+    "connector" / String * "connector name",
+    "tasks" / Array(Int32) * "task numbers; -1 = the connector itself",
+)
 
 ConnectMetadata = Message(
     "ConnectMetadata", None, "data", "0-2", "none",
-    *_worker(),
+    "url" / String * "the worker's REST endpoint, where it is sent requests of other workers",
+    "config_offset" / Int64 * "offset in the config topic up to which the worker has read; -1 = nothing",
     "allocation" / Bytes.null().default(None) @ "1+" * "what the worker runs now, as an assignment",
-    older=(Message("ConnectMetadata", None, "data", "1-2", "none", *_worker()),),
+    older=(Earlier("1-2", "none", without=("allocation",)),),
 )  # fmt: skip
-
-
-def _leader() -> tuple[Field, ...]:
-    return (
-        "error"
-        / Int16.of(CONNECT_ASSIGNMENT_ERROR)
-        * "0 = none, 1 = the leader's configuration is older than a member's: join again",
-        "leader" / String * "member ID of the leader",
-        "leader_url" / String * "the leader's REST endpoint",
-        "config_offset" / Int64 * "offset in the config topic that the assignment is made from; -1 = nothing",
-    )
-
-
-def _assigned() -> Field:
-    return "assigned" / _connectors("1-2") * "connectors and tasks to run; since version 1 only those added"
-
-
-def _revoked() -> Field:
-    return "revoked" / _connectors("1-2") @ "1+" * "connectors and tasks to stop (KIP-415)"
-
 
 ConnectAssignment = Message(
     "ConnectAssignment", None, "data", "0-2", "none",
-    *_leader(),
-    _assigned(),
-    _revoked(),
+    "error" / Int16.of(CONNECT_ASSIGNMENT_ERROR) * "0 = none, 1 = the leader's configuration is older than a member's: join again",
+    "leader" / String * "member ID of the leader",
+    "leader_url" / String * "the leader's REST endpoint",
+    "config_offset" / Int64 * "offset in the config topic that the assignment is made from; -1 = nothing",
+    "assigned" / _CONNECTORS.null("1-2") * "connectors and tasks to run; since version 1 only those added",
+    "revoked" / _CONNECTORS.null("1-2") @ "1+" * "connectors and tasks to stop (KIP-415)",
     "delay" / Int32.of(DURATION_MS) @ "1+" * "ms until the next rebalance, which waits for a lost worker to return (KIP-415)",
     older=(
-        Message("ConnectAssignment", None, "data", "1-2", "none", *_leader(), _assigned(), _revoked()),
-        Message("ConnectAssignment", None, "data", "1-2", "none", *_leader(), _assigned()),
-        Message("ConnectAssignment", None, "data", "1-2", "none", *_leader()),
+        Earlier("1-2", "none", without=("delay",)),
+        Earlier("1-2", "none", without=("revoked", "delay")),
+        Earlier("1-2", "none", without=("assigned", "revoked", "delay")),
     ),
 )  # fmt: skip
 

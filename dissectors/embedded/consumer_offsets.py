@@ -10,12 +10,19 @@ from dissectors.domains import (
     MEMBER_EPOCH_REACHED,
     MEMBER_STATE,
     STREAMS_MEMBER_STATE,
-    STREAMS_TOPIC_SETTING,
     TIMESTAMP_MS,
     TOPOLOGY_DESCRIPTION_EPOCH,
 )
 from dissectors.entities import GroupId, TopicName
-from dissectors.schema import Array, Bytes, Int8, Int16, Int32, Int64, Message, String, Struct, Uint16, Uuid
+from dissectors.schema import Array, Bytes, Earlier, Int8, Int16, Int32, Int64, Message, String, Struct, Uuid
+from dissectors.structs import (
+    ClientTag,
+    StreamsEndpoint,
+    StreamsTasks,
+    Subtopology,
+    TopicIdPartitions,
+    TopicPartitionNumbers,
+)
 
 OffsetCommitKey = Message(
     "OffsetCommitKey", 1, "data", "0-1", "none",
@@ -83,31 +90,25 @@ _ConsumerGroupPartitionMetadataValueUntil35 = Message(
     ) * "topics that the group subscribes to",
 )
 
+_TopicPartitionRacks = Struct(
+    "topic_id" / Uuid.holds("topic_id") * "topic id",
+    "topic_name" / TopicName * "topic name",
+    "num_partitions" / Int32 * "number of partitions",
+    "partition_metadata" / Array(
+        "partition" / Int32 * "partition index",
+        "racks" / Array(String) * "racks of the partition's replicas",
+    ) * "racks of the partitions",
+)
+
 _ConsumerGroupPartitionMetadataValueUntil37 = Message(
     "ConsumerGroupPartitionMetadataValue", 4, "data", "0", "0+",
     "epoch" / Int32 * "group epoch at which this was written",
-    "topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-        "num_partitions" / Int32 * "number of partitions",
-        "partition_metadata" / Array(
-            "partition" / Int32 * "partition index",
-            "racks" / Array(String) * "racks of the partition's replicas",
-        ) * "racks of the partitions",
-    ) * "topics that the group subscribes to",
+    "topics" / Array(_TopicPartitionRacks) * "topics that the group subscribes to",
 )
 
 ConsumerGroupPartitionMetadataValue = Message(
     "ConsumerGroupPartitionMetadataValue", 4, "data", "0", "0+",
-    "topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-        "num_partitions" / Int32 * "number of partitions",
-        "partition_metadata" / Array(
-            "partition" / Int32 * "partition index",
-            "racks" / Array(String) * "racks of the partition's replicas",
-        ) * "racks of the partitions",
-    ) * "topics that the group subscribes to",
+    "topics" / Array(_TopicPartitionRacks) * "topics that the group subscribes to",
     older=(_ConsumerGroupPartitionMetadataValueUntil37, _ConsumerGroupPartitionMetadataValueUntil35,),
 )
 
@@ -115,6 +116,15 @@ ConsumerGroupMemberMetadataKey = Message(
     "ConsumerGroupMemberMetadataKey", 5, "data", "0", "none",
     "group_id" / GroupId * "consumer group (KIP-848)",
     "member_id" / String * "member id",
+)
+
+_ClientAssignor = Struct(
+    "name" / String * "name of the client-side assignor",
+    "minimum_version" / Int16 * "lowest metadata version the assignor reads",
+    "maximum_version" / Int16 * "highest metadata version the assignor reads",
+    "reason" / Int8 * "assignor-defined reason for the metadata update",
+    "version" / Int16 * "version of the assignor's own metadata",
+    "metadata" / Bytes * "the assignor's own metadata, opaque",
 )
 
 _ConsumerGroupMemberMetadataValueUntil35 = Message(
@@ -126,14 +136,7 @@ _ConsumerGroupMemberMetadataValueUntil35 = Message(
     "client_host" / String * "host that the member connects from",
     "subscribed_topic_names" / Array(TopicName) * "topics subscribed by name",
     "subscribed_topic_regex" / String.null() * "topics subscribed by regular expression; null = none",
-    "assignors" / Array(
-        "name" / String * "name of the client-side assignor",
-        "minimum_version" / Int16 * "lowest metadata version the assignor reads",
-        "maximum_version" / Int16 * "highest metadata version the assignor reads",
-        "reason" / Int8 * "assignor-defined reason for the metadata update",
-        "version" / Int16 * "version of the assignor's own metadata",
-        "metadata" / Bytes * "the assignor's own metadata, opaque",
-    ) * "client-side assignors of the member (dropped before release)",
+    "assignors" / Array(_ClientAssignor) * "client-side assignors of the member (dropped before release)",
 )
 
 _ConsumerGroupMemberMetadataValueUntil37 = Message(
@@ -146,14 +149,7 @@ _ConsumerGroupMemberMetadataValueUntil37 = Message(
     "subscribed_topic_regex" / String.null() * "topics subscribed by regular expression; null = none",
     "rebalance_timeout_ms" / Int32.of(DURATION_MS).default(-1) * "ms the member may take to revoke partitions (max.poll.interval.ms); -1 = not given",
     "server_assignor" / String.null() * "assignor that the member asks for; null = any",
-    "assignors" / Array(
-        "name" / String * "name of the client-side assignor",
-        "minimum_version" / Int16 * "lowest metadata version the assignor reads",
-        "maximum_version" / Int16 * "highest metadata version the assignor reads",
-        "reason" / Int8 * "assignor-defined reason for the metadata update",
-        "version" / Int16 * "version of the assignor's own metadata",
-        "metadata" / Bytes * "the assignor's own metadata, opaque",
-    ) * "client-side assignors of the member (dropped before release)",
+    "assignors" / Array(_ClientAssignor) * "client-side assignors of the member (dropped before release)",
 )
 
 ConsumerGroupMemberMetadataValue = Message(
@@ -193,23 +189,22 @@ ConsumerGroupTargetAssignmentMemberKey = Message(
     "member_id" / String * "member id",
 )
 
+_PartitionIndexes = Struct(
+    "topic_id" / Uuid.holds("topic_id") * "topic id",
+    "partitions" / Array(Int32) * "partition indexes",
+)
+
 _ConsumerGroupTargetAssignmentMemberValueUntil37 = Message(
     "ConsumerGroupTargetAssignmentMemberValue", 7, "data", "0", "0+",
     "error" / Int8 * "assignor-defined error; 0 = none",
-    "topic_partitions" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member shall have",
+    "topic_partitions" / Array(_PartitionIndexes) * "partitions that the member shall have",
     "metadata_version" / Int16 * "version of the assignor's own metadata",
     "metadata_bytes" / Bytes * "the assignor's own metadata, opaque",
 )
 
 ConsumerGroupTargetAssignmentMemberValue = Message(
     "ConsumerGroupTargetAssignmentMemberValue", 7, "data", "0", "0+",
-    "topic_partitions" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member shall have",
+    "topic_partitions" / Array(_PartitionIndexes) * "partitions that the member shall have",
     older=(_ConsumerGroupTargetAssignmentMemberValueUntil37,),
 )
 
@@ -223,10 +218,7 @@ _ConsumerGroupCurrentMemberAssignmentValueUntil35 = Message(
     "ConsumerGroupCurrentMemberAssignmentValue", 8, "data", "0", "0+",
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "error" / Int8 * "assignor-defined error; 0 = none",
-    "topic_partitions" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition numbers",
-    ) * "partitions assigned to the member",
+    "topic_partitions" / Array(TopicIdPartitions) * "partitions assigned to the member",
     "metadata_version" / Int16 * "version of the assignor's own metadata",
     "metadata_bytes" / Bytes * "the assignor's own metadata, opaque",
 )
@@ -236,18 +228,9 @@ _ConsumerGroupCurrentMemberAssignmentValueUntil37 = Message(
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "previous_member_epoch" / Int32 * "epoch before; still accepted if the last response was lost",
     "target_member_epoch" / Int32 * "epoch the member is moving to",
-    "assigned_partitions" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member has",
-    "partitions_pending_revocation" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member has still to give up",
-    "partitions_pending_assignment" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition numbers",
-    ) * "partitions that will follow once others gave them up",
+    "assigned_partitions" / Array(_PartitionIndexes) * "partitions that the member has",
+    "partitions_pending_revocation" / Array(_PartitionIndexes) * "partitions that the member has still to give up",
+    "partitions_pending_assignment" / Array(TopicIdPartitions) * "partitions that will follow once others gave them up",
     "error" / Int8 * "assignor-defined error; 0 = none",
     "metadata_version" / Int16 * "version of the assignor's own metadata",
     "metadata_bytes" / Bytes * "the assignor's own metadata, opaque",
@@ -278,11 +261,7 @@ ShareGroupPartitionMetadataKey = Message(
 
 _ShareGroupPartitionMetadataValueUntil39 = Message(
     "ShareGroupPartitionMetadataValue", None, "data", "0", "0+",
-    "initialized_topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-        "partitions" / Array(Int32) * "partition numbers",
-    ) * "topics whose share state is initialized",
+    "initialized_topics" / Array(TopicPartitionNumbers) * "topics whose share state is initialized",
     "deleting_topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / TopicName * "topic name",
@@ -291,15 +270,7 @@ _ShareGroupPartitionMetadataValueUntil39 = Message(
 
 ShareGroupPartitionMetadataValue = Message(
     "ShareGroupPartitionMetadataValue", None, "data", "0", "0+",
-    "topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-        "num_partitions" / Int32 * "number of partitions",
-        "partition_metadata" / Array(
-            "partition" / Int32 * "partition index",
-            "racks" / Array(String) * "racks of the partition's replicas",
-        ) * "racks of the partitions",
-    ) * "topics that the group subscribes to",
+    "topics" / Array(_TopicPartitionRacks) * "topics that the group subscribes to",
     older=(_ShareGroupPartitionMetadataValueUntil39,),
 )
 
@@ -322,16 +293,11 @@ ShareGroupMetadataKey = Message(
     "group_id" / GroupId * "share group",
 )
 
-_ShareGroupMetadataValueUntil40 = Message(
-    "ShareGroupMetadataValue", 11, "data", "0", "0+",
-    "epoch" / Int32 * "group epoch; rises when members, subscriptions or topics change",
-)
-
 ShareGroupMetadataValue = Message(
     "ShareGroupMetadataValue", 11, "data", "0", "0+",
     "epoch" / Int32 * "group epoch; rises when members, subscriptions or topics change",
     "metadata_hash" / Int64 * "hash of the subscribed topics' metadata; a new hash raises the epoch",
-    older=(_ShareGroupMetadataValueUntil40,),
+    older=(Earlier("0", "0+", without=("metadata_hash",)),),
 )
 
 ShareGroupTargetAssignmentMetadataKey = Message(
@@ -353,10 +319,7 @@ ShareGroupTargetAssignmentMemberKey = Message(
 
 ShareGroupTargetAssignmentMemberValue = Message(
     "ShareGroupTargetAssignmentMemberValue", 13, "data", "0", "0+",
-    "topic_partitions" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member shall have, shared with others",
+    "topic_partitions" / Array(_PartitionIndexes) * "partitions that the member shall have, shared with others",
 )
 
 ShareGroupCurrentMemberAssignmentKey = Message(
@@ -370,10 +333,7 @@ ShareGroupCurrentMemberAssignmentValue = Message(
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "previous_member_epoch" / Int32 * "epoch before; still accepted if the last response was lost",
     "state" / Int8.of(MEMBER_STATE) * "0 stable",
-    "assigned_partitions" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "partitions that the member has, shared with others",
+    "assigned_partitions" / Array(_PartitionIndexes) * "partitions that the member has, shared with others",
 )
 
 ShareGroupStatePartitionMetadataKey = Message(
@@ -381,36 +341,21 @@ ShareGroupStatePartitionMetadataKey = Message(
     "group_id" / GroupId * "share group",
 )
 
-_ShareGroupStatePartitionMetadataValueUntil40 = Message(
-    "ShareGroupStatePartitionMetadataValue", 15, "data", "0", "0+",
-    "initialized_topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "topics whose share state is initialized",
-    "deleting_topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-    ) * "topics whose share state is being deleted",
+_InitializedTopic = Struct(
+    "topic_id" / Uuid.holds("topic_id") * "topic id",
+    "topic_name" / TopicName * "topic name",
+    "partitions" / Array(Int32) * "partition indexes",
 )
 
 ShareGroupStatePartitionMetadataValue = Message(
     "ShareGroupStatePartitionMetadataValue", 15, "data", "0", "0+",
-    "initializing_topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "topics whose share state is being initialized",
-    "initialized_topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "topic_name" / TopicName * "topic name",
-        "partitions" / Array(Int32) * "partition indexes",
-    ) * "topics whose share state is initialized",
+    "initializing_topics" / Array(_InitializedTopic) * "topics whose share state is being initialized",
+    "initialized_topics" / Array(_InitializedTopic) * "topics whose share state is initialized",
     "deleting_topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / TopicName * "topic name",
     ) * "topics whose share state is being deleted",
-    older=(_ShareGroupStatePartitionMetadataValueUntil40,),
+    older=(Earlier("0", "0+", without=("initializing_topics",)),),
 )
 
 ConsumerGroupRegularExpressionKey = Message(
@@ -459,14 +404,8 @@ StreamsGroupMemberMetadataValue = Message(
     "rebalance_timeout_ms" / Int32.of(DURATION_MS).default(-1) * "ms the member may take to revoke tasks; -1 = not given",
     "topology_epoch" / Int32 * "version of the topology that the member runs",
     "process_id" / String * "id of the Streams instance, shared by its threads",
-    "user_endpoint" / Struct(
-        "host" / String * "host of application.server",
-        "port" / Uint16 * "port of application.server",
-    ).null().default(None) * "endpoint for interactive queries (application.server); null = none",
-    "client_tags" / Array(
-        "key" / String * "client tag name",
-        "value" / String * "client tag value",
-    ) * "client tags for rack-aware standby tasks",
+    "user_endpoint" / StreamsEndpoint.null().default(None) * "endpoint for interactive queries (application.server); null = none",
+    "client_tags" / Array(ClientTag) * "client tags for rack-aware standby tasks",
 )
 
 StreamsGroupTargetAssignmentMetadataKey = Message(
@@ -488,18 +427,9 @@ StreamsGroupTargetAssignmentMemberKey = Message(
 
 StreamsGroupTargetAssignmentMemberValue = Message(
     "StreamsGroupTargetAssignmentMemberValue", 21, "data", "0", "0+",
-    "active_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ) * "active tasks it shall run",
-    "standby_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ) * "standby tasks it shall keep",
-    "warmup_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-    ) * "warm-up tasks it shall build up",
+    "active_tasks" / Array(StreamsTasks) * "active tasks it shall run",
+    "standby_tasks" / Array(StreamsTasks) * "standby tasks it shall keep",
+    "warmup_tasks" / Array(StreamsTasks) * "warm-up tasks it shall build up",
 )
 
 StreamsGroupCurrentMemberAssignmentKey = Message(
@@ -508,41 +438,23 @@ StreamsGroupCurrentMemberAssignmentKey = Message(
     "member_id" / String * "member id",
 )
 
+_TasksWithEpochs = Struct(
+    "subtopology_id" / String * "subtopology of the tasks",
+    "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
+    "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
+)
+
 StreamsGroupCurrentMemberAssignmentValue = Message(
     "StreamsGroupCurrentMemberAssignmentValue", 22, "data", "0", "0+",
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "previous_member_epoch" / Int32 * "epoch before; still accepted if the last response was lost",
     "state" / Int8.of(STREAMS_MEMBER_STATE) * "1 stable, 2 has still to revoke, 3 waits for tasks of others, 127 unknown",
-    "active_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "active tasks that the member has",
-    "standby_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "standby tasks that the member has",
-    "warmup_tasks" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "warm-up tasks that the member has",
-    "active_tasks_pending_revocation" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "active tasks that the member has still to give up",
-    "standby_tasks_pending_revocation" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "standby tasks that the member has still to give up",
-    "warmup_tasks_pending_revocation" / Array(
-        "subtopology_id" / String * "subtopology of the tasks",
-        "partitions" / Array(Int32) * "partitions of the subtopology, one task each",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each task was assigned, same order; null = not stored",
-    ) * "warm-up tasks that the member has still to give up",
+    "active_tasks" / Array(_TasksWithEpochs) * "active tasks that the member has",
+    "standby_tasks" / Array(_TasksWithEpochs) * "standby tasks that the member has",
+    "warmup_tasks" / Array(_TasksWithEpochs) * "warm-up tasks that the member has",
+    "active_tasks_pending_revocation" / Array(_TasksWithEpochs) * "active tasks that the member has still to give up",
+    "standby_tasks_pending_revocation" / Array(_TasksWithEpochs) * "standby tasks that the member has still to give up",
+    "warmup_tasks_pending_revocation" / Array(_TasksWithEpochs) * "warm-up tasks that the member has still to give up",
 )
 
 StreamsGroupTopologyKey = Message(
@@ -553,33 +465,5 @@ StreamsGroupTopologyKey = Message(
 StreamsGroupTopologyValue = Message(
     "StreamsGroupTopologyValue", 23, "data", "0", "0+",
     "epoch" / Int32 * "version of the topology",
-    "subtopologies" / Array(
-        "subtopology_id" / String * "subtopology id, unique in the topology",
-        "source_topics" / Array(TopicName) * "user topics that the subtopology reads",
-        "source_topic_regex" / Array(String) * "regular expressions for user topics that the subtopology reads",
-        "state_changelog_topics" / Array(
-            "name" / TopicName * "changelog topic name",
-            "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
-            "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
-            "topic_configs" / Array(
-                "key" / String * "topic config name",
-                "value" / String * "topic config value",
-            ) * "topic configs to create the topic with",
-        ) * "changelog topics of the state stores",
-        "repartition_sink_topics" / Array(TopicName) * "repartition topics that the subtopology writes",
-        "repartition_source_topics" / Array(
-            "name" / TopicName * "repartition topic name",
-            "partitions" / Int32.of(STREAMS_TOPIC_SETTING) * "number of partitions wanted; 0 = the broker works it out",
-            "replication_factor" / Int16.of(STREAMS_TOPIC_SETTING) * "replication factor wanted; 0 = the broker's default",
-            "topic_configs" / Array(
-                "key" / String * "topic config name",
-                "value" / String * "topic config value",
-            ) * "topic configs to create the topic with",
-        ) * "repartition topics that the subtopology reads",
-        "copartition_groups" / Array(
-            "source_topics" / Array(Int16) * "indexes into source_topics of this subtopology",
-            "source_topic_regex" / Array(Int16) * "indexes into source_topic_regex of this subtopology",
-            "repartition_source_topics" / Array(Int16) * "indexes into repartition_source_topics of this subtopology",
-        ) * "topics that must have the same number of partitions",
-    ) * "subtopologies of the application",
+    "subtopologies" / Array(Subtopology) * "subtopologies of the application",
 )

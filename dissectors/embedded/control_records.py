@@ -2,45 +2,34 @@
 
 from dissectors.domains import LEADER_ID, TIMESTAMP_MS
 from dissectors.entities import BrokerId
-from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Struct, Uint16, Uuid
+from dissectors.schema import Array, Earlier, Int16, Int32, Int64, Message, String, Struct, Uint16, Uuid
 
 EndTxnMarker = Message(
     "EndTxnMarker", None, "data", "0", "none",
     "coordinator_epoch" / Int32 * "epoch of the transaction coordinator that wrote the marker",
 )
 
-_LeaderChangeMessageUntil27 = Message(
-    "LeaderChangeMessage", None, "data", "0", "0+",
-    "leader_id" / BrokerId.of(LEADER_ID) * "node id of the new leader",
-    "voters" / Array(
-        "voter_id" / BrokerId * "node id of the voter",
-    ) * "voters of the quorum",
+_EarlyVoter = Struct("voter_id" / BrokerId * "node id of the voter")
+_Voter = Struct(
+    "voter_id" / BrokerId * "node id of the voter",
+    "voter_directory_id" / Uuid @ "1+" * "directory id of the voter's metadata log",
 )
 
 _LeaderChangeMessageUntil28 = Message(
     "LeaderChangeMessage", None, "data", "0", "0+",
     "leader_id" / BrokerId.of(LEADER_ID) * "node id of the new leader",
-    "voters" / Array(
-        "voter_id" / BrokerId * "node id of the voter",
-    ) * "voters of the quorum",
-    "granting_voters" / Array(
-        "voter_id" / BrokerId * "node id of the voter",
-    ) * "voters that voted for the leader",
+    "voters" / Array(_EarlyVoter) * "voters of the quorum",
+    "granting_voters" / Array(_EarlyVoter) * "voters that voted for the leader",
+    older=(Earlier("0", "0+", without=("granting_voters",)),),
 )
 
 LeaderChangeMessage = Message(
     "LeaderChangeMessage", None, "data", "0-1", "0+",
     "version" / Int16 * "version of this record",
     "leader_id" / BrokerId.of(LEADER_ID) * "node id of the new leader",
-    "voters" / Array(
-        "voter_id" / BrokerId * "node id of the voter",
-        "voter_directory_id" / Uuid @ "1+" * "directory id of the voter's metadata log",
-    ) * "voters of the quorum",
-    "granting_voters" / Array(
-        "voter_id" / BrokerId * "node id of the voter",
-        "voter_directory_id" / Uuid @ "1+" * "directory id of the voter's metadata log",
-    ) * "voters that voted for the leader",
-    older=(_LeaderChangeMessageUntil28, _LeaderChangeMessageUntil27,),
+    "voters" / Array(_Voter) * "voters of the quorum",
+    "granting_voters" / Array(_Voter) * "voters that voted for the leader",
+    older=(_LeaderChangeMessageUntil28, *_LeaderChangeMessageUntil28.older),
 )
 
 SnapshotHeaderRecord = Message(

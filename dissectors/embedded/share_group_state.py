@@ -3,12 +3,12 @@
 from dissectors.domains import (
     DELIVERY_COMPLETE_COUNT,
     LEADER_EPOCH,
-    SHARE_DELIVERY_STATE,
     SHARE_START_OFFSET,
     TIMESTAMP_MS,
 )
 from dissectors.entities import GroupId
-from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, Uint16, Uuid
+from dissectors.schema import Array, Int32, Int64, Message, Uint16, Uuid
+from dissectors.structs import ShareStateBatch
 
 ShareSnapshotKey = Message(
     "ShareSnapshotKey", 0, "data", "0", "none",
@@ -23,12 +23,7 @@ _ShareSnapshotValueUntil40 = Message(
     "state_epoch" / Int32 * "state epoch; rises when the state is initialized anew",
     "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the partition leader that wrote the state",
     "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = not initialized",
-    "state_batches" / Array(
-        "first_offset" / Int64 * "first offset of the range",
-        "last_offset" / Int64 * "last offset of the range (included)",
-        "delivery_state" / Int8.of(SHARE_DELIVERY_STATE) * "0 available, 1 acquired, 2 acknowledged, 4 archived",
-        "delivery_count" / Int16 * "how often the records were handed to a consumer",
-    ) * "offset ranges from the start offset on with their delivery state",
+    "state_batches" / Array(ShareStateBatch) * "offset ranges from the start offset on with their delivery state",
 )
 
 ShareSnapshotValue = Message(
@@ -39,12 +34,7 @@ ShareSnapshotValue = Message(
     "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = not initialized",
     "create_timestamp" / Int64.of(TIMESTAMP_MS) * "when the state was made, ms since 1970",
     "write_timestamp" / Int64.of(TIMESTAMP_MS) * "when this record was written, ms since 1970",
-    "state_batches" / Array(
-        "first_offset" / Int64 * "first offset of the range",
-        "last_offset" / Int64 * "last offset of the range (included)",
-        "delivery_state" / Int8.of(SHARE_DELIVERY_STATE) * "0 available, 1 acquired, 2 acknowledged, 4 archived",
-        "delivery_count" / Int16 * "how often the records were handed to a consumer",
-    ) * "offset ranges from the start offset on with their delivery state",
+    "state_batches" / Array(ShareStateBatch) * "offset ranges from the start offset on with their delivery state",
     "delivery_complete_count" / Int32.of(DELIVERY_COMPLETE_COUNT).tag(0).default(-1) * "records from the start offset on whose delivery is finished; -1 = unknown (KIP-1226)",
     older=(_ShareSnapshotValueUntil40,),
 )
@@ -61,12 +51,7 @@ _ShareUpdateValueUntil40 = Message(
     "snapshot_epoch" / Uint16 * "number of the snapshot that this update follows",
     "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the partition leader that wrote the state",
     "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = no change",
-    "state_batches" / Array(
-        "first_offset" / Int64 * "first offset of the range",
-        "last_offset" / Int64 * "last offset of the range (included)",
-        "delivery_state" / Int8.of(SHARE_DELIVERY_STATE) * "0 available, 1 acquired, 2 acknowledged, 4 archived",
-        "delivery_count" / Int16 * "how often the records were handed to a consumer",
-    ) * "offset ranges whose delivery state changed",
+    "state_batches" / Array(ShareStateBatch) * "offset ranges whose delivery state changed",
 )
 
 ShareUpdateValue = Message(
@@ -74,12 +59,7 @@ ShareUpdateValue = Message(
     "snapshot_epoch" / Int32 * "number of the snapshot that this update follows",
     "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the partition leader that wrote the state",
     "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = no change",
-    "state_batches" / Array(
-        "first_offset" / Int64 * "first offset of the range",
-        "last_offset" / Int64 * "last offset of the range (included)",
-        "delivery_state" / Int8.of(SHARE_DELIVERY_STATE) * "0 available, 1 acquired, 2 acknowledged, 4 archived",
-        "delivery_count" / Int16 * "how often the records were handed to a consumer",
-    ) * "offset ranges whose delivery state changed",
+    "state_batches" / Array(ShareStateBatch) * "offset ranges whose delivery state changed",
     "delivery_complete_count" / Int32.of(DELIVERY_COMPLETE_COUNT).tag(0).default(-1) * "records from the start offset on whose delivery is finished; -1 = unknown (KIP-1226)",
     older=(_ShareUpdateValueUntil40,),
 )

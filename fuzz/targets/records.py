@@ -18,10 +18,10 @@ from dissectors.budget import Budget, changed, limit, of_message
 from dissectors.codec import KNOWN_CODECS
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, Codec, Record, RecordSet, record_set, trace_records
+from dissectors.records.build import build_batch
 from dissectors.records.codecs import bound_of
 from dissectors.trace import Node
 from fuzz.target import Input, check
-from tests.batches import build_batch
 
 LONGEST = 4096
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import early_ends
 from kproxy.cli.options import ClientOption, ColorOption, ReadingOptions
-from kproxy.cli.reading import Reading, conclude
+from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import chosen, there_are
-from kproxy.printing import colored, echo, echo_json, flush, terminal_width
+from kproxy.printing import echo, echo_json
 
 if TYPE_CHECKING:
     from captures.analysis.version_matrix import Matrix
@@ -44,20 +42,11 @@ def api_versions(options: ApiVersionsOptions) -> None:
     that Kafka 4.0 brokers refuse (KIP-896), versions that are used but not offered, and clients that never ask for
     versions.
     """
-    run = ApiVersions(options)
-    with early_ends():
-        run.run()
-    sys.exit(run.reading.exit_code(clean=run.clean))
+    ApiVersions(options).execute()
 
 
-class ApiVersions:
+class ApiVersions(CaptureRun[ApiVersionsOptions]):
     """One run of ``kproxy api-versions``."""
-
-    def __init__(self, options: ApiVersionsOptions) -> None:
-        self.options = options
-        self.reading = Reading(options, utc=True)
-        self.color = colored(options.color)
-        self.clean = True
 
     def run(self) -> None:
         """Read the capture, and show what was negotiated."""
@@ -73,7 +62,6 @@ class ApiVersions:
             self._print_json(matrix)
         else:
             self._print(matrix)
-        flush()
 
     def _matrix(self, capture: Capture, tally: Tally) -> Matrix:
         import numpy as np
@@ -125,7 +113,6 @@ class ApiVersions:
     def _print(self, matrix: Matrix) -> None:
         from kproxy.text import api_versions as tables
 
-        width = terminal_width()
         names = self.reading.names
         shown = [
             tables.broker_table(matrix, names),
@@ -135,15 +122,10 @@ class ApiVersions:
         ]
         if not matrix.clients:
             echo("No requests were seen, so nothing is known of versions.")
-        first = True
-        for table in shown:
-            if not table.rows:
-                continue
-            if not first:
+        for index, table in enumerate(each for each in shown if each.rows):
+            if index:
                 echo()
-            first = False
-            for line in table.lines(width, None if self.options.show_all else _ROWS, color=self.color):
-                echo(line)
+            self.print_table(table, None if self.options.show_all else _ROWS)
         if matrix.clients and not matrix.warnings:
             echo()
             echo("No warnings.")

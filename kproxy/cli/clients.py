@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import early_ends, with_progress
+from kproxy.cli.common import with_progress
 from kproxy.cli.options import ClientOption, ColorOption, ReadingOptions
-from kproxy.cli.reading import Reading, conclude_unread
+from kproxy.cli.reading import CaptureRun, conclude_unread
 from kproxy.cli.selecting import chosen
-from kproxy.printing import colored, echo, echo_json, flush, terminal_width
+from kproxy.printing import echo, echo_json
 
 if TYPE_CHECKING:
     from captures.analysis.clients.inventory import Client
@@ -48,22 +47,16 @@ def clients(options: ClientsOptions) -> None:
     requests, or not seen. The output names the exchanges that show it and points out risky values. docs/clients.md
     explains where each setting comes from.
     """
-    run = Clients(options)
-    with early_ends():
-        run.run()
-    sys.exit(run.reading.exit_code(clean=run.clean))
+    Clients(options).execute()
 
 
-class Clients:
+class Clients(CaptureRun[ClientsOptions]):
     """One run of ``kproxy clients``."""
 
     def __init__(self, options: ClientsOptions) -> None:
         if options.changed and not options.settings:
             raise click.UsageError("--changed needs --settings")
-        self.options = options
-        self.reading = Reading(options, utc=True)
-        self.color = colored(options.color)
-        self.clean = True
+        super().__init__(options)
 
     def run(self) -> None:
         """Read the capture, and show its clients."""
@@ -78,7 +71,6 @@ class Clients:
             self._print_settings(found)
         else:
             self._print(found)
-        flush()
 
     def _clients(self, capture: Capture) -> list[Client]:
         from captures.analysis.clients import inventory
@@ -117,8 +109,7 @@ class Clients:
             echo("No requests were seen, so nothing is known of clients.")
             return
         table = client_table(found, self.reading.names)
-        for line in table.lines(terminal_width(), None if self.options.show_all else _ROWS, color=self.color):
-            echo(line)
+        self.print_table(table, None if self.options.show_all else _ROWS)
 
     def _print_settings(self, found: list[Client]) -> None:
         from kproxy.text.clients import properties

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import early_ends
 from kproxy.cli.options import ColorOption, ReadingOptions
-from kproxy.cli.reading import Reading, conclude
-from kproxy.printing import colored, echo, echo_json, flush, terminal_width
+from kproxy.cli.reading import CaptureRun, conclude
+from kproxy.printing import echo, echo_json
 
 if TYPE_CHECKING:
     from captures.analysis.client_compat import BrokerFit
@@ -61,13 +59,10 @@ def compat(options: CompatOptions) -> None:
     the same requests as before. Kafka 4.0 removed versions older than those of 2.1 (KIP-896). docs/compat.md explains
     the terms.
     """
-    run = Compat(options)
-    with early_ends():
-        run.run()
-    sys.exit(run.reading.exit_code(clean=run.clean))
+    Compat(options).execute()
 
 
-class Compat:
+class Compat(CaptureRun[CompatOptions]):
     """One run of ``kproxy compat``.
 
     :raises click.UsageError: if it is not said what is to be compared, or a release is not known
@@ -79,10 +74,7 @@ class Compat:
             raise click.UsageError("use either --broker-version or --client-version")
         self.target = None if brokers is None else _target(brokers, zookeeper=options.zookeeper)
         self.client = None if client is None else _client(client)
-        self.options = options
-        self.reading = Reading(options, utc=True)
-        self.color = colored(options.color)
-        self.clean = True
+        super().__init__(options)
 
     def run(self) -> None:
         """Read the capture, and show what would come of it."""
@@ -95,7 +87,6 @@ class Compat:
         else:
             assert self.client is not None
             self._judge_brokers(self.client, capture, tally)
-        flush()
 
     def _judge_clients(self, target: Target, capture: Capture, tally: Tally) -> None:
         from captures.analysis.compat import Compatibility
@@ -175,12 +166,10 @@ class Compat:
         )
 
     def _print_tables(self, tables: list[Table]) -> None:
-        width = terminal_width()
         for table in tables:
             if table.rows:
                 echo()
-                for line in table.lines(width, None if self.options.show_all else _ROWS, color=self.color):
-                    echo(line)
+                self.print_table(table, None if self.options.show_all else _ROWS)
 
 
 def _target(text: str, *, zookeeper: bool) -> Target:

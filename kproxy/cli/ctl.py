@@ -126,10 +126,18 @@ class NumberOrAllOptions(ControlOptions):
     number: int | str = argument("NUMBER|all", nargs=1, type=_NumberOrAll())
 
 
-@command(NumberOrAllOptions, parent=rule, short_help="Remove a fault rule.")
-def remove(options: NumberOrAllOptions) -> None:
-    """Remove a fault rule, or all of them."""
-    options.do("remove_rule", control=True, number=options.number)
+@options
+class RemoveRuleOptions(ControlOptions):
+    """What ``kproxy ctl rule remove`` takes."""
+
+    which: str = argument("NUMBER|NAME|all", nargs=1)
+
+
+@command(RemoveRuleOptions, parent=rule, short_help="Remove a fault rule.")
+def remove(options: RemoveRuleOptions) -> None:
+    """Remove a fault rule by its number or name, or all of them."""
+    which = options.which
+    options.do("remove_rule", control=True, number=int(which) if which.isdecimal() else which)
 
 
 _plain("holds", "What is held.", "List held requests and responses.")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import early_ends, filter_option, read_to_the_end
+from kproxy.cli.common import filter_option, read_to_the_end
 from kproxy.cli.options import FILTER, ColorOption, ReadingOptions, TimeOptions, UtcOption
-from kproxy.cli.reading import Reading, conclude
+from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import Selecting
-from kproxy.printing import colored, echo, echo_json, flush, terminal_width
+from kproxy.printing import echo, echo_json, flush, terminal_width
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -97,13 +96,10 @@ def diagnose(options: DiagnoseOptions) -> None:
     seen ten times as often; Ctrl-C ends with all of them. Exchanges are
     numbered in order of completion, as in kproxy read --follow.
     """
-    run = Diagnosing(options)
-    with early_ends():
-        run.run()
-    sys.exit(run.exit_code)
+    Diagnosing(options).execute()
 
 
-class Diagnosing:
+class Diagnosing(CaptureRun[DiagnoseOptions]):
     """One run of ``kproxy diagnose``."""
 
     def __init__(self, options: DiagnoseOptions) -> None:
@@ -112,16 +108,14 @@ class Diagnosing:
 
         if options.as_json and options.as_markdown:
             raise click.UsageError("use either --json or --markdown")
-        self.options = options
-        self.reading = Reading(options, utc=options.utc, follow=options.follow)
+        super().__init__(options)
         self.fail_on: Severity | None = Severity[options.fail_on.upper()] if options.fail_on else None
         self.most = None if options.show_all else MOST_OF_A_RULE
         self.least = Severity[options.least.upper()]
         self.rules, self.limits = rules_and_limits(options.only, options.skip, options.thresholds)
-        self.color = colored(options.color)
         zone = self.reading.zone
         self.selecting = Selecting(filter_option(options.wanted, zone), options.begin, options.end, zone)
-        self.exit_code = 0
+        self.failed = False
 
     def run(self) -> None:
         """Read the capture, and print what was found."""
@@ -132,13 +126,15 @@ class Diagnosing:
         judge = self._follow if self.options.follow and capture.source.live else self._judge
         diagnosis = judge(capture, tally)
         found = diagnosis.findings()
-        clean = conclude(capture, tally, told=not self.options.as_json)
+        self.clean = conclude(capture, tally, told=not self.options.as_json)
         flush()
         self._print(capture, tally, diagnosis, [each for each in found if each.severity >= self.least])
-        self.exit_code = self.reading.exit_code(clean=clean)
-        if self.fail_on is not None and any(each.severity >= self.fail_on for each in found):
-            self.exit_code = EXIT_FOUND
-        flush()
+        self.failed = self.fail_on is not None and any(each.severity >= self.fail_on for each in found)
+
+    @property
+    def exit_code(self) -> int:
+        code = super().exit_code
+        return EXIT_FOUND if self.failed else code
 
     # ------------------------------------------------------------ judging
     def _judge(self, capture: Capture, tally: Tally) -> Diagnosis:

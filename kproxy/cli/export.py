@@ -13,9 +13,7 @@ import click
 
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import (
-    EXIT_INCOMPLETE,
     EXIT_UNREADABLE,
-    early_ends,
     filter_option,
     progress_bar,
     undecided_notes,
@@ -23,7 +21,7 @@ from kproxy.cli.common import (
 )
 from kproxy.cli.options import FILTER, Payload, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.output import refuse_to_overwrite
-from kproxy.cli.reading import Reading, tell_faults
+from kproxy.cli.reading import CaptureRun, tell_faults
 from kproxy.cli.selecting import Selecting
 from kproxy.export_files import (
     FORMATS,
@@ -128,17 +126,14 @@ def export(options: ExportOptions) -> None:
     """
     from captures.export.parquet import ParquetMissing
 
-    run = Export(options)
     try:
-        with early_ends(lambda error: f"{options.output} could not be written"):
-            run.run()
+        Export(options).execute()
     except ParquetMissing as error:
         echo(f"kproxy: {error}", err=True)
         sys.exit(EXIT_UNREADABLE)
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
 
 
-class Export:
+class Export(CaptureRun[ExportOptions]):
     """One run of ``kproxy export``.
 
     :ivar exchanges: how many were written
@@ -146,9 +141,8 @@ class Export:
     """
 
     def __init__(self, options: ExportOptions) -> None:
-        self.options = options
+        super().__init__(options)
         self.format = options.format or _format_of(options.output)
-        self.reading = Reading(options, utc=options.utc)
         zone = self.reading.zone
         self.selecting = Selecting(
             filter_option(options.wanted, zone),
@@ -161,7 +155,6 @@ class Export:
         self.mark = filter_option(options.mark, zone)
         self.exchanges = 0
         self.beyond: Counter[str] = Counter()
-        self.clean = True
         self._check()
         self.columns = self._columns(options.columns)
         refuse_to_overwrite(options.output, options.files, force=options.force)
@@ -198,6 +191,9 @@ class Export:
             raise click.UsageError(f"--columns: {error}") from None
 
     # ------------------------------------------------------------ running
+    def concerned(self, error: OSError) -> object:
+        return f"{self.options.output} could not be written"
+
     def run(self) -> None:
         """Read the capture, and write what was asked for."""
         from captures.meaning import words

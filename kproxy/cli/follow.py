@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from kproxy.cli.command import argument, command, option, options
-from kproxy.cli.common import early_ends, with_progress
+from kproxy.cli.common import with_progress
 from kproxy.cli.options import ColorOption, ReadingOptions, TimeOptions, UtcOption
-from kproxy.cli.reading import Reading, conclude
+from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import there_are
-from kproxy.printing import colored, echo, echo_json, flush, terminal_width
+from kproxy.printing import echo, echo_json, terminal_width
 
 if TYPE_CHECKING:
     from captures.analysis.client_trace.model import Line, Party, Question
@@ -55,23 +53,17 @@ def follow(options: FollowOptions) -> None:
 
     --from and --to choose what is shown; the whole capture is read in any case.
     """
-    run = Follow(options)
-    with early_ends():
-        run.run()
-    sys.exit(run.reading.exit_code(clean=run.clean))
+    Follow(options).execute()
 
 
-class Follow:
+class Follow(CaptureRun[FollowOptions]):
     """One run of ``kproxy follow``."""
 
     def __init__(self, options: FollowOptions) -> None:
         if options.as_json and options.mermaid:
             raise click.UsageError("use either --json or --mermaid")
-        self.options = options
         self.question, files = _question(options)
-        self.reading = Reading(replace(options, files=files), utc=options.utc)
-        self.color = colored(options.color)
-        self.clean = True
+        super().__init__(options, files)
 
     def run(self) -> None:
         """Read the capture, find the party, and tell what it did."""
@@ -89,7 +81,6 @@ class Follow:
                 self._print_json(party, log)
             else:
                 self._print(party, log)
-        flush()
 
     def _log(self, capture: Capture, party: Party) -> list[Line]:
         from captures.analysis.client_trace.log import PartyLog, rows_of

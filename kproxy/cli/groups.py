@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import early_ends, read_to_the_end
+from kproxy.cli.common import read_to_the_end
 from kproxy.cli.options import ColorOption, GroupOption, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.output import refuse_to_overwrite
-from kproxy.cli.reading import Reading, conclude
+from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import Selecting, chosen, fits
 from kproxy.export_files import replacing
-from kproxy.printing import colored, echo, echo_json, flush, terminal_width
+from kproxy.printing import echo, echo_json, flush, terminal_width
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -66,25 +65,22 @@ def groups(options: GroupsOptions) -> None:
     --from and --to choose the rebalances that are shown. The whole capture is read in any case, because earlier traffic
     shows who was a member.
     """
-    run = Groups(options)
-    with early_ends(lambda error: f"{options.html} could not be written" if options.html else error.filename):
-        run.run()
-    sys.exit(run.reading.exit_code(clean=run.clean))
+    Groups(options).execute()
 
 
-class Groups:
+class Groups(CaptureRun[GroupsOptions]):
     """One run of ``kproxy groups``."""
 
     def __init__(self, options: GroupsOptions) -> None:
         if options.as_json + options.mermaid + (options.html is not None) > 1:
             raise click.UsageError("use only one of --json, --html and --mermaid")
-        self.options = options
-        self.reading = Reading(options, utc=options.utc, follow=options.follow)
-        self.color = colored(options.color)
-        self.clean = True
+        super().__init__(options)
         self.incidents: list[Incident] = []
         if options.html is not None:
             refuse_to_overwrite(options.html, options.files, force=options.force)
+
+    def concerned(self, error: OSError) -> object:
+        return f"{self.options.html} could not be written" if self.options.html else error.filename
 
     def run(self) -> None:
         """Read the capture, and tell its groups."""
@@ -93,7 +89,6 @@ class Groups:
         timelines = self._followed(capture) if streamed else self._timelines(capture)
         if not streamed or self.options.html is not None or self.options.mermaid:
             self._show(capture, timelines)
-        flush()
 
     def _show(self, capture: Capture, timelines: list[GroupTimeline]) -> None:
         low, high = self.reading.bounds(capture, self.options.begin, self.options.end)
@@ -109,13 +104,14 @@ class Groups:
 
     # ------------------------------------------------------------ reading
     def _timelines(self, capture: Capture) -> list[GroupTimeline]:
-        from captures.analysis.groups.history import HISTORIES, NEEDED, GroupHistories
+        from captures.analysis.groups.history import HISTORIES, NEEDED
+        from captures.analysis.incidents.history import IncidentHistories
         from captures.exchanges import ExchangeReader
         from kproxy.text.summary import Tally
 
         read_to_the_end(capture)
         reader = ExchangeReader(capture, annotate=False, summary=False)
-        histories = GroupHistories(reader.knowledge.topic_name, capture)
+        histories = IncidentHistories(reader.knowledge.topic_name, capture)
         tally = Tally()
         add = capture.faults.guarded(histories.add, HISTORIES)
         for exchange in self.reading.exchanges_of(NEEDED, reader, tally, "following groups"):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import early_ends, read_to_the_end
+from kproxy.cli.common import read_to_the_end
 from kproxy.cli.options import ColorOption, ReadingOptions, TimeOptions, UtcOption
-from kproxy.cli.reading import Reading, conclude
+from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import Selecting
-from kproxy.printing import colored, echo, echo_json, flush, terminal_width
+from kproxy.printing import echo, echo_json, flush, terminal_width
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -49,23 +48,18 @@ def incidents(options: IncidentsOptions) -> None:
 
     --from and --to choose the incidents that are shown; the whole capture is read all the same.
     """
-    run = Incidents(options)
-    with early_ends():
-        run.run()
-    sys.exit(run.reading.exit_code(clean=run.clean))
+    Incidents(options).execute()
 
 
-class Incidents:
+class Incidents(CaptureRun[IncidentsOptions]):
     """One run of ``kproxy incidents``."""
 
     def __init__(self, options: IncidentsOptions) -> None:
         if options.as_json and options.as_markdown:
             raise click.UsageError("--json and --markdown are two shapes: give one of them")
-        self.options = options
         if options.follow and options.as_markdown:
             raise click.UsageError("--markdown is a whole report: leave out --follow")
-        self.reading = Reading(options, utc=options.utc, follow=options.follow)
-        self.clean = True
+        super().__init__(options)
 
     def run(self) -> None:
         """Read the capture, and print what happened."""
@@ -90,13 +84,12 @@ class Incidents:
             text = self._text()
             for line in capture.faults.whole(text.lines(found, capture.latest), "showing incidents"):
                 echo(line)
-        flush()
 
     def _text(self) -> IncidentText:
         from kproxy.text.incidents import IncidentText
 
-        color, show_all = colored(self.options.color), self.options.show_all
-        return IncidentText(terminal_width(), self.reading.zone, color=color, show_all=show_all)
+        show_all = self.options.show_all
+        return IncidentText(terminal_width(), self.reading.zone, color=self.color, show_all=show_all)
 
     def _follow(self, capture: Capture) -> None:
         """Read a capture that grows, and report incidents while they happen, until it ends or is stopped."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from kproxy.cli.command import argument, command, option, options
-from kproxy.cli.common import early_ends, with_progress
+from kproxy.cli.common import with_progress
 from kproxy.cli.options import ColorOption, GroupOption, ReadingOptions, UtcOption
-from kproxy.cli.reading import Reading, conclude_unread
+from kproxy.cli.reading import CaptureRun, conclude_unread
 from kproxy.cli.selecting import chosen
-from kproxy.printing import colored, echo, echo_json, flush, terminal_width
+from kproxy.printing import echo, echo_json, terminal_width
 
 if TYPE_CHECKING:
     from captures.analysis.journey import JourneyResult, RecordQuery
@@ -64,21 +62,15 @@ def journey(options: JourneyOptions) -> None:
     For all records of a topic: how long they wait at each hop, and which were delivered more than once or skipped.
     docs/journey.md explains what is seen and what is inferred.
     """
-    run = JourneyCommand(options)
-    with early_ends():
-        run.run()
-    sys.exit(run.reading.exit_code(clean=run.clean))
+    JourneyCommand(options).execute()
 
 
-class JourneyCommand:
+class JourneyCommand(CaptureRun[JourneyOptions]):
     """One run of ``kproxy journey``."""
 
     def __init__(self, options: JourneyOptions) -> None:
-        self.options = options
         self.sought, files = _sought(options)
-        self.reading = Reading(replace(options, files=files), utc=options.utc)
-        self.color = colored(options.color)
-        self.clean = True
+        super().__init__(options, files)
 
     def run(self) -> None:
         """Read the capture, and tell what was sought."""
@@ -107,7 +99,6 @@ class JourneyCommand:
             self._print_json(result, capture)
         else:
             self._print(result)
-        flush()
 
     # ------------------------------------------------------------ telling
     def _print_json(self, result: JourneyResult, capture: Capture) -> None:

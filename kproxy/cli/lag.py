@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import early_ends
 from kproxy.cli.options import ColorOption, GroupOption, ReadingOptions, UtcOption
-from kproxy.cli.reading import Reading, conclude
+from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import chosen
-from kproxy.printing import colored, echo, echo_json, flush, terminal_width
+from kproxy.printing import echo, echo_json, terminal_width
 
 if TYPE_CHECKING:
     from captures.analysis.lag import LagRow
@@ -39,20 +37,11 @@ def lag(options: LagOptions) -> None:
     minus the offset that it fetches if it commits nothing. Ends are known from Fetch and ListOffsets responses, and
     from records produced with acks=all. Unknown values are left open. docs/lag.md explains the columns.
     """
-    run = Lag(options)
-    with early_ends():
-        run.run()
-    sys.exit(run.reading.exit_code(clean=run.clean))
+    Lag(options).execute()
 
 
-class Lag:
+class Lag(CaptureRun[LagOptions]):
     """One run of ``kproxy lag``."""
-
-    def __init__(self, options: LagOptions) -> None:
-        self.options = options
-        self.reading = Reading(options, utc=options.utc)
-        self.color = colored(options.color)
-        self.clean = True
 
     def run(self) -> None:
         """Read the capture, and show how far its groups are behind."""
@@ -78,7 +67,6 @@ class Lag:
             self._print_json(rows, tally)
         else:
             self._print(rows, tally)
-        flush()
 
     def _print_json(self, rows: list[LagRow], tally: Tally) -> None:
         from captures.analysis.lag import total
@@ -92,11 +80,8 @@ class Lag:
 
         if not rows:
             echo("No lag to show: no group committed, looked up or fetched an offset.")
-        width = terminal_width()
-        limit = None if self.options.show_all else _ROWS
         for index, (_, mine) in enumerate(groupby(rows, lambda row: row.group)):
             if index:
                 echo()
-            table = lag_table(list(mine), tally.last, self.reading.zone, picture=width is not None)
-            for line in table.lines(width, limit, color=self.color):
-                echo(line)
+            table = lag_table(list(mine), tally.last, self.reading.zone, picture=terminal_width() is not None)
+            self.print_table(table, None if self.options.show_all else _ROWS)

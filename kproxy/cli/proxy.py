@@ -196,7 +196,16 @@ class FaultOptions:
 
     title = "Faults"
     faults: tuple[str, ...] = option(
-        "--fault", type=FILTER, metavar="RULE", help="'FILTER => ACTION': docs/faults.md."
+        "--fault",
+        type=FILTER,
+        metavar="RULE",
+        help="'FILTER => ACTION', or 'broker N down': docs/faults.md.",
+    )
+    rules: str | None = option(
+        "--rules",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="Fault rules, one a line; read again when the file changes.",
     )
     hold: str = option(
         "--hold", default="", type=FILTER, help="Hold matching requests until kproxy ctl releases them."
@@ -331,6 +340,7 @@ def _settings(options: ProxyOptions) -> Settings:
         forward=not (options.no_forward or options.stub),
         stub=options.stub,
         faults=options.faults,
+        rules_file=str(Path(options.rules).absolute()) if options.rules else "",
         hold=options.hold,
         client_timeout=options.client_timeout / SECOND,
         force=options.force,
@@ -393,15 +403,18 @@ def _served(options: ProxyOptions) -> ClientTls | None:
 
 def _check_rules(options: ProxyOptions) -> None:
     """Find out here what is wrong with rules, where it can be shown."""
-    if not options.faults and not options.hold:
+    if not options.faults and not options.hold and not options.rules:
         return
     from captures.filters import FilterError
     from kproxy.proxy.rules import Inspection
+    from kproxy.proxy.rules.rules_file import RulesFile
 
     inspection = Inspection()
     try:
         for rule in options.faults:
             inspection.rules.add(rule, force=options.force)
+        if options.rules:
+            RulesFile(Path(options.rules), force=options.force).apply(inspection.rules)
         if options.hold:
             inspection.holds.set_filter(options.hold)
     except FilterError as error:

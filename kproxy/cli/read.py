@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
@@ -12,8 +11,6 @@ import click
 
 from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import (
-    EXIT_INCOMPLETE,
-    early_ends,
     filter_option,
     read_to_the_end,
     undecided_notes,
@@ -21,7 +18,7 @@ from kproxy.cli.common import (
 )
 from kproxy.cli.options import FILTER, ReadingOptions, ShowingOptions, TimeOptions
 from kproxy.cli.output import refuse_to_overwrite
-from kproxy.cli.reading import Reading, tell_faults
+from kproxy.cli.reading import CaptureRun, tell_faults
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.showing import SHOWING, Showing
 from kproxy.export_files import replacing
@@ -78,26 +75,22 @@ def read(options: ReadOptions) -> None:
     Responses without a request, requests without a response, lost bytes and undecodable messages are shown as such. The
     closing line counts them.
     """
-    run = ReadRun(options)
-    with early_ends():
-        run.run()
-    sys.exit(0 if run.clean else EXIT_INCOMPLETE)
+    ReadRun(options).execute()
 
 
-class ReadRun:
+class ReadRun(CaptureRun[ReadOptions]):
     """One run of ``kproxy read``: the options, and what was counted."""
 
     def __init__(self, options: ReadOptions) -> None:
+        super().__init__(options)
         self.number = options.number
         self.showing = Showing(options)
         zone = self.showing.zone
         wanted = filter_option(options.wanted, zone)
         self.selecting = Selecting(wanted, options.begin, options.end, zone, count=options.count)
-        self.reading = Reading(options, utc=options.utc, follow=options.follow)
         self.write = options.write
         if options.write is not None:
             refuse_to_overwrite(options.write, options.files, force=options.force)
-        self.clean = True
         self._shown: list[int] = []
 
     def run(self) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, tzinfo
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
+    early_ends,
     keylog_option,
     names_of,
     read_to_the_end,
@@ -16,7 +19,7 @@ from kproxy.cli.common import (
     with_progress,
 )
 from kproxy.cli.options import ReadingOptions
-from kproxy.printing import echo
+from kproxy.printing import colored, echo, flush, terminal_width
 from kproxy.text.times import resolve
 
 if TYPE_CHECKING:
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
     from captures.faults import Faults
     from captures.filters import Filter
     from kproxy.text.summary import Tally
+    from kproxy.text.tables import Table
+
+Options = TypeVar("Options", bound=ReadingOptions)
 
 
 class Reading:
@@ -148,6 +154,48 @@ class Reading:
         low = resolve(begin, first, self.zone) if begin else None
         high = resolve(end, first, self.zone) if end else None
         return low, high
+
+
+class CaptureRun(Generic[Options]):
+    """One run of a command that looks at a capture.
+
+    :param files: the captures, if not all arguments are
+    :raises click.UsageError: if the options make no sense
+    :ivar clean: whether everything was read and decoded
+    """
+
+    def __init__(self, options: Options, files: tuple[str, ...] | None = None) -> None:
+        self.options = options
+        given = options if files is None else replace(options, files=files)
+        utc, follow = getattr(options, "utc", True), getattr(options, "follow", False)
+        self.reading = Reading(given, utc=utc, follow=follow)
+        self.color = colored(getattr(options, "color", "never"))
+        self.clean = True
+
+    def run(self) -> None:
+        """Read the capture, and show what was asked for."""
+        raise NotImplementedError
+
+    def execute(self) -> NoReturn:
+        """Run the command, and exit with its code."""
+        with early_ends(self.concerned):
+            self.run()
+            flush()
+        sys.exit(self.exit_code)
+
+    @property
+    def exit_code(self) -> int:
+        """Of the process, once it has run."""
+        return self.reading.exit_code(clean=self.clean)
+
+    def concerned(self, error: OSError) -> object:
+        """Return what an error of the system is about."""
+        return error.filename
+
+    def print_table(self, table: Table, most: int | None) -> None:
+        """Print a table, with its first rows or all of them."""
+        for line in table.lines(terminal_width(), most, color=self.color):
+            echo(line)
 
 
 def tell_notes(capture: Capture) -> None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import click
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import early_ends, filter_option, read_to_the_end, with_progress
+from kproxy.cli.common import filter_option, read_to_the_end, with_progress
 from kproxy.cli.options import FILTER, ColorOption, ReadingOptions, TimeOptions, UtcOption
-from kproxy.cli.reading import Reading, conclude
+from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import Selecting
-from kproxy.printing import colored, echo, echo_json, echo_lines, flush, terminal_width
+from kproxy.printing import echo, echo_json, echo_lines, flush, terminal_width
 from kproxy.signals import ended_by_signals
 from kproxy.text.times import resolve
 
@@ -153,23 +153,18 @@ def records(options: RecordsOptions) -> None:
     Keys and values are shown as text, JSON or hexadecimal; as Avro or Protobuf with --value-schema or --registry.
     docs/records.md explains the columns and the formats.
     """
-    run = Records(options)
-    with early_ends():
-        run.run()
-    sys.exit(run.reading.exit_code(clean=run.clean))
+    Records(options).execute()
 
 
-class Records:
+class Records(CaptureRun[RecordsOptions]):
     """One run of ``kproxy records``."""
 
     def __init__(self, options: RecordsOptions) -> None:
-        self.options = options
-        self.reading = Reading(options, utc=options.utc, follow=options.follow)
+        super().__init__(options)
         self.decoding = _decoding(options)
         # on its own first: a mistake is shown in the filter as it was typed
         self.of_records = filter_option(options.wanted, self.reading.zone)
         self.wanted = self._with_topics()
-        self.clean = True
         self._shown = 0
 
     def run(self) -> None:
@@ -280,7 +275,7 @@ class Records:
                 self._contained(record, lambda each: echo_json(_result(each, payloads), wait=True))
             return
         width = terminal_width()
-        lines = RecordLines(payloads, width, self.reading.zone, color=colored(self.options.color))
+        lines = RecordLines(payloads, width, self.reading.zone, color=self.color)
         if self.options.verbose:
             for record in self._counted(records):
                 self._contained(record, lambda each: echo_lines(lines.whole(each)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -12,11 +11,11 @@ import click
 
 from captures.time_format import clock, zone_name
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import early_ends, filter_option, with_progress
+from kproxy.cli.common import filter_option, with_progress
 from kproxy.cli.options import FILTER, ColorOption, ReadingOptions, TimeOptions, UtcOption
-from kproxy.cli.reading import Reading, conclude, tell_notes
+from kproxy.cli.reading import CaptureRun, conclude, tell_notes
 from kproxy.cli.selecting import Selecting
-from kproxy.printing import colored, echo, echo_json, flush, terminal_width
+from kproxy.printing import echo, echo_json
 
 if TYPE_CHECKING:
     from captures.analysis.api_stats import ApiStats
@@ -83,13 +82,10 @@ def stats(options: StatsOptions) -> None:
     Latency is broker time plus network. Waits by design (a Fetch for records, a JoinGroup for members) are shown
     separately.
     """
-    run = Stats(options)
-    with early_ends():
-        run.run()
-    sys.exit(run.reading.exit_code(clean=run.clean))
+    Stats(options).execute()
 
 
-class Stats:
+class Stats(CaptureRun[StatsOptions]):
     """One run of ``kproxy stats``: the options, and the accumulators that they ask for."""
 
     def __init__(self, options: StatsOptions) -> None:
@@ -102,16 +98,13 @@ class Stats:
         quick, tables = options.quick, options.tables
         if quick and set(tables) - {"api"}:
             raise click.UsageError("--quick shows APIs only: everything else needs bodies")
-        self.options = options
-        self.reading = Reading(options, utc=options.utc)
+        super().__init__(options)
         self.overview = not tables and not quick
         self.tables = ("api",) if quick else tuple(dict.fromkeys(tables)) or OVERVIEW
         zone = self.reading.zone
         self.selecting = Selecting(filter_option(options.wanted, zone), options.begin, options.end, zone)
         if quick and self.selecting.wanted is not None and self.selecting.wanted.needs_bodies:
             raise click.UsageError("--quick decodes no bodies, which this filter needs")
-        self.color = colored(options.color)
-        self.clean = True
         self.apis: ApiStats = ApiStats()
         self.errors: ErrorStats = ErrorStats()
         self.clients: ClientStats = ClientStats()
@@ -141,7 +134,6 @@ class Stats:
             self._print_json(capture, tally, rows)
         else:
             self._print_tables(capture, tally, rows)
-        flush()
 
     # ------------------------------------------------------------ adding up
     def _add(self, capture: Capture, connections: ConnectionStats, tally: Tally) -> None:
@@ -250,7 +242,6 @@ class Stats:
         return {host: list(found) for host in hosts if (found := names.of_host(host))}
 
     def _print_tables(self, capture: Capture, tally: Tally, connections: list[ConnectionRow]) -> None:
-        width = terminal_width()
         limit = None if self.options.show_all else _ROWS_IN_OVERVIEW if self.overview else _ROWS_OF_ONE
         if not self.options.quick:
             zone = self.reading.zone
@@ -265,8 +256,7 @@ class Stats:
                 continue
             if table.rows:
                 echo()
-                for line in table.lines(width, limit, color=self.color):
-                    echo(line)
+                self.print_table(table, limit)
             elif not self.overview:
                 echo()
                 echo(f"{table.title}: none")

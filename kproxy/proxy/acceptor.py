@@ -11,9 +11,9 @@ import socket
 from time import time_ns
 from typing import TYPE_CHECKING
 
-from kproxy.addresses import Address, address_text
+from kproxy.addresses import address_text
 from kproxy.proxy.listeners import Listener, peek
-from kproxy.proxy.session import Session
+from kproxy.proxy.session import RESET, Session
 from kproxy.proxy.settings import Settings
 from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.authority import Authority
@@ -25,6 +25,7 @@ from kproxy.proxy.verdicts import Peers
 
 if TYPE_CHECKING:
     from kproxy.proxy.brokers import Place
+    from kproxy.proxy.outages import Down
     from kproxy.proxy.plane import Plane
 
 _ROLES: tuple[Role, ...] = ("broker", "controller")
@@ -38,6 +39,10 @@ _UNFORWARDED_SECONDS = 1.0
 
 class _NotServedError(Exception):
     """A connection is not served; the text says why."""
+
+
+class _DownError(Exception):
+    """The broker is down by a rule."""
 
 
 class Acceptor:
@@ -111,6 +116,10 @@ class Acceptor:
             where = address_text(*address)
             self._plane.reports.warn(f"{where}: {error}", about=f"{address[0]} {error}")
             client.close()
+        except _DownError:
+            self._plane.counts.refused += 1
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            client.close()
         except UnreachableError as error:
             self._plane.counts.unreachable += 1
             self._plane.reports.warn(str(error))
@@ -130,12 +139,25 @@ class Acceptor:
             if self._settings.sni:
                 place = self._place_named(named)
         session = Session(plane, peers)
-        peers.broker = await self._reach(session, client, listener, place, named)
+        down = plane.outages.of(place)
+        if down is None:
+            down = await self._reach(session, client, listener, place, named)
+        if down is not None:
+            if not down.is_silent:
+                session.abort()
+                raise _DownError
+            if session.responses.transport is None:
+                peers.broker = address_of(client.getsockname())
+                session.responses.transport = Nowhere(
+                    lambda: None, lambda: session.lost(session.responses, None)
+                )
         peers.node_id = place.node_id if place is not None else None
         session.record(plane.recordings.open(peers.client, peers.broker, time_ns()))
         try:
             await self._read_from(client, session, named)
             plane.begun(session)
+            if down is not None:
+                down.end(session)
         except BaseException:
             session.abort()
             plane.ended(session)
@@ -192,8 +214,8 @@ class Acceptor:
     # ------------------------------------------------------------ brokers
     async def _reach(
         self, session: Session, client: socket.socket, listener: Listener, place: Place | None, named: str
-    ) -> Address:
-        """Connect to the broker; returns the address that it turned out to have.
+    ) -> Down | None:
+        """Connect to the broker; returns the rule by which it is down, if there is one at the bootstrap address.
 
         :param named: host name that the client asked for in TLS, or empty
         :raises UnreachableError: if there is no way to it
@@ -201,13 +223,18 @@ class Acceptor:
         settings = self._settings
         if not settings.forward:
             self._forward_nothing(session)
-            return address_of(client.getsockname())
+            session.peers.broker = address_of(client.getsockname())
+            return None
         route = await self._plane.mode.route(client, listener.addresses[0], place, named)
+        outages = self._plane.outages
+        targets = [each for each in route.targets if outages.at(each.address) is None]
+        if not targets:
+            return outages.at(route.targets[0].address)
         dialler, reachability = self._plane.dialler, self._plane.reachability
         try:
             await connect(
                 session.responses,
-                route.targets,
+                targets,
                 self.upstream,
                 dialler,
                 settings.connect_timeout,
@@ -223,7 +250,8 @@ class Acceptor:
         if place is not None:
             reachability.note(place, "")
             self._plane.look_at(place, reached[0])
-        return reached
+        session.peers.broker = reached
+        return outages.at(reached)
 
     def _forward_nothing(self, session: Session) -> None:
         """Let a session go nowhere: what its client sends is recorded, and answered if kproxy can."""

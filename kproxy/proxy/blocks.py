@@ -4,16 +4,23 @@ Checksums of large payloads are left out, as a host does whose network card adds
 recorder's time, and nothing uses them.
 
 The recorder spends most of its time here, so there are no packet objects: small packets are joined from a few byte
-strings, and large payloads are never copied but stay where the tee put them until they are written.
+strings, and large payloads are never copied but stay where the tee put them until they are written. Where many small
+messages wait, their headers are made together, with numpy: the same bytes (a property test compares them) in a third of
+the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from struct import Struct
+from typing import Any
 
-from captures.export.checksum import words_sum
-from captures.export.segments import MAX_SEGMENT, Conversation
+import numpy as np
+
+from captures.arrays import Int64s
+from captures.export.checksum import words_sum, words_sums
+from captures.export.segments import MAX_SEGMENT, Conversation, SegmentColumns, segment_headers
 from kproxy.proxy.tee import DATA, END, NOTE, OPEN, RECORD, RESET
 
 _PACKET = Struct("<IIIIIII")  # enhanced packet block, draft-ietf-opsawg-pcapng section 4.3
@@ -26,6 +33,20 @@ _OVERHEAD = 32
 _MASK = 0xFFFFFFFF
 _COPIED = 4096  # bytes of a payload up to which a copy costs less than a piece of its own
 _NOWHERE = "0.0.0.0:0"
+
+_ALIGNED = 8  # bytes: where records begin
+_RECORDS = np.dtype(
+    {
+        "names": ["number", "time", "position", "size", "noted", "kind", "side"],
+        "formats": ["=u4", "=u8", "=u4", "=u4", "=u2", "u1", "u1"],
+        "offsets": [4, 8, 16, 20, 24, 26, 27],
+        "itemsize": RECORD.size,
+    }
+)
+_FEW = 48
+"""Messages in a row below which one by one is faster."""
+_PER_CONNECTION = 4
+"""The same for each connection among them."""
 
 
 class _Connection:
@@ -57,6 +78,10 @@ class BlockMaker:
 
     def __init__(self, memory: memoryview, salt: int, notice: Callable[[str], None]) -> None:
         self._memory = memory
+        self._bytes = np.frombuffer(memory, np.uint8)
+        self._lengths = memory.cast("I")
+        count = (len(memory) - RECORD.size) // _ALIGNED + 1
+        self._records = np.ndarray((count,), _RECORDS, memory, 0, (_ALIGNED,))
         self._salt = salt
         self._notice = notice
         self._connections: dict[int, _Connection] = {}
@@ -76,13 +101,39 @@ class BlockMaker:
 
         :param most: bytes of records after which to stop
         """
-        memory, unpack, connections = self._memory, RECORD.unpack_from, self._connections
         limit = min(place + most, end)
+        lengths, places = self._lengths, []
         while place < limit:
-            length, number, time, position, size, noted, kind, side = unpack(memory, place)
+            length = lengths[place >> 2]
             if not length:
                 place = end
                 break
+            places.append(place)
+            place += length
+        if len(places) < _FEW:
+            self._each(places)
+        else:
+            self._many(np.array(places))
+        if self._small:
+            self.buffers.append(b"".join(self._small))
+            self._small.clear()
+        return place
+
+    def _many(self, places: Int64s) -> None:
+        """Make blocks of records: of small messages that follow each other together."""
+        heads = self._records[places // _ALIGNED]
+        plain = (heads["kind"] == DATA) & (heads["noted"] == 0) & (heads["size"] <= _COPIED)
+        edges = np.flatnonzero(np.diff(plain, prepend=~plain[:1], append=~plain[-1:])).tolist()
+        for begin, end in pairwise(edges):
+            chosen = slice(begin, end)
+            if not (plain[begin] and end - begin >= _FEW and self._together(places[chosen], heads[chosen])):
+                self._each(places[chosen].tolist())
+
+    def _each(self, places: Sequence[int]) -> None:
+        """Make blocks of records one by one."""
+        memory, unpack, connections = self._memory, RECORD.unpack_from, self._connections
+        for place in places:
+            _, number, time, position, size, noted, kind, side = unpack(memory, place)
             payload = place + RECORD.size
             connection = connections.get(number)
             if kind == OPEN:
@@ -97,11 +148,54 @@ class BlockMaker:
                     self._data(connection.conversation, side, time, position, payload, size, noted)
                 else:
                     self._other(number, connection, kind, side, time, position, self._text(payload, noted))
-            place += length
-        if self._small:
-            self.buffers.append(b"".join(self._small))
-            self._small.clear()
-        return place
+
+    def _together(self, places: Int64s, heads: np.ndarray[Any, Any]) -> bool:
+        """Make blocks of small messages; returns False, having done nothing, if that has to be done one by one."""
+        numbers, of = np.unique(heads["number"], return_inverse=True)
+        connections = [self._connections.get(number) for number in numbers.tolist()]
+        shown = [each.conversation for each in connections if each is not None and each.shown]
+        if len(shown) < len(numbers) or len(numbers) * _PER_CONNECTION > len(places):
+            return False
+        size, payload = heads["size"].astype(np.int64), places + RECORD.size
+        columns = SegmentColumns(
+            of,
+            heads["side"].astype(np.int64),
+            heads["position"].astype(np.int64),
+            size,
+            words_sums(self._bytes, payload, size),
+        )
+        made = segment_headers(shown, columns)
+        framed = size.copy()
+        for chosen, headers in made:
+            framed[chosen] += headers.shape[1]
+        length, time = _OVERHEAD + (framed + 3 & ~3), heads["time"]
+        # a row for each packet: the end of the block before it, then its own begin; padding at the very left
+        blocks = np.zeros((len(places), 9), "<u4")
+        blocks[1:, 1] = length[:-1]
+        blocks[:, 2], blocks[:, 3], blocks[:, 4] = _ENHANCED_PACKET, length, _INTERFACE
+        blocks[:, 5], blocks[:, 6] = time >> 32, time & _MASK
+        blocks[:, 7] = blocks[:, 8] = framed
+        padding = -framed & 3
+        left = np.full(len(places), 8)  # of the first row nothing is before its begin
+        left[1:] = 4 - padding[:-1]
+        pieces: list[bytes | memoryview] = [b""] * (2 * len(places))
+        memory, begins = self._memory, payload.tolist()
+        pieces[1::2] = [
+            memory[begin:end] for begin, end in zip(begins, (payload + size).tolist(), strict=True)
+        ]
+        rows = np.empty(len(places), object)
+        for chosen, headers in made:
+            joined = np.concatenate((blocks[chosen].view(np.uint8), headers), axis=1)
+            width, data = joined.shape[1], joined.tobytes()
+            ends = np.arange(width, len(data) + 1, width)
+            cut = zip((ends - width + left[chosen]).tolist(), ends.tolist(), strict=True)
+            rows[chosen] = [data[begin:end] for begin, end in cut]
+        pieces[::2] = rows.tolist()
+        self._small.append(b"".join(pieces))
+        self._small += (_PADS[framed[-1] & 3], _TAIL.pack(length[-1]))
+        self.packets += len(places)
+        self.payload += int(size.sum())
+        return True
 
     def take_unknown(self) -> int:
         """Return the bytes since the last call of connections that were never announced."""

@@ -11,7 +11,7 @@ import errno
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kproxy.proxy.brokers import Place
@@ -36,19 +36,23 @@ def bind(host: str, port: int) -> list[socket.socket]:
         for family, kind, protocol, _, address in dict.fromkeys(found):
             made = socket.socket(family, kind, protocol)
             sockets.append(made)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             if port == 0 and len(sockets) > 1:
                 address = (address[0], sockets[0].getsockname()[1], *address[2:])
-            made.bind(address)
-            made.listen(_BACKLOG)
-            made.setblocking(False)
+            _listen(made, address)
     except OSError as error:
         for made in sockets:
             made.close()
         raise OSError(error.errno, f"{host}:{port}: {error.strerror or error}") from None
     return sockets
+
+
+def _listen(made: socket.socket, address: Any) -> None:
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if made.family == socket.AF_INET6:
+        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    made.bind(address)
+    made.listen(_BACKLOG)
+    made.setblocking(False)
 
 
 class Listener:
@@ -71,13 +75,15 @@ class Listener:
         self._accept = accept
         self._trouble = trouble
         self.place = place
+        self._names = [(each.family, each.getsockname()) for each in sockets]
+        self._is_shut = False
         for each in sockets:
             loop.add_reader(each, self._ready, each)
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
         """What it listens on."""
-        return [each.getsockname()[:2] for each in self._sockets]
+        return [name[:2] for _, name in self._names]
 
     @property
     def port(self) -> int:
@@ -86,6 +92,35 @@ class Listener:
 
     def close(self) -> None:
         """Listen no more."""
+        self._is_shut = False
+        self._close()
+
+    def shut(self) -> None:
+        """Refuse connections until :meth:`reopen`."""
+        self._is_shut = True
+        self._close()
+
+    def reopen(self) -> None:
+        """Accept connections again, as soon as its addresses can be had."""
+        if not self._is_shut:
+            return
+        try:
+            for family, name in self._names[len(self._sockets) :]:
+                made = socket.socket(family)
+                try:
+                    _listen(made, name)
+                except OSError:
+                    made.close()
+                    raise
+                self._sockets.append(made)
+                self._loop.add_reader(made, self._ready, made)
+        except OSError as error:
+            self._trouble(f"no connection can be accepted at {name[0]}:{name[1]} for now: {error.strerror}")
+            self._loop.call_later(_PAUSE, self.reopen)
+            return
+        self._is_shut = False
+
+    def _close(self) -> None:
         for each in self._sockets:
             self._loop.remove_reader(each)
             each.close()

@@ -42,11 +42,13 @@ from kproxy.proxy.dialling import Dialler
 from kproxy.proxy.half import Pause
 from kproxy.proxy.listeners import Listener, bind
 from kproxy.proxy.modes import ANY_HOST, MODES
+from kproxy.proxy.outages import Outages
 from kproxy.proxy.own_requests import OwnRequestError, cluster_of
 from kproxy.proxy.reachability import Reachability
 from kproxy.proxy.recording import Recordings
 from kproxy.proxy.reports import Reports
 from kproxy.proxy.rules import Inspection, prepare
+from kproxy.proxy.rules.rules_file import RulesFile, RulesFileError
 from kproxy.proxy.rules.stubs import StubInspector
 from kproxy.proxy.run_folder import RunFolder, state_folder
 from kproxy.proxy.run_folder import running as running_proxies
@@ -99,6 +101,7 @@ class Plane:
     :ivar detached: whether it continues when the front is gone, and removes the run folder itself
     :ivar inspected: what frames that are collected for rules and holds may take
     :ivar dialler: makes the connections to brokers
+    :ivar outages: brokers that a rule takes down
     :ivar mode: how the broker of a connection is found
     :ivar reachability: which brokers can be reached
     :ivar rewrites: whether brokers stay behind the proxy by rewriting their addresses
@@ -118,7 +121,9 @@ class Plane:
             request_timeout=round(settings.client_timeout * 1e9),
             held=lambda count: reports.event("held", count=count),
             tell=reports.warn,
+            outages=lambda down: self.outages.apply(down),
         )
+        self.outages = Outages(self)
         self.inspected = Budget("inspected_bytes")
         self.inspector: Inspector = self.inspection
         self.recordings = Recordings(settings.recorded, Path(settings.run_folder), reports)
@@ -131,6 +136,8 @@ class Plane:
         self.announced = BrokerPolicy(
             settings.allowed_brokers, [host for host, _ in settings.bootstrap], self._mapped
         )
+        file = settings.rules_file
+        self._rules_file = RulesFile(Path(file), force=settings.force) if file else None
         self._odd: set[str] = set()
         self._watch = AddressWatch()
         self._clock_steps = ClockSteps()
@@ -188,6 +195,8 @@ class Plane:
         self.reports.publish = self._control.publish
         for rule in self.settings.faults:
             self.inspection.rules.add(rule, force=self.settings.force)
+        if self._rules_file is not None and self._rules_file.has_changed():
+            self._rules_file.apply(self.inspection.rules)
         if self.settings.hold:
             self.inspection.holds.set_filter(self.settings.hold)
         host, port = listener.addresses[0]
@@ -346,6 +355,9 @@ class Plane:
             self.reports.warn(f"{name} gets another port than {port}: {taken.strerror}")
         listener = self.serving.listen(sockets, place)
         self.listeners.append(listener)
+        down = self.outages.of(place)
+        if down is not None and down.is_refused:
+            listener.shut()
         return listener.port
 
     def _broker_changed(self, place: Place, before: str) -> None:
@@ -484,6 +496,7 @@ class Plane:
             next_look = self.loop.time() + _LOOK
             self._look_at_clock()
             await self._save_brokers()
+            await self._look_at_rules()
             self.inspection.tick(time_ns())
             self.recordings.tell_dropped()
             for session in list(self.sessions):
@@ -493,6 +506,19 @@ class Plane:
                 if overdue:
                     self.reports.note(f"{_who(session.peers)}: {overdue}")
                     session.close()
+
+    async def _look_at_rules(self) -> None:
+        """Take up the rules of a file that has changed."""
+        file = self._rules_file
+        if file is None or not file.has_changed():
+            return
+        await asyncio.to_thread(prepare)
+        try:
+            count = file.apply(self.inspection.rules)
+        except RulesFileError as error:
+            self.reports.warn(f"{error}; the rules stay as they were")
+        else:
+            self.reports.note(f"{self.settings.rules_file} has changed: {count} rules")
 
     async def _save_brokers(self) -> None:
         save = self.brokers.saving()

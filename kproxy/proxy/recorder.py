@@ -283,7 +283,6 @@ def main() -> int:
         return 1
     Recorder(receiver, blocks, output, lossless=start.lossless).run()
     output.close()
-    receiver.close()
     return 0
 
 

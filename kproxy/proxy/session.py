@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from kproxy.proxy.plane import Plane
     from kproxy.proxy.tee import Recording
 
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
+RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER with which a socket is closed by RST."""
 
 
 class Session:
@@ -143,7 +144,7 @@ class Session:
             return
         raw = transport.get_extra_info("socket")
         if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         transport.abort()
 
     def _forget(self) -> None:

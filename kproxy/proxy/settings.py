@@ -69,6 +69,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     :ivar forward: whether anything is sent on at all
     :ivar stub: kproxy answers what a client asks first, as a broker would
     :ivar faults: rules
+    :ivar rules_file: file of more rules, which is watched; "" for none
     :ivar hold: filter of what is held, "" for none
     :ivar client_timeout: seconds that clients wait for an answer; what is held continues before that
     :ivar force: rules may match everything
@@ -101,6 +102,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     forward: bool = True
     stub: bool = False
     faults: tuple[str, ...] = ()
+    rules_file: str = ""
     hold: str = ""
     client_timeout: float = 30.0
     force: bool = False

@@ -139,11 +139,22 @@ def _rules(answer: dict[str, Any]) -> Table:
     rows = []
     for each in answer["rules"]:
         left = "" if each["left_count"] is None else f"{each['left_count']:,}"
-        time_left = f"ended: {each['ended']}" if each["ended"] else span(each["left_ns"])
-        cells = [str(each["number"]), each["rule"], each["side"], f"{each['hits']:,}", left, time_left]
+        time_left = f"ended: {each['ended']}" if each["ended"] else _time_left(each["left_ns"])
+        cells = [
+            str(each["number"]),
+            each["rule"],
+            each["side"] or "broker",
+            f"{each['hits']:,}",
+            left,
+            time_left,
+        ]
         failed = [f"failed {each['failures']:,} times: {each['failure']}"] if each["failures"] else []
         rows.append(Row(cells, below=failed, color="red" if failed else None))
     return Table("fault rules", columns, rows)
+
+
+def _time_left(left: int | None) -> str:
+    return "forever" if left is None else span(left)
 
 
 def _holds(answer: dict[str, Any]) -> Table:

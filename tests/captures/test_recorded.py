@@ -26,7 +26,7 @@ def test_reads_as_verified(name: str) -> None:
     assert set(found) == set(expected[name])
 
 
-@pytest.mark.sample(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CAPTURES)
 def test_blocks_of_any_size_give_the_same(name: str) -> None:
     """Frames cross blocks, and connections change between the bulk and the thorough way at other places."""

@@ -60,6 +60,7 @@ def changed(**changes: Any) -> Definitions:
     return Definitions("5.1.0", [message])
 
 
+@pytest.mark.slow
 def test_the_facts_are_written_as_they_are_read(tmp_path: Path) -> None:
     facts.read().write(tmp_path)
     for kept in FOLDER.iterdir():
@@ -263,6 +264,7 @@ DRIFTS: dict[str, tuple[Callable[[str], str], str]] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", DRIFTS)
 def test_drift_is_seen(name: str, tmp_path: Path) -> None:
     plant, sentence = DRIFTS[name]

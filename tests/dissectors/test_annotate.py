@@ -10,8 +10,8 @@ from dissectors.annotate import Annotations, Annotator
 from dissectors.apis import api
 from dissectors.frames import Body
 from dissectors.records import Record
+from dissectors.records.build import build_batch
 from dissectors.session_context import SessionContext
-from tests.batches import build_batch
 
 ORDERS = "nGfIcYojRze9Kr97Z6hsvg"
 

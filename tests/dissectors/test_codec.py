@@ -32,7 +32,7 @@ codecs._IMPLEMENTATIONS[Codec.BROTLI] = codecs._Implementation(
 )
 
 from dissectors.records import Record, record_set
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 rows = [Record(n, 1_700_000_000_000, b"key", b"value %d" % n) for n in range(3)]
 batch = build_batch(rows, codec=Codec.BROTLI)
 """

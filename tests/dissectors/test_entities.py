@@ -99,7 +99,7 @@ def added(path: str, type_: schema.Type) -> str | None:
     return None
 
 
-@pytest.mark.sample(211)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("identity", MESSAGES, ids=lambda identity: MESSAGES[identity].name)
 def test_entities_are_kafkas_and_ours(identity: facts.Identity) -> None:
     theirs, ours = kafkas(identity), declared(identity)
@@ -147,6 +147,7 @@ def test_a_struct_with_partitions_names_its_topic_by_one_of_the_known_fields() -
     assert max(map(len, named)) == 1  # so that their order does not matter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floor", ["dissectors", "captures", "kproxy"])
 def test_no_other_module_lists_these_fields(floor: str) -> None:
     found = []

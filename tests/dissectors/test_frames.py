@@ -13,8 +13,8 @@ from dissectors.budget import changed as limits
 from dissectors.frames import Body, decode_request, decode_response, trace_body
 from dissectors.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
 from dissectors.records import DECOMPRESSED, Codec, Record
+from dissectors.records.build import build_batch
 from dissectors.session_context import SessionContext
-from tests.batches import build_batch
 
 pytestmark = pytest.mark.quick
 

@@ -160,6 +160,7 @@ def outcome(find: Callable[[], list[FieldLocation]]) -> Any:
         return error.reason, error.offset, error.truncated
 
 
+@pytest.mark.slow
 def test_no_more_is_kept_than_the_beginning_of_a_partition() -> None:
     known = apis.api(FETCH)
     assert known is not None

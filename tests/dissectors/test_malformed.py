@@ -121,6 +121,7 @@ def test_huge_lengths_and_noise(layouts: list[MessageVersion]) -> None:
             check_agreement(layout, b"\xff" * size)
 
 
+@pytest.mark.slow
 def test_bytes_left_over_are_an_error() -> None:
     for layout in every_layout():
         if layout.older:

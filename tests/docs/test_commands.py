@@ -125,7 +125,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     time.tzset()
 
 
-@pytest.mark.sample(30)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "name", pages([name for name in PAGES if any(any(arguments(line)) for line in all_code(name))])
 )
@@ -224,6 +224,7 @@ ALONE = {"../README.md", "columns.md", "export.md"}
 """Pages whose Python needs nothing but a capture; that of others talks to a proxy, or is a part of a client."""
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "block"), PYTHON, ids=[f"{name}:{block.line}" for name, block in PYTHON])
 def test_python_runs(name: str, block: Block, samples: Path, folder: Path) -> None:
     code = compile(block.text, f"{name}:{block.line}", "exec")

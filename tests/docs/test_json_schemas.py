@@ -131,7 +131,7 @@ def problems(name: str, found: Json) -> list[str]:
     return [f"{each.json_path}: {each.message[:300]}" for each in validator(name).iter_errors(found)]
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", PRINTED)
 def test_it_is_a_valid_schema(name: str) -> None:
     Draft202012Validator.check_schema(schema(name))
@@ -225,6 +225,7 @@ def test_it_is_what_is_printed(name: str) -> None:
         assert list(alterations(name, each)) == []
 
 
+@pytest.mark.slow
 def test_it_is_open_to_keys_that_come_later() -> None:
     found = printed("lag")[0]
     assert Draft202012Validator(schema("lag")).is_valid({**found, "later": 1})
@@ -251,6 +252,7 @@ def test_what_replay_prints_is_valid(tmp_path: Path) -> None:
         assert list(alterations("replay", each)) == []
 
 
+@pytest.mark.slow
 def test_what_tables_prints_is_valid(tmp_path: Path) -> None:
     command = ["tables", "--engine", "single", "--json", "-o", str(tmp_path / "tables"), str(SAMPLE)]
     result = CliRunner().invoke(main, command)

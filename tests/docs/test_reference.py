@@ -56,6 +56,7 @@ def _versions(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
+@pytest.mark.slow
 def test_field_paths_are_those_of_the_filter_language() -> None:
     for found in APIS:
         for side, message in (("request", found.request), ("response", found.response)):
@@ -95,6 +96,7 @@ NOT_VARIABLES = {"JAVA_VERSION"}  # a line in the file `release` of a JDK
 """What looks like a variable beside others, and is none."""
 
 
+@pytest.mark.slow
 def test_environment_variables_are_those_of_the_page() -> None:
     page = (DOCS / "configuration.md").read_text().partition("## Environment variables")[2]
     cells = re.findall(r"^\| (`[^|]*`) \|", page, re.MULTILINE)

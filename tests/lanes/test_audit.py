@@ -40,6 +40,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("form", ["file", "list", "folder", "zip"])
 def test_a_planted_vulnerable_version_is_found(tmp_path: Path, form: str) -> None:
     path = tmp_path / "one.json"

@@ -29,6 +29,7 @@ def test_dependencies_are_bounded_on_both_sides(requirement: str) -> None:
     assert operators == {"=="} or (">=" in operators and "<" in operators)
 
 
+@pytest.mark.slow
 def test_what_is_imported_is_declared() -> None:
     declared = {canonicalize_name(Requirement(each).name) for each in USED}
     own = {"kproxy", "captures", "dissectors"}

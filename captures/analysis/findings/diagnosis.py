@@ -15,11 +15,12 @@ import numpy as np
 
 from captures.analysis.deciding import Deciding
 from captures.analysis.findings.all import RULES
+from captures.analysis.findings.because_of import explain
 from captures.analysis.findings.finding import Finding
 from captures.analysis.findings.rule import Rule, Scene, times
-from captures.analysis.groups.history import HISTORIES, NEEDED, GroupHistories
+from captures.analysis.groups.history import HISTORIES, NEEDED
 from captures.analysis.groups.model import GroupTimeline, Trigger
-from captures.analysis.incidents.incidents import explain
+from captures.analysis.incidents.history import IncidentHistories
 from captures.analysis.incidents.model import Incident
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -72,7 +73,7 @@ class Diagnosis:
         rules: Sequence[type[Rule]] = RULES,
         with_groups: bool = True,
     ) -> None:
-        self.groups = GroupHistories(names, capture)
+        self.groups = IncidentHistories(names, capture)
         self._capture = capture
         self.intervened = 0
         self._with_groups = with_groups or any(rule.of_groups for rule in rules)
@@ -142,7 +143,7 @@ class Diagnosis:
     def findings(self, *, now: int | None = None, pending: Iterable[Exchange] = ()) -> list[Finding]:
         """Return what was found so far, the gravest first, then what was seen first.
 
-        :param now: as for :meth:`GroupHistories.result`
+        :param now: as for :meth:`IncidentHistories.result`
         :param pending: likewise
         """
         self._timelines = self.groups.result(now=now, pending=pending)

@@ -31,7 +31,7 @@ _KEPT_RUNS = 64
 MOST_OWNERS = 256
 """Processes of which runs of a partition are kept; what fetched it longest ago is forgotten."""
 RECENT = 10_000_000_000
-"""ns before the latest fetch of a partition in which others count as having fetched it last, too."""
+"""ns before the latest fetch of a partition by a group in which others of it count as having fetched it last, too."""
 MOST_LINES = 4096
 """Connections that are followed; what was idle the longest is taken for closed."""
 
@@ -101,7 +101,8 @@ class FetchRun:
     :ivar offset: that it asked for; -1 if it did not say, as share fetches
     :ivar reached: offset behind all that was fetched; -1 if nothing is known
     :ivar before: how far those had come by then who fetched it last
-    :ivar committed: group -> the latest commit by then
+    :ivar committed: group -> the latest commit by then; None if that is not known, as commits name the topic and this
+        Fetch gave only its ID
     """
 
     line: Line
@@ -110,7 +111,7 @@ class FetchRun:
     offset: int
     reached: int
     before: tuple[Before, ...] = ()
-    committed: dict[str, Committed] = field(default_factory=dict)
+    committed: dict[str, Committed] | None = field(default_factory=dict)
     _end: int = -1
     _last: int = -1
 
@@ -237,8 +238,8 @@ class Consumption:
             exchange.number,
             offset,
             offset,
-            _before(by_owner),
-            dict(self._committed.get(place, ())),
+            _before(by_owner, line.group),
+            None if self._sessions.is_unnamed(place.topic) else dict(self._committed.get(place, ())),
         )
         if line.owner not in by_owner and len(by_owner) >= MOST_OWNERS:
             del by_owner[min(by_owner, key=lambda owner: by_owner[owner][-1].end)]
@@ -288,15 +289,25 @@ class Consumption:
         return found
 
 
-def _before(by_owner: dict[Owner, list[FetchRun]]) -> tuple[Before, ...]:
-    """Return how far those have come who fetched a partition last: of each process what it did last."""
-    latest = [(owner, runs[-1]) for owner, runs in by_owner.items()]
-    since = max((run.end for _, run in latest), default=0) - RECENT
-    return tuple(
-        Before(owner, run.reached, run.end, run.last)
-        for owner, run in latest
-        if run.reached >= 0 and run.end >= since
-    )
+def _before(by_owner: dict[Owner, list[FetchRun]], group: str) -> tuple[Before, ...]:
+    """Return how far those of a group have come who fetched a partition last: of each process what it did last.
+
+    :param group: whose member begins to fetch; empty if that is not known yet, so that it may be any
+    """
+    latest: dict[str, list[tuple[Owner, FetchRun]]] = {}
+    for owner, runs in by_owner.items():
+        run = next((each for each in reversed(runs) if not group or each.line.group in ("", group)), None)
+        if run is not None:
+            latest.setdefault(run.line.group, []).append((owner, run))
+    found = []
+    for mine in latest.values():
+        since = max(run.end for _, run in mine) - RECENT
+        found += [
+            Before(owner, run.reached, run.end, run.last)
+            for owner, run in mine
+            if run.reached >= 0 and run.end >= since
+        ]
+    return tuple(found)
 
 
 def _thinned(runs: list[FetchRun]) -> list[FetchRun]:

@@ -211,6 +211,7 @@ def _fill_stops(place: TopicPartition, runs: list[FetchRun], contexts: Rebalance
     met = [contexts.meeting(pause.begin, pause.end) for pause in pauses]
     usual = _usual([each.length for each, near in zip(pauses, met, strict=True) if not near and each.after])
     paused: set[RebalanceContext] = set()
+    longest: dict[RebalanceContext, Stop] = {}
     for pause, near in zip(pauses, met, strict=True):
         if pause.length <= max(LEAST_STOP, usual):
             continue
@@ -219,7 +220,11 @@ def _fill_stops(place: TopicPartition, runs: list[FetchRun], contexts: Rebalance
         if context is not None and contexts.shown(place, pause.begin, pause.end):
             after = None if pause.after is None else pause.after.first
             stop = Stop(place, pause.length, pause.after is not None, pause.before.last, after, pause.begin)
-            context.rebalance.stopped.append(stop)
+            known = longest.get(context)
+            if known is None or known.duration < stop.duration:
+                longest[context] = stop
+    for context, stop in longest.items():
+        context.rebalance.stopped.append(stop)
     last = max(run.end for run in runs)
     for context in contexts.meeting(runs[0].begin, last):
         if runs[0].begin < context.begin and context.end < last and context not in paused:
@@ -283,8 +288,11 @@ def _reached_before(run: FetchRun, owners: set[Owner]) -> Before | None:
 def _was_committed(run: FetchRun, context: RebalanceContext, group: str) -> bool:
     """Whether the new owner begins where the old one said it had consumed to as it gave the partition up.
 
-    What that one had fetched beyond was never given to the application: it comes once.
+    What that one had fetched beyond was never given to the application: it comes once. Of a topic whose name was not
+    known, neither is that.
     """
+    if run.committed is None:
+        return True
     committed = run.committed.get(group)
     if committed is None or committed.offset != run.offset:
         return False

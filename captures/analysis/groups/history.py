@@ -31,8 +31,6 @@ from captures.analysis.groups.reading import read_call
 from captures.analysis.groups.silence import Silences, explain_timeouts
 from captures.analysis.groups.storms import mark_storms
 from captures.analysis.groups.words import compose
-from captures.analysis.incidents.incidents import find_incidents
-from captures.analysis.incidents.model import Incident
 from captures.exchanges import Capture, Exchange
 from captures.faults import RaisedFaults
 from captures.meaning import Names, words
@@ -96,7 +94,6 @@ class GroupHistories:
 
     :param names: tells names of topic IDs
     :param capture: tells how connections ended, and what the network did; without it, nothing is known of that
-    :ivar incidents: what happened, as of the latest :meth:`result` that was not ``live``
     """
 
     def __init__(self, names: Names, capture: Capture | None = None) -> None:
@@ -112,7 +109,6 @@ class GroupHistories:
         self._acceptances: Acceptances | None = None
         self._latest = 0
         self._added = 0
-        self.incidents: list[Incident] = []
         self._told: tuple[tuple[int, int], list[GroupTimeline]] | None = None
         """What was told last: of how many exchanges and up to when."""
         self._steady: dict[str, _Steady] = {}
@@ -182,12 +178,7 @@ class GroupHistories:
                 del known[name]
             elif live:
                 self._steady[name] = _Steady(timeline, len(groups[name].calls), now)
-        every = list(known.values())
-        if not live:
-            self.incidents = self._faults.made(
-                partial(find_incidents, self._capture, every, groups), "finding incidents", []
-            )
-        return every
+        return list(known.values())
 
     def _completed(self, timeline: GroupTimeline, groups: Mapping[str, GroupCalls], now: int) -> bool:
         """Fill in what comes after the telling; True, as it has come that far."""

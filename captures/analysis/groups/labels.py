@@ -15,7 +15,7 @@ from captures.analysis.groups.model import GroupTimeline, Kind, Move, Rebalance,
 from captures.meaning import places, words
 
 _LENGTH = 40
-_NOBODY = "nobody"
+_NOBODY, _UNKNOWN = "nobody", "?"
 
 
 class Labels:
@@ -89,7 +89,7 @@ def _one(topic: str, numbers: list[int]) -> str:
 class Transfer:
     """The partitions that one member gave up to another.
 
-    :ivar before: what the member that had them is called; ``nobody`` if none had, or it is not known
+    :ivar before: what the member that had them is called; ``nobody`` if none had, ``?`` if it is not known
     :ivar after: likewise
     """
 
@@ -102,9 +102,14 @@ def transfers(moved: Iterable[Move], labels: Labels) -> list[Transfer]:
     """Return what moved by giver and taker, in the order of the moves."""
     found: dict[tuple[str, str], list[TopicPartition]] = {}
     for move in moved:
-        ends = tuple(labels.of(member) if member else _NOBODY for member in (move.before, move.after))
-        found.setdefault((ends[0], ends[1]), []).append(move.place)
+        found.setdefault((_end(move.before, labels), _end(move.after, labels)), []).append(move.place)
     return [Transfer(before, after, tuple(sorted(every))) for (before, after), every in found.items()]
+
+
+def _end(member: str | None, labels: Labels) -> str:
+    if member is None:
+        return _UNKNOWN
+    return labels.of(member) if member else _NOBODY
 
 
 def _some(texts: list[str], shown: int, gap: str = ", ") -> str:

@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import NamedTuple, Self
@@ -184,15 +184,15 @@ class Phase(StrEnum):
 class Move:
     """A partition that another member has after a rebalance than before.
 
-    :ivar before: member ID; empty if nobody had it, or it is not known who
+    :ivar before: member ID; empty if nobody had it, None if it is not known who had it
     :ivar after: member ID; likewise
     """
 
     JSON = "topic=place.topic partition=place.partition from=before to=after"
 
     place: TopicPartition
-    before: OrNull[str]
-    after: OrNull[str]
+    before: OrNull[str | None]
+    after: OrNull[str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,7 +398,7 @@ class Rebalance:
         "causes member=cause.member instance_id=cause.instance client_id=cause.client "
         "timeout_cause=cause.timeout_cause certainty alternatives sentence evidence members size joined "
         "gone leader protocol cooperative moved assigned waits slowest=slowest.member awaited stopped "
-        "consumed_on duplicates=again commit_failures storm because_of=incident"
+        "consumed_on duplicates=again commit_failures storm because_of=incident unknown_owners"
     )
 
     group: str
@@ -435,6 +435,11 @@ class Rebalance:
     def incident(self) -> OrNull[str]:
         """The ID of the incident that it follows from; empty if none is known."""
         return "" if self.because_of is None else self.because_of.id
+
+    @property
+    def unknown_owners(self) -> list[TopicPartition]:
+        """Partitions that changed hands of which it is not known who had them, or has them."""
+        return [move.place for move in self.moved if None in (move.before, move.after)]
 
     @property
     def cause(self) -> Cause:
@@ -494,7 +499,8 @@ class GroupMember:
     :ivar client: client ID, or address without one
     :ivar host: address without port
     :ivar rack: ``client.rack``; empty if not told
-    :ivar subscription: topics, or a pattern between slashes; empty if not told
+    :ivar subscription: topics in order, or a pattern between slashes; empty if not told
+    :ivar former_subscriptions: the same before it changed, and when it did
     :ivar session_timeout: ns; None if not told
     :ivar rebalance_timeout: ns; None if not told
     :ivar interval: ns between heartbeats: told by the coordinator, or else the median of what was seen; None if neither
@@ -514,12 +520,24 @@ class GroupMember:
     former: list[str] = field(default_factory=list)
     rack: str = ""
     subscription: tuple[str, ...] = ()
+    former_subscriptions: list[tuple[tuple[str, ...], int]] = field(default_factory=list)
     session_timeout: int | None = None
     rebalance_timeout: int | None = None
     interval: int | None = None
     left: int | None = None
     connections: list[int] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
+
+    def subscribed(self, until: int) -> Iterator[tuple[tuple[str, ...], int, int]]:
+        """Yield what it subscribed to, of what was told, and from when to when.
+
+        :param until: when the subscription of one that has not left ends
+        """
+        begin, gone = self.first, max(until if self.left is None else min(self.left, until), self.first)
+        for topics, end in (*self.former_subscriptions, (self.subscription, gone)):
+            if topics:
+                yield topics, begin, max(begin, min(end, gone))
+            begin = max(begin, min(end, gone))
 
     @property
     def name(self) -> str:

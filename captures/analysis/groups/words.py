@@ -262,7 +262,8 @@ def _taken(rebalance: Rebalance, labels: Labels) -> str:
     verb = "took over" if any(move.before for move in rebalance.moved if move.after) else "got"
     told = [f"{labels.of(member)} {verb} {partitions(found)}" for member, found in taken.items()]
     rest = len(told) - _TAKERS_SHOWN
-    return ", ".join(told[:_TAKERS_SHOWN]) + (f", and {rest} more members others" if rest > 0 else "")
+    more = f", and {words.counted(rest, 'other')} {verb} the rest" if rest > 0 else ""
+    return ", ".join(told[:_TAKERS_SHOWN]) + more
 
 
 def _awaited(rebalance: Rebalance, labels: Labels) -> str:

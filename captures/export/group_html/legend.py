@@ -20,6 +20,7 @@ _LEGEND = (
     ("syncing", "waiting for its assignment"),
     ("stable", "has partitions"),
     ("idle", "has none"),
+    ("unseen", "is a member; its partitions were not captured"),
     ("revoking", "giving partitions up"),
     ("refusing", "knows of the rebalance, and does not join"),
     ("silent", "silent"),
@@ -28,8 +29,8 @@ _LEGEND = (
 
 def class_of(each: Span) -> str:
     """Return the class that the box of a span has in the style sheet."""
-    if each.phase is Phase.STABLE and each.assigned is not None and not each.assigned:
-        return "idle"
+    if each.phase is Phase.STABLE and not each.assigned:
+        return "unseen" if each.assigned is None else "idle"
     return _CLASSES[each.phase]
 
 

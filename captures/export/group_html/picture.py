@@ -179,6 +179,8 @@ class _Picture:
         left, right = self._x(row, known.begin), self._x(row, known.end)
         width = max(right - left, _EDGE)
         has = "" if known.assigned is None else partitions(known.assigned, 99) or "no partitions"
+        if known.phase is Phase.STABLE and known.assigned is None:
+            has = "its partitions were not captured"
         counted = f"{counter_of(self._timeline.kind)} {known.generation}" if known.generation >= 0 else ""
         title = ", ".join(
             filter(
@@ -202,7 +204,7 @@ class _Picture:
             rx=2.0,
             class_=class_of(known),
         )
-        if known.phase is Phase.STABLE and known.assigned is not None:
+        if known.phase is Phase.STABLE:
             yield from self._has(known, row, middle)
 
     def _has(self, known: Span, row: AxisRow, middle: float) -> Iterator[Markup]:
@@ -210,7 +212,7 @@ class _Picture:
         has = known.assigned or ()
         # its name, in each of the boxes, would leave no room for what differs
         text = words.ranges(place.partition for place in has) if self._alone else partitions(has)
-        text = text or "none"
+        text = "?" if known.assigned is None else text or "none"
         for piece in row.pieces:
             left, right = piece.at(known.begin), piece.at(known.end)
             room = int((right - left - 10) / LETTER)

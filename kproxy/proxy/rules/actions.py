@@ -8,16 +8,15 @@ Offsets and lengths count from the first byte of the frame, its size field inclu
 
 from __future__ import annotations
 
-import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from random import Random
 from typing import ClassVar, NamedTuple, Self
 
 from captures.filters import values
 from captures.filters.errors import did_you_mean
+from captures.filters.paths import Path, UnknownStepError, find, is_path
 from captures.interventions import Change
 from dissectors.apis import api
 from dissectors.error_codes import BY_NAME, ErrorCode, error_name
@@ -27,19 +26,27 @@ from dissectors.headers import (
     response_body_start,
     response_header_version,
 )
+from dissectors.sides import Side
 from kproxy.proxy.framing import SIZE_BYTES
 from kproxy.proxy.rules import edits
 from kproxy.proxy.rules.answers import error_response, with_error
 from kproxy.proxy.rules.arguments import Argument, bytes_text, duration_text
-from kproxy.proxy.rules.errors import AnswerError
+from kproxy.proxy.rules.distributions import (
+    LONGEST_DELAY,
+    ConstantDelay,
+    Distribution,
+    Exponential,
+    LogNormal,
+    Normal,
+    Uniform,
+    distribution,
+)
+from kproxy.proxy.rules.errors import AnswerError, EditError
+from kproxy.proxy.rules.record_edits import rule_budget
 from kproxy.proxy.verdicts import Frame, Then, Verdict
 
 _CORRELATION_ID_END = {"request": 12, "response": 8}
-_P99 = 2.3263478740408408  # of the standard normal distribution: statistics.NormalDist().inv_cdf(0.99)
-_CALL = re.compile(r"([A-Za-z]+)\s*\((.*)\)", re.DOTALL)
 _INT16 = range(-(1 << 15), 1 << 15)
-LONGEST_DELAY = 3600 * 1_000_000_000
-"""ns; a distribution with a long tail is cut off here."""
 
 ACTIONS: dict[str, type[Action]] = {}
 """All actions by name, in the order in which they are documented."""
@@ -62,11 +69,21 @@ class Action(ABC):
 
     :cvar name: the first word of the action, in lower case
     :cvar forms: what may follow the name, by example -> what then happens to the frame
+    :ivar side: whether it is done to requests or to responses; None for what the filter says
+    :ivar apis: keys of the APIs to whose messages it can be done; None for all
     """
 
     __slots__ = ()
     name: ClassVar[str]
     forms: ClassVar[Mapping[str, str]]
+
+    @property
+    def side(self) -> Side | None:
+        return None
+
+    @property
+    def apis(self) -> frozenset[int] | None:
+        return None
 
     def __init_subclass__(cls) -> None:
         ACTIONS[cls.name] = cls
@@ -98,140 +115,6 @@ class Action(ABC):
 
 
 # ---------------------------------------------------------------- time
-class Distribution(ABC):
-    """How long delays are, in ns.
-
-    :cvar example: one as it is written
-    :cvar meaning: the delay, in words
-    """
-
-    __slots__ = ()
-    example: ClassVar[str]
-    meaning: ClassVar[str]
-
-    def __str__(self) -> str:
-        given = ", ".join(duration_text(getattr(self, each.name)) for each in fields(self))  # type: ignore[arg-type]
-        return f"{type(self).__name__.lower()}({given})"
-
-    @abstractmethod
-    def draw(self, chance: Random) -> float:
-        """Return one delay; it may come out negative, which means none."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConstantDelay(Distribution):
-    """Always the same delay."""
-
-    value: int
-    example = "200ms"
-    meaning = "it waits, and what follows it in its direction of the connection waits behind it"
-
-    def __str__(self) -> str:
-        return duration_text(self.value)
-
-    def draw(self, chance: Random) -> float:
-        return self.value
-
-
-@dataclass(frozen=True, slots=True)
-class Uniform(Distribution):
-    """Any delay between two bounds."""
-
-    low: int
-    high: int
-    example = "100ms..500ms"
-    meaning = "any time between the two"
-
-    def __str__(self) -> str:
-        return f"{duration_text(self.low)}..{duration_text(self.high)}"
-
-    def draw(self, chance: Random) -> float:
-        return chance.uniform(self.low, self.high)
-
-
-@dataclass(frozen=True, slots=True)
-class Normal(Distribution):
-    """The normal distribution; a negative delay is none."""
-
-    mean: int
-    deviation: int
-    example = "normal(200ms, 50ms)"
-    meaning = "normal distribution: mean, standard deviation; never less than nothing"
-
-    def draw(self, chance: Random) -> float:
-        return chance.gauss(self.mean, self.deviation)
-
-
-@dataclass(frozen=True, slots=True)
-class Exponential(Distribution):
-    """The exponential distribution: waiting for something that comes at random."""
-
-    mean: int
-    example = "exponential(50ms)"
-    meaning = "exponential distribution: mean"
-
-    def draw(self, chance: Random) -> float:
-        return chance.expovariate(1 / self.mean)
-
-
-@dataclass(frozen=True, slots=True)
-class LogNormal(Distribution):
-    """The log-normal distribution, as latencies tend to be: half are shorter than the median, 1% longer than p99."""
-
-    median: int
-    p99: int
-    example = "lognormal(20ms, 300ms)"
-    meaning = "log-normal, as latencies tend to be: median and 99th percentile"
-
-    def draw(self, chance: Random) -> float:
-        return chance.lognormvariate(math.log(self.median), math.log(self.p99 / self.median) / _P99)
-
-
-_CALLS: dict[str, type[Normal | Exponential | LogNormal]] = {
-    each.__name__.lower(): each for each in (Normal, Exponential, LogNormal)
-}
-
-
-def _possible(argument: Argument) -> int:
-    """Return a duration that a delay may have.
-
-    :raises RuleError: if it is longer, or none
-    """
-    found = argument.duration()
-    if found > LONGEST_DELAY:
-        raise argument.error(f"a delay is at most {duration_text(LONGEST_DELAY)}")
-    return found
-
-
-def _distribution(argument: Argument) -> Distribution:
-    call = _CALL.fullmatch(argument.text)
-    if call is None:
-        low, dots, high = argument.text.partition("..")
-        if not dots:
-            return ConstantDelay(_possible(argument))
-        first, last = argument.part(0, len(low)).duration(), _possible(argument.part(len(low) + 2))
-        if last < first:
-            raise argument.error("the end of the range is before its beginning", f"write {high}..{low}")
-        return Uniform(first, last)
-    name = call[1].lower()
-    made = _CALLS.get(name)
-    if made is None:
-        hint = did_you_mean(call[1], _CALLS) or f"there are {', '.join(_CALLS)}"
-        raise argument.part(0, call.end(1)).error(f"there is no distribution {call[1]}", hint)
-    inside = argument.part(*call.span(2))
-    pieces, meanings = inside.split(), [each.name for each in fields(made)]
-    if len(pieces) != len(meanings):
-        hint = f"write {name}({', '.join(meanings)})"
-        raise inside.error(f"{call[1]} takes {' and '.join(meanings)}", hint)
-    drawn = [_possible(piece) for piece in pieces]
-    # a deviation of 0 is a fixed delay; a mean or a median of 0 has no distribution
-    if not drawn[0]:
-        raise pieces[0].error(f"the {meanings[0]} must be above 0")
-    if made is LogNormal and drawn[1] <= drawn[0]:
-        raise pieces[1].error("p99 must be above the median")
-    return made(*drawn)
-
-
 @dataclass(frozen=True, slots=True)
 class Delay(Action):
     """The frame waits, and all that follows it in its direction of the connection waits behind it."""
@@ -249,7 +132,7 @@ class Delay(Action):
     def read(cls, argument: Argument) -> Self:
         if not argument.text:
             raise argument.error("how long is missing after delay", f"such as {', '.join(cls.forms)}")
-        return cls(_distribution(argument))
+        return cls(distribution(argument))
 
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
         delay = min(max(round(self.by.draw(chance)), 0), LONGEST_DELAY)
@@ -329,6 +212,72 @@ class Error(Action):
             verdict = Verdict(data=b"", then=Then.CLOSE)
             return ActionResult(verdict, f"not sent on, connection closed: how {said} shows with acks=0")
         return ActionResult(Verdict(data=b"", answer=answer), f"answered with {said}")
+
+
+# ---------------------------------------------------------------- fields
+@dataclass(frozen=True, slots=True)
+class Set(Action):
+    """Fields of the message get other values, also in records; lengths and checksums are made right.
+
+    :ivar assigned: paths with their values as written
+    """
+
+    assigned: tuple[tuple[Path, str, str], ...]
+    name = "set"
+    forms: ClassVar[Mapping[str, str]] = {
+        "response.throttle_time_ms=500": "a field gets another value; the message continues with it",
+        "request.topics.partitions.fetch_offset=0": "without an index, in all elements of an array",
+        "request.topic_data[0].partition_data[0].records.records.value=hello": "of records: keys, values, headers and "
+        "timestamps, as text, JSON, `base64:...` or `null`",
+        "request.min_bytes=1, request.max_wait_ms=0": "several fields",
+    }
+
+    def __str__(self) -> str:
+        return f"{self.name} {', '.join(f'{text}={value}' for _, text, value in self.assigned)}"
+
+    @classmethod
+    def read(cls, argument: Argument) -> Self:
+        if not argument.text:
+            raise argument.error("set takes PATH=VALUE", f"such as {next(iter(cls.forms))}")
+        assigned = tuple(map(_assignment, argument.split()))
+        if len({path.side for path, _, _ in assigned}) > 1:
+            raise argument.error("a rule changes the request or the response", "add a rule for each")
+        return cls(assigned)
+
+    @property
+    def side(self) -> Side | None:
+        return self.assigned[0][0].side
+
+    @property
+    def apis(self) -> frozenset[int] | None:
+        return frozenset.intersection(*(path.apis for path, _, _ in self.assigned))
+
+    def apply(self, frame: Frame, chance: Random) -> ActionResult:
+        changes = {text.partition(".")[2]: edits.Written(value) for _, text, value in self.assigned}
+        try:
+            data, changed = edits.with_changes(frame, changes, rule_budget())
+        except EditError as error:
+            raise AnswerError(str(error)) from None
+        return ActionResult(Verdict(data=data), str(self), changed)
+
+
+def _assignment(argument: Argument) -> tuple[Path, str, str]:
+    text, equals, value = argument.text.partition("=")
+    text = text.strip()
+    if not equals or not is_path(text):
+        hint = f"a path begins with request. or response.: {next(iter(Set.forms))}"
+        raise argument.error(f"{argument.text!r} is not PATH=VALUE", hint)
+    try:
+        path = find(text)
+    except UnknownStepError as error:
+        at = argument.part(error.offset, error.offset + error.length)
+        raise at.error(str(error), error.hint) from None
+    except AssertionError:
+        raise argument.part(0, len(text)).error(f"{text!r} is not a path") from None
+    if path.embedded_at:
+        message = "fields of a protocol inside bytes cannot be set"
+        raise argument.part(0, len(text)).error(message, "set the bytes as base64:... or 0x...")
+    return path, text, value.strip()
 
 
 # ---------------------------------------------------------------- the connection

@@ -5,10 +5,12 @@ Durations and sizes are also written here, so that reading what was written give
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from captures.filters import FilterError, values
 
+_MARKS = re.compile(r'"(?:[^"\\]|\\.)*"|[,()\[\]{}]')
 _DURATIONS = (("h", 3600 * 10**9), ("m", 60 * 10**9), ("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
 _SIZES = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("B", 1))
 
@@ -31,11 +33,12 @@ class Argument:
         return Argument(self.rule, text.strip(), self.position + begin + len(text) - len(text.lstrip()))
 
     def split(self) -> list[Argument]:
-        """Return the pieces between commas that are in no parentheses."""
+        """Return the pieces between commas that are in no parentheses, brackets or JSON strings."""
         pieces, depth, begin = [], 0, 0
-        for at, char in enumerate(self.text + ","):
-            depth += (char == "(") - (char == ")")
-            if char == "," and (depth <= 0 or at == len(self.text)):
+        for found in _MARKS.finditer(self.text + ","):
+            mark, at = found[0], found.start()
+            depth += (mark in "([{") - (mark in ")]}")
+            if mark == "," and (depth <= 0 or at == len(self.text)):
                 pieces.append(self.part(begin, at))
                 begin = at + 1
         return pieces

@@ -32,6 +32,10 @@ class _Which(msgspec.Struct, forbid_unknown_fields=True):
     number: int | Literal["all"]
 
 
+class _WhichRule(msgspec.Struct, forbid_unknown_fields=True):
+    number: int | str
+
+
 class _Number(msgspec.Struct, forbid_unknown_fields=True):
     number: int
 
@@ -60,7 +64,7 @@ def commands(inspection: Inspection) -> dict[str, Command]:
         return {"number": _tried(lambda: rules.add(given.rule, force=given.force))}
 
     def remove_rule(values: dict[str, Any]) -> dict[str, Any]:
-        number = parameters(values, _Which).number
+        number = parameters(values, _WhichRule).number
         if number == "all":
             return {"removed": rules.clear()}
         _tried(lambda: rules.remove(number))

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from captures.filters import Candidate, complete
 from kproxy.proxy.rules.actions import ACTIONS, Action
-from kproxy.proxy.rules.parser import ARROW, OPTIONS, PREFIX
+from kproxy.proxy.rules.outages import MANNERS
+from kproxy.proxy.rules.parser import ARROW, OPTIONS, PREFIX, arrow_in
 
 _SIDES: Mapping[str, str] = {"request:": "only requests", "response:": "only responses"}
 _LAST_WORD = re.compile(r"[^\s,()]*$")
@@ -19,7 +20,7 @@ def complete_rule(
 ) -> list[Candidate]:
     """Return what fits at the cursor of a rule, as :func:`captures.filters.complete` does for a filter."""
     before = text if cursor is None else text[:cursor]
-    arrow = before.rfind(ARROW)
+    arrow = arrow_in(before)
     if arrow >= 0:
         return _after_arrow(before, arrow + len(ARROW))
     side = PREFIX.match(before)
@@ -83,7 +84,9 @@ def reference() -> dict[str, str]:
         f"| {', '.join(f'`{name}={example}`' for example in option.examples)} | {option.meaning} |"
         for name, option in OPTIONS.items()
     ]
+    outages = [f"| `broker 2 down {manner}` | {effect} |" for manner, effect in MANNERS.items()]
     return {
+        "outages": "\n".join(["| rule | what clients meet with |", "|---|---|", *outages]),
         "actions": "\n".join(["| action | what happens to the frame |", "|---|---|", *actions]),
         "options": "\n".join(["| option | meaning |", "|---|---|", *options]),
     }

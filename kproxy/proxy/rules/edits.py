@@ -1,16 +1,18 @@
 """Frames with other content: what a user made of a held one.
 
 A frame stays what it was: the same API in the same version, with the same correlation ID, so that the peer's pairing
-holds. Bodies are given as in ``kproxy read --json`` (bytes are base64 there); records fields are bytes here, not
-batches.
+holds. Bodies are given as in ``kproxy read --json`` (bytes are base64 there). A records field may be given as bytes or
+as batches of records (:mod:`.record_edits`); a path may lead into it.
 """
 
 from __future__ import annotations
 
 import binascii
+import json
 import re
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,14 +20,25 @@ import construct
 
 from captures.interventions import Change
 from dissectors import wire
+from dissectors.budget import Budget, LimitReached
 from dissectors.frames import Body, decode_request, decode_response
 from kproxy.proxy.framing import SIZE_BYTES
 from kproxy.proxy.rules.answers import rebuilt
 from kproxy.proxy.rules.errors import EditError
+from kproxy.proxy.rules.field_texts import InvalidError, payload_of, value_of
+from kproxy.proxy.rules.record_edits import batches_of, records_field
 from kproxy.proxy.verdicts import Frame
 
 _STEP = re.compile(r"([^.\[\]]+)((?:\[\d+\])*)")
+_INDEX = re.compile(r"\d+")
 _ABSENT = object()
+_PAYLOADS = frozenset({"key", "value"})
+
+
+class Written(str):
+    """A value as text, which is read as one of its field: ``123`` is a string where the field is one."""
+
+    __slots__ = ()
 
 
 def decoded(frame: Frame) -> Body:
@@ -44,18 +57,42 @@ def decoded(frame: Frame) -> Body:
     return body
 
 
-def with_changes(frame: Frame, changes: Mapping[str, Any]) -> tuple[bytes, tuple[Change, ...]]:
+def with_changes(
+    frame: Frame, changes: Mapping[str, Any], budget: Budget | None = None
+) -> tuple[bytes, tuple[Change, ...]]:
     """Return a frame with other values at some paths, and what has changed.
 
-    :param changes: values by path: ``topics[0].partitions[1].fetch_offset``
+    :param changes: values, or :class:`Written`, by path: ``topics[0].partitions[1].fetch_offset``; without an index
+        all elements of an array are meant, ``topics.partitions.fetch_offset``
+    :param budget: what reading records may cost
     :raises EditError: if there is no such path, or the value does not fit it
+    :raises LimitReached: if reading records costs more
     """
     body = decoded(frame)
     assert body.value is not None
+    layout = body.message(response=frame.side == "response")
+    assert layout is not None, "what has a value was read with a layout"
     value = _copied(body.value)
     for path, new in changes.items():
-        _put(value, path, new)
+        steps = _steps(path)
+        if steps[0] == frame.side and steps[0] not in value:
+            del steps[0]
+        _Put(steps, new, budget).into(layout.struct, value, 0)
     return _built(frame, body, value)
+
+
+def with_batches(con: Any, value: Any) -> Any:
+    """Return a body with batches in place of its records fields, as far as they can be read, to be edited."""
+    con = con.struct if isinstance(con, wire.NullableStruct) else con
+    if isinstance(con, wire.Records) and isinstance(value, bytes):
+        with suppress(EditError, LimitReached):
+            return batches_of(value)
+    elif isinstance(con, wire.Struct) and isinstance(value, Mapping):
+        members = {member.name: member.con for member in con.all_members}
+        return {name: with_batches(members.get(name), item) for name, item in value.items()}
+    elif isinstance(con, wire.Array) and _rows(value):
+        return [with_batches(con.element, item) for item in value]
+    return value
 
 
 def with_body(frame: Frame, value: Mapping[str, Any]) -> tuple[bytes, tuple[Change, ...]]:
@@ -87,14 +124,16 @@ def differences(frame: Frame, data: bytes) -> tuple[Change, ...]:
 
     :raises EditError: if either cannot be read
     """
-    return _differences(decoded(frame).value, decoded(replace(frame, data=data)).value)
+    body = decoded(frame)
+    layout = body.message(response=frame.side == "response")
+    return _differences(body.value, decoded(replace(frame, data=data)).value, layout and layout.struct)
 
 
 def _built(frame: Frame, body: Body, value: Mapping[str, Any]) -> tuple[bytes, tuple[Change, ...]]:
     layout = body.message(response=frame.side == "response")
     assert layout is not None, "what has a value was read with a layout"
     try:
-        binary = _buildable(layout.struct, value)
+        binary = _buildable(layout.struct, value, body.value)
         data = rebuilt(frame.data, body, binary, response=frame.side == "response")
     except construct.ConstructError as error:
         # construct puts the path in front, in its own words
@@ -102,7 +141,7 @@ def _built(frame: Frame, body: Body, value: Mapping[str, Any]) -> tuple[bytes, t
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise EditError(f"this is no {layout.message.name} v{layout.version}: {error}") from error
     after = decoded(replace(frame, data=data))
-    return data, _differences(body.value, after.value)
+    return data, _differences(body.value, after.value, layout.struct)
 
 
 # ---------------------------------------------------------------- values
@@ -112,49 +151,125 @@ def _copied(value: Any) -> Any:
     return [_copied(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _put(value: Any, path: str, new: Any) -> None:
-    holder: Any = value
-    steps = list(_steps(path))
-    if not steps:
-        raise EditError("a path is missing")
-    for at, step in enumerate(steps):
-        last = at == len(steps) - 1
+class _Put:
+    """Puts a value where a path leads to.
+
+    :param budget: what reading records may cost
+    """
+
+    def __init__(self, steps: list[str | int], new: Any, budget: Budget | None) -> None:
+        self._steps = steps
+        self._new = new
+        self._budget = budget
+
+    def into(self, con: wire.WireType, holder: Any, at: int) -> Any:
+        """Return what is at a step, with the new value inside."""
+        con = con.struct if isinstance(con, wire.NullableStruct) else con
+        if at == len(self._steps):
+            return self._new
+        step = self._steps[at]
+        if isinstance(con, wire.Struct) and isinstance(holder, dict) and isinstance(step, str):
+            member = next((each for each in con.all_members if each.name == step), None)
+            if member is None:
+                raise self._nothing(at)
+            last = at == len(self._steps) - 1
+            # a tagged field may be absent; whether it exists at all shows when the message is built
+            if step not in holder and not last:
+                raise self._nothing(at)
+            holder[step] = self._value(member) if last else self.into(member.con, holder[step], at + 1)
+            return holder
+        if isinstance(con, wire.Array) and isinstance(holder, list):
+            if isinstance(step, str):
+                return [self.into(con.element, each, at) for each in holder]
+            if step >= len(holder):
+                raise self._nothing(at)
+            holder[step] = self.into(con.element, holder[step], at + 1)
+            return holder
+        if isinstance(con, wire.Records) and isinstance(holder, bytes | list):
+            batches = batches_of(holder, self._budget) if isinstance(holder, bytes) else holder
+            return self._in_records(batches, at)
+        raise self._nothing(at)
+
+    def _value(self, member: wire.Member) -> Any:
+        if not isinstance(self._new, Written):
+            return self._new
         try:
-            if last:
-                # a tagged field may be absent; whether it exists at all shows when the message is built
-                if isinstance(step, int) or not isinstance(holder, dict):
-                    holder[step]
-                holder[step] = new
-            else:
-                holder = holder[step]
-        except (KeyError, IndexError, TypeError):
-            raise EditError(f"there is no {_path(steps[: at + 1])} in this message") from None
+            return value_of(member.con, member.field.type.domain, self._new)
+        except InvalidError as error:
+            raise EditError(f"{_path(self._steps)}: {error}") from None
+
+    def _in_records(self, holder: Any, at: int) -> Any:
+        """Do so in batches and their records, which are plain dictionaries and lists."""
+        step = self._steps[at]
+        if isinstance(holder, list):
+            if isinstance(step, str):
+                return [self._in_records(each, at) for each in holder]
+            if step >= len(holder):
+                raise self._nothing(at)
+            last = at == len(self._steps) - 1
+            holder[step] = self._new if last else self._in_records(holder[step], at + 1)
+            return holder
+        if not isinstance(holder, dict) or step not in holder:
+            raise self._nothing(at)
+        if at < len(self._steps) - 1:
+            holder[step] = self._in_records(holder[step], at + 1)
+        else:
+            holder[step] = self._in_record(str(step), holder)
+        if step == "records" and self._steps[-1] == "timestamp" and holder["timestamp_type"] == "create":
+            holder["max_timestamp"] = max(each["timestamp"] for each in holder["records"])
+            if holder["magic"] < 2:
+                holder["base_timestamp"] = holder["max_timestamp"]
+        return holder
+
+    def _in_record(self, name: str, holder: Mapping[str, Any]) -> Any:
+        """Return the value of a field of a batch, a record or a header."""
+        new = self._new
+        if name in _PAYLOADS and not ("value" in holder and name == "key" and "offset" not in holder):
+            if isinstance(new, str):
+                try:
+                    return payload_of(new)
+                except InvalidError as error:
+                    raise EditError(f"{_path(self._steps)}: {error}") from None
+            return new if new is None else json.dumps(new, ensure_ascii=False, separators=(",", ":")).encode()
+        if isinstance(new, Written) and not isinstance(holder[name], str):
+            try:
+                return json.loads(new)
+            except json.JSONDecodeError:
+                raise EditError(f"{_path(self._steps)}: {new!r} is not a number") from None
+        return str(new) if isinstance(new, Written) else new
+
+    def _nothing(self, at: int) -> EditError:
+        return EditError(f"there is no {_path(self._steps[: at + 1])} in this message")
 
 
-def _steps(path: str) -> Iterator[str | int]:
+def _steps(path: str) -> list[str | int]:
+    steps: list[str | int] = []
     for part in path.split("."):
         found = _STEP.fullmatch(part)
         if found is None:
             raise EditError(f"{path!r} is not a path: topics[0].partitions[1].fetch_offset is one")
-        yield found[1]
-        yield from map(int, re.findall(r"\d+", found[2]))
+        steps += (found[1], *map(int, _INDEX.findall(found[2])))
+    return steps
 
 
-def _path(steps: list[str | int]) -> str:
+def _path(steps: Sequence[str | int]) -> str:
     out = ""
     for step in steps:
         out += f"[{step}]" if isinstance(step, int) else f".{step}" if out else step
     return out
 
 
-def _buildable(con: Any, value: Any, path: str = "") -> Any:
-    """Return a value in which bytes that JSON carries as base64 are bytes.
+def _buildable(con: Any, value: Any, before: Any, path: str = "") -> Any:
+    """Return a value in which bytes that JSON carries as base64 are bytes, and so are records fields.
 
+    :param before: what was in its place
     :raises EditError: for what building would take for something else, or leave out in silence: fields that the message
         does not have, and what is not an object or no list
     """
     if isinstance(con, wire.NullableStruct):
         con = con.struct
+    if isinstance(con, wire.Records) and isinstance(value, list | tuple):
+        return records_field(value, before if isinstance(before, bytes) else None)
     if isinstance(con, wire.Bytes) and isinstance(value, str):
         try:
             return b64decode(value, validate=True)
@@ -166,34 +281,48 @@ def _buildable(con: Any, value: Any, path: str = "") -> Any:
     if isinstance(con, wire.Array):
         if not isinstance(value, list | tuple):
             raise EditError(f"{where} is a list, and {value!r} is none")
-        return [_buildable(con.element, item, f"{where}[{index}].") for index, item in enumerate(value)]
+        rows = before if _rows(before) else ()
+        return [
+            _buildable(con.element, item, rows[index] if index < len(rows) else None, f"{where}[{index}].")
+            for index, item in enumerate(value)
+        ]
     if not isinstance(value, Mapping):
         raise EditError(f"{where} has fields inside, and {value!r} has none")
     members = {member.name: member.con for member in con.all_members}
+    known = before if isinstance(before, Mapping) else {}
     made = dict(value)
     for name, item in value.items():
         if name in members:
-            made[name] = _buildable(members[name], item, f"{path}{name}.")
+            made[name] = _buildable(members[name], item, known.get(name), f"{path}{name}.")
         elif name != wire.UNKNOWN_TAGS:
             raise EditError(f"there is no {path}{name} in this message")
     return made
 
 
-def _differences(before: Any, after: Any) -> tuple[Change, ...]:
+def _differences(before: Any, after: Any, con: wire.WireType | None) -> tuple[Change, ...]:
     found: list[Change] = []
-    _compare(before, after, "", found)
+    _compare(before, after, con, "", found)
     return tuple(found)
 
 
-def _compare(before: Any, after: Any, path: str, found: list[Change]) -> None:
+def _compare(before: Any, after: Any, con: Any, path: str, found: list[Change]) -> None:
+    if before == after:
+        return
+    if isinstance(con, wire.Records) and isinstance(before, bytes) and isinstance(after, bytes):
+        with suppress(EditError, LimitReached):
+            shown = batches_of(before), batches_of(after)
+            before, after = (before, after) if shown[0] == shown[1] else shown
+    con = con.struct if isinstance(con, wire.NullableStruct) else con
     if isinstance(before, dict) and isinstance(after, dict):
+        members = {each.name: each.con for each in con.all_members} if isinstance(con, wire.Struct) else {}
         for name in {**before, **after}:
             inner = f"{path}.{name}" if path else name
-            _compare(before.get(name, _ABSENT), after.get(name, _ABSENT), inner, found)
+            _compare(before.get(name, _ABSENT), after.get(name, _ABSENT), members.get(name), inner, found)
     elif _rows(before) and _rows(after) and len(before) == len(after):
+        element = con.element if isinstance(con, wire.Array) else None
         for index, (one, other) in enumerate(zip(before, after, strict=True)):
-            _compare(one, other, f"{path}[{index}]", found)
-    elif before != after:
+            _compare(one, other, element, f"{path}[{index}]", found)
+    else:
         found.append(Change(path, _shown(before), _shown(after)))
 
 

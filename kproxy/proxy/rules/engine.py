@@ -11,7 +11,7 @@ What understands filters is imported when the first rule is added.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from time import time_ns
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from dissectors.apis import NAMES
 from dissectors.budget import LimitReached
 from dissectors.sides import Side
 from kproxy.proxy.rules.errors import AnswerError, ForceNeededError
+from kproxy.proxy.rules.outages import FOREVER, Outage
 from kproxy.proxy.rules.topic_names import TopicNames
 from kproxy.proxy.verdicts import GO_ON, Frame, Verdict
 
@@ -40,7 +41,7 @@ _log = logging.getLogger(__name__)
 class ActiveRule:
     """A rule and what became of it.
 
-    :ivar number: by which it is named, 1 for the first that was ever added
+    :ivar number: by which it is known, 1 for the first that was ever added
     :ivar hits: how often it was applied
     :ivar failures: how often it met a frame and could not be applied
     :ivar failure: why, the last time
@@ -48,10 +49,11 @@ class ActiveRule:
     :ivar ended: why it is over: ``count`` or ``time``; empty while it holds
     """
 
-    def __init__(self, number: int, rule: Rule, matcher: Matcher, now: int) -> None:
+    rule: Rule | Outage
+
+    def __init__(self, number: int, rule: Rule | Outage, now: int) -> None:
         self.number = number
         self.rule = rule
-        self.matcher = matcher
         self.until = now + rule.duration
         self.hits = 0
         self.last_hit: int | None = None
@@ -73,22 +75,47 @@ class ActiveRule:
     def to_json(self, now: int) -> dict[str, Any]:
         """Return what ``kproxy ctl rules`` shows (docs/faults.md)."""
         rule = self.rule
+        left = None if rule.duration == FOREVER else max(self.until - now, 0)
         return {
             "number": self.number,
+            "name": rule.name or None,
             "rule": rule.text,
-            "side": self.matcher.side,
-            "filter": rule.condition.expanded,
+            "side": None,
+            "filter": None,
             "action": str(rule.action),
             "probability": rule.probability,
             "hits": self.hits,
             "last_hit_ns": self.last_hit,
             "left_count": None if rule.count is None else max(rule.count - self.hits, 0),
-            "left_ns": 0 if self.ended else max(self.until - now, 0),
+            "left_ns": 0 if self.ended else left,
             "ended": self.ended or None,
             "failures": self.failures,
             "failure": self.failure or None,
             "undecided": self.undecided,
         }
+
+
+class FrameRule(ActiveRule):
+    """A rule about frames."""
+
+    rule: Rule
+
+    def __init__(self, number: int, rule: Rule, matcher: Matcher, now: int) -> None:
+        super().__init__(number, rule, now)
+        self.matcher = matcher
+
+    def to_json(self, now: int) -> dict[str, Any]:
+        return {
+            **super().to_json(now),
+            "side": self.matcher.side,
+            "filter": self.rule.condition.expanded,
+        }
+
+
+class OutageRule(ActiveRule):
+    """A rule that takes a broker down. :mod:`kproxy.proxy.outages` does."""
+
+    rule: Outage
 
 
 class Rules:
@@ -99,6 +126,7 @@ class Rules:
     :param chance: decides on probabilities, delays and corrupted bytes
     :param changed: called when rules were added, have ended or are gone
     :param tell: takes sentences for the user
+    :ivar outages: rules that take brokers down and have not ended, by node ID
     """
 
     def __init__(
@@ -116,11 +144,12 @@ class Rules:
         self._changed = changed
         self._start = clock()
         self._rules: list[ActiveRule] = []
-        self._live: dict[Side, list[ActiveRule]] = {"request": [], "response": []}
+        self._live: dict[Side, list[FrameRule]] = {"request": [], "response": []}
         self._wanted: dict[Side, frozenset[int]] = {"request": frozenset(), "response": frozenset()}
         self._next_end: int | None = None
         self._numbers = 0
         self.active = False
+        self.outages: dict[int, OutageRule] = {}
 
     # ------------------------------------------------------------ changing them
     def add(self, text: str, *, force: bool = False) -> int:
@@ -128,33 +157,102 @@ class Rules:
 
         :param force: let it match everything
         :raises FilterError: (a ValueError) at the character where the rule stops making sense
-        :raises ForceNeededError: if it matches everything
+        :raises ForceNeededError: if it matches everything, or never ends
+        :raises ValueError: if there is another one of its name, or for its broker
         """
+        added = self._made(text, force=force)
+        self._rules.append(added)
+        self._sort_out()
+        return added.number
+
+    def check(self, text: str, *, force: bool = False) -> None:
+        """Find out what is wrong with a rule, whatever other rules there are.
+
+        :raises ValueError: as :meth:`add` does
+        """
+        Rules(self._names, self._clock).add(text, force=force)
+
+    def _made(self, text: str, *, force: bool) -> ActiveRule:
         from kproxy.proxy.rules.matcher import Matcher, matches_everything
         from kproxy.proxy.rules.parser import parse_rule
 
         rule = parse_rule(text)
+        if not force and rule.duration == FOREVER:
+            raise ForceNeededError(f"this rule never ends: {rule.text} (say for how long, or force it)")
+        self._refuse_second(rule)
+        if isinstance(rule, Outage):
+            self._numbers += 1
+            return OutageRule(self._numbers, rule, self._clock())
         if not force and matches_everything(rule.condition):
             raise ForceNeededError(
                 f"this rule concerns every {rule.condition.side}: {rule.text} (say which it is about, "
                 f"such as api == Fetch or client_id == app-1, or force it)"
             )
+        matcher = Matcher(rule.condition)
+        if rule.action.apis is not None:
+            matcher.apis &= rule.action.apis
+            if not matcher.apis:
+                raise ValueError(
+                    f"no {matcher.side} that this rule is about has all these fields: {rule.text}"
+                )
         self._numbers += 1
-        added = ActiveRule(self._numbers, rule, Matcher(rule.condition), self._clock())
-        self._rules.append(added)
-        self._sort_out()
-        return added.number
+        return FrameRule(self._numbers, rule, matcher, self._clock())
 
-    def remove(self, number: int) -> None:
+    def _refuse_second(self, rule: Rule | Outage) -> None:
+        for other in self._rules:
+            if other.ended:
+                continue
+            if rule.name and other.rule.name == rule.name:
+                raise ValueError(f"rule {other.number} has the name {rule.name} already: {other.rule.text}")
+            if (
+                isinstance(rule, Outage)
+                and isinstance(other, OutageRule)
+                and rule.node_id == other.rule.node_id
+            ):
+                raise ValueError(
+                    f"broker {rule.node_id} is down already, by rule {other.number}: {other.rule.text}"
+                )
+
+    def remove(self, which: int | str) -> None:
         """Remove a rule.
 
-        :raises LookupError: if there is none of this number
+        :param which: its number, or its name
+        :raises LookupError: if there is none of this number or name
         """
-        found = next((rule for rule in self._rules if rule.number == number), None)
+        found = next(
+            (rule for rule in reversed(self._rules) if which in (rule.number, rule.rule.name or None)),
+            None,
+        )
         if found is None:
-            raise LookupError(f"there is no rule {number}")
+            raise LookupError(f"there is no rule {which}")
         self._rules.remove(found)
         self._sort_out()
+
+    def replace(self, before: Sequence[int], texts: Sequence[str], *, force: bool = False) -> list[int]:
+        """Replace some rules by others, all or none of them; those with the same text stay as they are.
+
+        :param before: numbers of the rules to be replaced, of which some may be gone
+        :param texts: of the rules that take their places
+        :returns: their numbers
+        :raises ValueError: if one of them cannot be added; nothing has changed then
+        """
+        kept = self._rules[:]
+        left = {rule.rule.text: rule for rule in self._rules if rule.number in before}
+        numbers = []
+        try:
+            stay = [left.pop(text.strip(), None) for text in texts]
+            gone = set(before) - {rule.number for rule in stay if rule is not None}
+            self._rules = [rule for rule in self._rules if rule.number not in gone]
+            for text, rule in zip(texts, stay, strict=True):
+                if rule is None:
+                    rule = self._made(text, force=force)
+                    self._rules.append(rule)
+                numbers.append(rule.number)
+        except BaseException:
+            self._rules = kept
+            raise
+        self._sort_out()
+        return numbers
 
     def clear(self) -> int:
         """Remove all rules; return how many there were."""
@@ -186,7 +284,9 @@ class Rules:
         ended = [rule for rule in self._rules if rule.ended]
         for rule in ended[:-MOST_ENDED]:
             self._rules.remove(rule)
-        live = [rule for rule in self._rules if not rule.ended]
+        unended = [rule for rule in self._rules if not rule.ended]
+        self.outages = {rule.rule.node_id: rule for rule in unended if isinstance(rule, OutageRule)}
+        live = [rule for rule in unended if isinstance(rule, FrameRule)]
         for side in self._live:
             self._live[side] = [rule for rule in live if rule.matcher.side == side]
         # a response is inspected together with its request
@@ -194,7 +294,7 @@ class Rules:
         self._wanted["response"] = frozenset[int]().union(
             *(rule.matcher.apis for rule in self._live["response"])
         )
-        self._next_end = min((rule.until for rule in live), default=None)
+        self._next_end = min((rule.until for rule in unended), default=None)
         self.active = bool(live)
         self._changed()
 
@@ -249,7 +349,7 @@ class Rules:
                 return verdict
         return GO_ON
 
-    def _applied(self, active: ActiveRule, view: View, frame: Frame) -> Verdict | None:
+    def _applied(self, active: FrameRule, view: View, frame: Frame) -> Verdict | None:
         rule = active.rule
         if known_api(frame.api_key) not in active.matcher.apis or not view.meets(active.matcher):
             return None

@@ -5,14 +5,14 @@ A frame that a hold filter matches waits first; the rules then decide about what
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from time import time_ns
 from typing import Any
 
 from dissectors.sides import Side
 from kproxy.proxy.rules.commands import commands
-from kproxy.proxy.rules.engine import Rules
+from kproxy.proxy.rules.engine import OutageRule, Rules
 from kproxy.proxy.rules.holds import REQUEST_TIMEOUT, Holds
 from kproxy.proxy.rules.topic_names import TopicNames
 from kproxy.proxy.verdicts import Frame, Peers, Verdict
@@ -23,6 +23,7 @@ class Inspection:
 
     :param held: called with how many frames are held, when that changes
     :param tell: takes sentences for the user
+    :param outages: called with the rules that take brokers down, by node ID, when rules have changed
     :ivar active: whether there are rules or hold filters; nothing else needs to be asked while there are none
     :ivar names: of topic IDs; shown answers to Metadata even while not active, it costs little to keep them
     """
@@ -35,7 +36,9 @@ class Inspection:
         request_timeout: int = REQUEST_TIMEOUT,
         held: Callable[[int], None] = lambda _: None,
         tell: Callable[[str], None] = lambda _: None,
+        outages: Callable[[Mapping[int, OutageRule]], None] = lambda _: None,
     ) -> None:
+        self._outages = outages
         self.active = False
         self.names = TopicNames()
         self._needs_names = False
@@ -53,6 +56,7 @@ class Inspection:
     def _sort_out(self) -> None:
         self.active = self.rules.active or self.holds.active
         self._needs_names = self.rules.needs_names or self.holds.needs_names
+        self._outages(self.rules.outages)
 
     def wants(self, side: Side, api_key: int, version: int, peers: Peers) -> bool:
         """Return whether a frame is to be collected and shown to :meth:`decide`."""

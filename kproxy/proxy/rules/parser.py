@@ -3,9 +3,10 @@
 ::
 
     rule = [("request" | "response") ":"] filter "=>" action { "," option }
+         | "broker" node ID "down" [manner] { "," option }
 
 The filter is of the project's filter language, the actions are :data:`~kproxy.proxy.rules.actions.ACTIONS`, the options
-:data:`OPTIONS`. No action has an arrow in it, so the last one of the text is the rule's.
+:data:`OPTIONS`. The arrow of a rule is the last one before the name of an action.
 Whatever is wrong is a :class:`~captures.filters.FilterError` with its place in the whole text.
 
 A filter is made for whole exchanges. Of a request on its way there is no latency yet and no error; of no frame on its
@@ -18,32 +19,39 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from typing import NamedTuple, cast
 
 from captures.filters import Filter, FilterError, compile_filter, grammar, values
 from captures.filters.errors import did_you_mean
 from captures.filters.fields import BY_NAME, Availability
 from captures.filters.grammar import Bare, Compare, Exists, Name, Node, OneOf, Selector, leaves
+from captures.filters.paths import is_path
 from dissectors.sides import Side
 from kproxy.proxy.rules.actions import ACTIONS, Action
 from kproxy.proxy.rules.arguments import Argument, duration_text
+from kproxy.proxy.rules.outages import FOREVER, MANNERS, REFUSED, Down, Outage
 
 _WRITTEN = re.compile(r"[~@]?[\w.\[\],-]+")
 
 
-def side_of(node: Node, text: str, stated: Side | None) -> Side:
+def side_of(node: Node, text: str, stated: Side | None, acted_on: Side | None = None) -> Side:
     """Return whether a filter looks at requests or at responses.
 
     :param text: the filter, for errors
     :param stated: what was said about it
+    :param acted_on: what the action is done to, None for either
     :raises FilterError: if it asks for what a frame on its way does not say
     """
-    side = stated or "request"
+    side = stated or acted_on or "request"
     for name in _names(node):
         if isinstance(name, Selector):
             raise _error(f"@{name.text} is about a capture, not about a frame on its way", name, text)
         if not _asks_for_response(name, text):
             continue
+        if acted_on == "request":
+            message = f"no request has {name.text}, and this rule changes requests"
+            raise _error(message, name, text)
         if stated == "request":
             message = f"no request has {name.text}"
             raise _error(message, name, text, "leave out request:, or say response:")
@@ -80,8 +88,13 @@ def _names(node: Node) -> Iterator[Name | Selector]:
 DEFAULT_DURATION = 600 * 1_000_000_000
 """ns for which a rule holds that does not say how long."""
 
+_FOREVER = "forever"
+_NAME = re.compile(r"[A-Za-z_][\w.-]*")
+
 ARROW = "=>"
 PREFIX = re.compile(r"\s*(request|response)\s*:")
+_OUTAGE = re.compile(r"\s*broker\s+(\d+)\s+down\b")
+_MOST_NODE_ID = (1 << 31) - 1
 _WORD = re.compile(r"[A-Za-z]+")
 _EXAMPLE = "such as: api == Fetch => delay 200ms"
 
@@ -112,7 +125,8 @@ class Rule:
     :ivar text: as written
     :ivar probability: above 0, up to 1
     :ivar count: how often it is applied at most, None for any number
-    :ivar duration: ns
+    :ivar duration: ns, or :data:`FOREVER`
+    :ivar name: by which it can be removed, empty without one
     """
 
     text: str = field(compare=False)
@@ -121,6 +135,7 @@ class Rule:
     probability: float = 1.0
     count: int | None = None
     duration: int = DEFAULT_DURATION
+    name: str = ""
 
     def __str__(self) -> str:
         parts = [f"{self.condition} {ARROW} {self.action}"]
@@ -129,7 +144,9 @@ class Rule:
         if self.count is not None:
             parts.append(f"count={self.count}")
         if self.duration != DEFAULT_DURATION:
-            parts.append(f"for={duration_text(self.duration)}")
+            parts.append(f"for={_FOREVER if self.duration == FOREVER else duration_text(self.duration)}")
+        if self.name:
+            parts.append(f"name={self.name}")
         return ", ".join(parts)
 
 
@@ -140,7 +157,7 @@ def with_saved_filters(text: str, saved: Mapping[str, str]) -> str:
     """
     if "@" not in text:
         return text
-    found, arrow = PREFIX.match(text), text.rfind(ARROW)
+    found, arrow = PREFIX.match(text), arrow_in(text)
     whole = text if found else grammar.with_saved(text, saved)
     if whole != text:
         return whole
@@ -148,31 +165,71 @@ def with_saved_filters(text: str, saved: Mapping[str, str]) -> str:
     return f"{text[:begin]}{grammar.with_saved(text[begin:end], saved)}{text[end:]}"
 
 
-def parse_rule(text: str) -> Rule:
+def parse_rule(text: str) -> Rule | Outage:
     """Return the rule that a text means.
 
     :raises FilterError: at the character where it stops making sense
     """
-    arrow = text.rfind(ARROW)
+    outage = _OUTAGE.match(text)
+    if outage is not None:
+        return _outage(text, outage)
+    arrow = arrow_in(text)
     if arrow < 0:
         raise FilterError("a rule says FILTER => ACTION, and there is no =>", text, len(text), 0, _EXAMPLE)
-    condition = parse_condition(text, arrow)
-    action, *options = Argument(text, text).part(arrow + len(ARROW)).split()
+    done = Argument(text, text).part(arrow + len(ARROW))
+    action, *others = done.split()
+    options = list(dropwhile(lambda each: is_path(each.text), others))
+    if len(options) < len(others):  # several fields to be set
+        last = others[len(others) - len(options) - 1]
+        action = done.part(0, last.position + len(last.text) - done.position)
+    condition = parse_condition(text, arrow, None)  # what is wrong on the left is said first
     made = _action(action)
+    if made.side is not None:
+        condition = parse_condition(text, arrow, made.side)
     given = _options(options)
     return Rule(
         text.strip(),
         condition,
         made,
-        float(given.get("p", 1.0)),
+        cast(float, given.get("p", 1.0)),
         cast("int | None", given.get("count")),
         int(given.get("for", DEFAULT_DURATION)),
+        str(given.get("name", "")),
     )
 
 
-def parse_condition(text: str, end: int | None = None) -> Condition:
+def _outage(text: str, found: re.Match[str]) -> Outage:
+    first, *others = Argument(text, text).split()
+    if int(found[1]) > _MOST_NODE_ID:
+        raise Argument(text, found[1], found.start(1)).error("this is no node ID")
+    manner = first.part(found.end() - first.position)
+    if manner.text and manner.text not in MANNERS:
+        hint = did_you_mean(manner.text, MANNERS) or f"there are {', '.join(MANNERS)}"
+        raise manner.error(f"a broker cannot be down {manner.text}", hint)
+    for option in others:
+        if option.text.partition("=")[0].strip().lower() in ("p", "count"):
+            raise option.error("a broker is down, or it is not", "it takes for= and name=")
+    given = _options(others)
+    duration, name = int(given.get("for", DEFAULT_DURATION)), str(given.get("name", ""))
+    return Outage(text.strip(), int(found[1]), Down(manner.text or REFUSED), duration, name)
+
+
+def arrow_in(text: str) -> int:
+    """Return where the arrow of a rule is: the last with an action behind it, or else the last; -1 without one."""
+    found = [each.start() for each in re.finditer(ARROW, text)]
+    before_actions = (at for at in reversed(found) if _names_action(text[at + len(ARROW) :]))
+    return next(before_actions, found[-1] if found else -1)
+
+
+def _names_action(text: str) -> bool:
+    word = _WORD.match(text.lstrip())
+    return word is not None and word[0].lower() in ACTIONS
+
+
+def parse_condition(text: str, end: int | None = None, acted_on: Side | None = None) -> Condition:
     """Return the condition that stands before ``end`` in a text, which is the whole text if None.
 
+    :param acted_on: what the action of the rule is done to, None for either
     :raises FilterError: at the character where it stops making sense
     """
     found = PREFIX.match(text, 0, len(text) if end is None else end)
@@ -180,7 +237,10 @@ def parse_condition(text: str, end: int | None = None) -> Condition:
     inner = text[begin:end]
     try:
         node = grammar.parse(inner, plain=False)  # what a rule does to live traffic is never left to a search
-        side = side_of(node, inner, cast(Side, found[1]) if found else None)
+        stated = cast(Side, found[1]) if found else None
+        side = side_of(node, inner, stated, acted_on)
+        if acted_on not in (None, side):
+            raise FilterError(f"this rule looks at {side}s, and changes {acted_on}s", inner, 0, len(inner))
         wanted = compile_filter(inner)
         return Condition(side, found is not None, wanted.expanded, wanted)
     except FilterError as error:
@@ -225,7 +285,15 @@ def _count(argument: Argument) -> int:
     return int(found)
 
 
+def _name(argument: Argument) -> str:
+    if not _NAME.fullmatch(argument.text):
+        raise argument.error(f"{argument.text!r} is not a name", "letters, digits, _ . and -, a letter first")
+    return argument.text
+
+
 def _holding_time(argument: Argument) -> int:
+    if argument.text.lower() == _FOREVER:
+        return FOREVER
     found = argument.duration()
     if not found:
         raise argument.error("a rule holds for longer than nothing", "such as for=2m")
@@ -240,7 +308,7 @@ class Option(NamedTuple):
     :ivar meaning: for documentation and completion
     """
 
-    read: Callable[[Argument], float | int]
+    read: Callable[[Argument], float | int | str]
     examples: tuple[str, ...]
     meaning: str
 
@@ -250,14 +318,18 @@ OPTIONS: Mapping[str, Option] = {
     "count": Option(_count, ("5",), "ends after it was applied so often"),
     "for": Option(
         _holding_time,
-        ("2m",),
-        "ends after this time; **10 minutes** if it is left out, so that no fault is forgotten",
+        ("2m", "forever"),
+        "ends after this time; **10 minutes** if it is left out, so that no fault is forgotten; "
+        "`forever` needs `--force`",
+    ),
+    "name": Option(
+        _name, ("slow-disk",), "stands for its number in `kproxy ctl rule remove`; no two rules have the same"
     ),
 }
 
 
-def _options(arguments: Iterable[Argument]) -> dict[str, float | int]:
-    given: dict[str, float | int] = {}
+def _options(arguments: Iterable[Argument]) -> dict[str, float | int | str]:
+    given: dict[str, float | int | str] = {}
     for argument in arguments:
         written, sign, _ = argument.text.partition("=")
         name = written.strip().lower()

@@ -19,7 +19,7 @@ from captures.meaning.payload import record_fields
 from dissectors.annotate import Annotator
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api
-from dissectors.budget import Budget, LimitReached, limit, of_message
+from dissectors.budget import Budget, LimitReached
 from dissectors.frames import Body, decode_request
 from dissectors.headers import RequestHeader, request_header_version
 from dissectors.locator import FieldLocator, response_structs
@@ -27,6 +27,7 @@ from dissectors.sides import Side
 from dissectors.units import MS
 from kproxy.proxy.framing import SIZE_BYTES
 from kproxy.proxy.rules.matcher import Matcher, exchange_of
+from kproxy.proxy.rules.record_edits import limit_of_rules, rule_budget
 from kproxy.proxy.rules.topic_names import TopicNames
 from kproxy.proxy.verdicts import Frame
 
@@ -80,8 +81,6 @@ class View:
 _SURELY_FEW = 1 << 15
 """Bytes of a frame that cannot hold elements enough to be worth counting."""
 _MOST_KEPT = 1024  # versions are the client's choice
-_OF_RULES = {"message_bytes": "rule_bytes", "message_records": "rule_records"}
-"""The limits of messages, and those that rules and holds have in their places."""
 
 
 def measure(frame: Frame) -> None:
@@ -113,9 +112,7 @@ class MeasuredRecords:
     """Reads the records fields of one frame, each once, within one budget: ``rule_bytes`` and ``rule_records``."""
 
     def __init__(self) -> None:
-        self._budget = of_message()
-        for name, rule in _OF_RULES.items():  # what reads records knows the limits of messages
-            self._budget.spend(name, max(self._budget.left(name) - limit(rule), 0))
+        self._budget = rule_budget()
         self._read: dict[tuple[int, bool], list[dict[str, Any]]] = {}
         self._measured: set[int] = set()
 
@@ -137,14 +134,14 @@ class MeasuredRecords:
 
     def _spend(self, name: str, amount: int, what: str) -> None:
         if amount > self._budget.left(name):
-            raise LimitReached(_OF_RULES[name], what)
+            raise limit_of_rules(LimitReached(name, what), what)
         self._budget.spend(name, amount)
 
     def _records(self, field: bytes) -> list[dict[str, Any]]:
         reached: list[LimitReached] = []
         shown = shown_batches(field, reached, self._budget)
         if reached:
-            raise LimitReached(_OF_RULES.get(reached[0].limit, reached[0].limit), "the records of this frame")
+            raise limit_of_rules(reached[0], "the records of this frame")
         return shown
 
 

@@ -414,10 +414,11 @@ def _problem(parse: Callable[[str], Any], text: str) -> str:
 def concerns_everything(text: str) -> bool:
     """Tell whether a fault rule is right, and all frames of its side fit it."""
     from kproxy.proxy.rules.matcher import matches_everything
-    from kproxy.proxy.rules.parser import parse_rule
+    from kproxy.proxy.rules.parser import Rule, parse_rule
 
     try:
-        return matches_everything(parse_rule(text).condition)
+        rule = parse_rule(text)
+        return isinstance(rule, Rule) and matches_everything(rule.condition)
     except FilterError:
         return False
 

@@ -7,9 +7,7 @@ building are for a thread.
 
 from __future__ import annotations
 
-import binascii
 import json
-import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +16,6 @@ from typing import Any
 from captures.interventions import Change
 from dissectors import wire
 from dissectors.annotate import Annotations, Annotator
-from dissectors.domains import Domain
 from dissectors.frames import SIZE_BYTES, decode_request
 from dissectors.masks import Masks
 from dissectors.printable import printable
@@ -26,6 +23,7 @@ from dissectors.schema import Field
 from dissectors.session_context import SessionContext
 from kproxy.proxy.rules import edits
 from kproxy.proxy.rules.errors import EditError
+from kproxy.proxy.rules.field_texts import InvalidError, value_of
 from kproxy.proxy.verdicts import Frame, Peers
 from kproxy.session.published import HeldMessage
 from kproxy.text.values import short
@@ -39,10 +37,6 @@ _MOST_BYTES = 4096
 _STRUCTURED = (wire.Array, wire.Struct, wire.NullableStruct)
 
 Steps = tuple[str | int, ...]
-
-
-class InvalidError(ValueError):
-    """A text is no value of its field; says what one is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +91,8 @@ class Leaf:
 
         :raises InvalidError: if it means none
         """
-        if self.con.nullable and text.strip() == "null":
-            return None
-        value = _parsed(self.con, self.field.type.domain, text)
-        if not isinstance(self.con, _STRUCTURED):
+        value = value_of(self.con, self.field.type.domain, text)
+        if value is not None and not isinstance(self.con, _STRUCTURED):
             try:
                 self.con.build(value)
             except Exception as error:  # construct's own and those of struct, binascii and str
@@ -147,7 +139,7 @@ class Draft:
         assert message is not None, "what has a value was read with a layout"
         assert body.value is not None
         self._struct = message.struct
-        self._value: dict[str, Any] = body.value
+        self._value: dict[str, Any] = edits.with_batches(message.struct, body.value)
         masked = [] if show_secrets else self._secrets(None if asked is None else b64decode(asked))
         self._masks = Masks(masked)
         self.masked = bool(masked)
@@ -191,7 +183,8 @@ class Draft:
         if self._masks.covers(f"{self.frame.side}.{path}"):
             return "(masked)"
         if isinstance(con, wire.Records) and value is not None:
-            return f"(records, {len(value):,} bytes: to be edited as JSON)"
+            count = f"{len(value):,} bytes" if isinstance(value, bytes) else f"batches: {len(value):,}"
+            return f"(records, {count}: to be edited as JSON)"
         if isinstance(value, bytes) and len(value) > _MOST_BYTES:
             return f"({len(value):,} bytes: to be edited as JSON)"
         return ""
@@ -264,69 +257,6 @@ def _text(con: wire.WireType, value: Any) -> str:
         plain = value == value.strip() == printable(value) and value not in ("", "null") and value[0] != '"'
         return value if plain else _json_text(value)
     return str(value) if isinstance(value, int | float) else _json_text(value)
-
-
-def _parsed(con: wire.WireType, domain: Domain | None, text: str) -> Any:
-    bare = text.strip()
-    if isinstance(con, wire.String):
-        return _quoted(bare) if bare.startswith('"') else text
-    if isinstance(con, wire.Bytes):
-        return _bytes(bare)
-    if isinstance(con, _STRUCTURED):
-        try:
-            return json.loads(bare)
-        except json.JSONDecodeError as error:
-            raise InvalidError(f"this is no JSON: {error.msg} at column {error.colno}") from None
-    if con.kind == "bool":
-        if bare.lower() not in ("true", "false"):
-            raise InvalidError("write true or false")
-        return bare.lower() == "true"
-    if con.kind == "uuid":
-        return bare
-    return _number(con, domain, bare)
-
-
-def _number(con: wire.WireType, domain: Domain | None, text: str) -> Any:
-    named = None if domain is None else domain.value_of(text)
-    if named is not None:
-        return named
-    try:
-        value = float(text) if con.kind == "float64" else int(text.replace("_", ""), 0)
-    except ValueError:
-        raise InvalidError(f"write a number{' or a name' if domain is not None else ''}") from None
-    if con.kind != "float64":
-        low, high = _limits(con.kind)
-        if not low <= value <= high:
-            raise InvalidError(f"{con.kind} goes from {low} to {high}")
-    return value
-
-
-def _limits(kind: str) -> tuple[int, int]:
-    signed = not kind.startswith("u")
-    bits = int(re.sub(r"\D", "", kind))
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-
-
-def _quoted(text: str) -> str:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InvalidError(f'what begins with " is a JSON string: {error.msg}') from None
-    if not isinstance(value, str):
-        raise InvalidError('what begins with " is a JSON string')
-    return value
-
-
-def _bytes(text: str) -> bytes:
-    if text.startswith('"'):
-        try:
-            return _quoted(text).encode()
-        except UnicodeEncodeError:
-            raise InvalidError("half of a surrogate pair is no text") from None
-    try:
-        return binascii.unhexlify(text.removeprefix("0x").replace(" ", ""))
-    except (binascii.Error, ValueError):
-        raise InvalidError('write bytes as 0x and hexadecimal digits, or as "text"') from None
 
 
 def _json_text(value: Any, indent: int | None = None) -> str:

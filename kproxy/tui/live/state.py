@@ -20,7 +20,7 @@ class FaultRule:
     :ivar hits: how often it was applied
     :ivar last_hit: ns since the epoch, None before the first
     :ivar left_count: how often it still is, None for any number
-    :ivar until: ns since the epoch, to the second, when it ends by itself
+    :ivar until: ns since the epoch, to the second, when it ends by itself; None for never
     :ivar ended: why it has ended, ``count`` or ``time``; empty if it has not
     :ivar failures: how often it could not be applied
     :ivar failure: why not, the last time
@@ -32,7 +32,7 @@ class FaultRule:
     hits: int
     last_hit: int | None
     left_count: int | None
-    until: int
+    until: int | None
     ended: str
     failures: int
     failure: str
@@ -164,16 +164,23 @@ def _held(told: Mapping[str, Any]) -> HeldMessage:
     )
 
 
+def _until(told: Mapping[str, Any], now: int) -> int | None:
+    left = told["left_ns"]
+    if told["ended"] or left is None:
+        return 0 if told["ended"] else None
+    return int(round((now + left) / SECOND) * SECOND)
+
+
 def _rule(told: Mapping[str, Any], now: int) -> FaultRule:
     return FaultRule(
         number=told["number"],
         text=told["rule"],
-        side=told["side"],
+        side=told["side"] or "broker",
         hits=told["hits"],
         last_hit=told["last_hit_ns"],
         left_count=told["left_count"],
         # from one look to the next it may not wander
-        until=0 if told["ended"] else round((now + told["left_ns"]) / SECOND) * SECOND,
+        until=_until(told, now),
         ended=told["ended"] or "",
         failures=told["failures"],
         failure=told["failure"] or "",

@@ -41,4 +41,4 @@ def left_of(rule: FaultRule, now: int) -> str:
     if rule.ended:
         return "ended: applied often enough" if rule.ended == "count" else "ended: its time is over"
     times = f"{rule.left_count:,} times, " if rule.left_count is not None else ""
-    return f"{times}{seconds(rule.until - now)}"
+    return f"{times}{'for ever' if rule.until is None else seconds(rule.until - now)}"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from captures.analysis.groups.calls import OF_MEMBERS
-from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.model import GroupTimeline
+from captures.analysis.incidents.history import IncidentHistories
 from captures.exchanges import Exchange
 from kproxy.tui.views.paced_value import PacedValue
 
@@ -22,7 +22,7 @@ class GroupFold:
     """
 
     def __init__(self, access: Access) -> None:
-        self._histories = GroupHistories(access.plain.knowledge.topic_name, access.capture)
+        self._histories = IncidentHistories(access.plain.knowledge.topic_name, access.capture)
         self.told: PacedValue[Mapping[str, GroupTimeline]] = PacedValue({})
         self._added = 0
         self._latest = 0

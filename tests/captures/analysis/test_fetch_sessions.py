@@ -9,7 +9,7 @@ import pytest
 from captures.analysis.fetch_sessions import FetchSeen, FetchSessions, behind_records
 from captures.exchanges import Exchange
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.captures.analysis.kit import MS, exchange, unanswered
 
 ORDERS = "lLiF-TMRRuSo8TJjkfl4vQ"
@@ -171,3 +171,22 @@ def test_markers_behind_the_records_do_not_count() -> None:
     marker = build_batch([Record(7, 0, bytes(4), bytes(6))], control=True, transactional=True, producer_id=1)
     assert behind_records({"records": batch(5, 2) + marker}) == 7
     assert behind_records({"records": marker}) == -1
+
+
+def test_a_topic_that_gets_its_name_later_is_fetched_once() -> None:
+    """From v13 on a Fetch has topic IDs; the capture began before any message told the name."""
+    names: dict[str, str] = {}
+    followed = FetchSessions(names.get)
+
+    def asked(offset: int, epoch: int) -> FetchSeen:
+        rows = [{"topic_id": ORDERS, "partitions": [{"partition": 0, "fetch_offset": offset}]}]
+        request = {"replica_id": -1, "session_id": 7, "session_epoch": epoch, "topics": rows}
+        return seen(followed, exchange(1, 13, request=request, response={"session_id": 7, "responses": []}))
+
+    first = asked(200, 5)
+    assert dict(first.session.partitions) == {(ORDERS, 0): 200}
+    assert followed.is_unnamed(ORDERS)
+    names[ORDERS] = "orders"
+    second = asked(262, 6)
+    assert dict(second.session.partitions) == {("orders", 0): 262}
+    assert second.dropped == [(ORDERS, 0)]

@@ -11,7 +11,7 @@ from captures.analysis import lag
 from captures.analysis.lag import LEAST_SLICE, MOST_SLICES, LagOverTime, LagRow, LagStats, total
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.captures.analysis.kit import MS, exchange
 
 RECORDED = Path(__file__).parents[2] / "data" / "groups"
@@ -195,6 +195,7 @@ def test_over_time_a_lag_lasts_until_another_is_known() -> None:
     assert found.over_time.highest == [7, 7, 7, 7, 7, 7, 0, 4, 4, 4, 4]
 
 
+@pytest.mark.slow
 def test_slices_get_wider_and_keep_the_highest() -> None:
     lags = [produce(n, 100 + n, 1) for n in range(2, 5000)]
     found = row(joined(), fetch(1, 100, 100), commit(1, 100), *lags)

@@ -10,7 +10,7 @@ import pytest
 from captures.analysis.positions import Position, Positions
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.captures.analysis.kit import exchange
 
 DATA = Path(__file__).parents[2] / "data" / "findings"

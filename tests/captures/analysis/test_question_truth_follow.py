@@ -45,7 +45,7 @@ def micros(line: Line, key: str = "time") -> int:
     return int(datetime.fromisoformat(f"{whole}+00:00").timestamp()) * 1_000_000 + int(fraction[:6])
 
 
-@pytest.mark.sample(22)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "worker"), PARTIES)
 def test_it_is_this_client_and_nobody_else(name, worker):
     party, lines = log(name, worker)

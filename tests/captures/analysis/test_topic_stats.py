@@ -10,7 +10,7 @@ from captures.analysis.topic_stats import TopicStats
 from captures.exchanges import Exchange
 from captures.json_objects import to_json
 from dissectors.records import Codec, Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.captures.analysis.kit import error, exchange
 
 RECORDS = [Record(offset, 1_000, None, b"value", ()) for offset in range(3)]

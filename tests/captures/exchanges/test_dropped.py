@@ -24,6 +24,7 @@ def opened(name: str, spool: int, keylog: KeyLog | None = None) -> Capture:
     return capture
 
 
+@pytest.mark.slow
 def test_exchanges_tell_that_their_bytes_were_dropped() -> None:
     name = "21_k430_kip848_java.pcap.zst"
     whole, bounded = opened(name, 1 << 30), opened(name, 64 << 10)

@@ -80,6 +80,7 @@ def test_secrets_are_masked_unless_asked_for() -> None:
     assert (first.correlation_id, first.api_key, first.version) == (None, None, None)
 
 
+@pytest.mark.slow
 def test_damage_and_orphans_say_what_is_wrong() -> None:
     damaged = read("09_snaplen128.pcap")
     for exchange in damaged:

@@ -18,6 +18,8 @@ from captures.packets.tls import KeyLog
 from tests.captures.exchanges.talk import capture_of, exchanges, mixed, outcome, packets, random_talk
 from tests.captures.packets.kit import CLIENT, Record, pcap
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parents[2] / "data" / "captures"
 SAMPLE = Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap"
 
@@ -44,7 +46,6 @@ def folder_of(folder: Path, files: list[list[Record]], rng: Random) -> Capture:
     return open_capture(str(inside), rng.choice(BLOCKS))
 
 
-@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 3), cuts=st.integers(1, 12))
 def test_cut_anywhere(seed: int, count: int, cuts: int) -> None:
@@ -58,7 +59,6 @@ def test_cut_anywhere(seed: int, count: int, cuts: int) -> None:
         assert outcome(capture) == outcome(capture_of(Path(name), records))
 
 
-@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 3), by_direction=st.booleans())
 def test_split_by_direction_or_at_random(seed: int, count: int, by_direction: bool) -> None:
@@ -90,7 +90,6 @@ RECORDED = [
 ]
 
 
-@pytest.mark.slow
 @needs_wireshark
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_recorded_captures_that_were_cut_or_split(path: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from dissectors.apis import NAMES
 from dissectors.message_version import MessageVersion
 from dissectors.projection import Projection
 from dissectors.records import Record, record_set
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.dissectors.test_generated import by_key
 from tests.dissectors.test_projection import paths_of
 from tests.dissectors.values import Values, label

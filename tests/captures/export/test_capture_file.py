@@ -25,7 +25,7 @@ def texts(shapes: list[dict]) -> str:
     return repr(shapes)  # telemetry has NaN, which is not equal to itself
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 @pytest.mark.parametrize("synthetic", [False, True], ids=["original", "synthetic"])
 def test_our_reader_sees_the_same_exchanges(path: Path, synthetic: bool, tmp_path: Path) -> None:

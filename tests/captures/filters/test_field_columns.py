@@ -66,7 +66,7 @@ PROJECTED_ONLY = (
 )
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_message_columns_decide_as_full_decodes_do(name, recording):
     found = recording(name)

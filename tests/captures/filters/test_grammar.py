@@ -215,6 +215,7 @@ def test_depth_is_bounded(text):
         compile_filter(text)
 
 
+@pytest.mark.slow
 def test_depth_allowed_compiles():
     assert compile_filter("(" * 50 + "not error" + ")" * 50).needs_bodies
     assert compile_filter(" or ".join(f"topic == t{number}" for number in range(2000))).needs_bodies

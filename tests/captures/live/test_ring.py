@@ -71,6 +71,7 @@ def test_each_chunk_is_a_capture_of_its_own(make_ring: Callable[..., Ring], tmp_
     assert all(path.read_bytes().startswith(HEADER) for path in tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_the_bound_holds_at_any_time(make_ring: Callable[..., Ring], tmp_path: Path) -> None:
     ring = make_ring(LIMIT, folder=tmp_path)
     writer = Writer(ring)

@@ -16,8 +16,8 @@ from captures.meaning import (
 )
 from dissectors import apis
 from dissectors.records import Record
+from dissectors.records.build import build_batch
 from dissectors.sides import Side
-from tests.batches import build_batch
 
 ORDERS_ID = "b8tRS7h4TJ2Vt43Dp85v2A"
 

@@ -16,7 +16,7 @@ from captures.meaning.words import size
 from dissectors import apis
 from dissectors.headers import RequestHeader
 from dissectors.records import Codec, Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 
 pytestmark = pytest.mark.quick
 

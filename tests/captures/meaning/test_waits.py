@@ -8,8 +8,8 @@ import pytest
 
 from captures.meaning import designed_wait_ns
 from dissectors.records import Record
+from dissectors.records.build import build_batch
 from dissectors.session_context import CLUSTER_METADATA_ID
-from tests.batches import build_batch
 
 MS = 1_000_000
 FETCH, JOIN, SYNC, PRODUCE, SHARE_FETCH = 1, 11, 14, 0, 78

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from captures.packets import AddressBook
 from captures.packets.addresses import Interner
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 @given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9))))
 def test_keys_are_numbered_in_the_order_they_are_met(batches: list[list[int]]) -> None:
     interner, expected = Interner(), dict[int, int]()
@@ -28,7 +29,6 @@ def test_keys_are_numbered_in_the_order_they_are_met(batches: list[list[int]]) -
     assert len(interner) == len(expected)
 
 
-@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.ip_addresses() | st.just(ip_address("::1")), st.sampled_from([0, 9092, 65535])),

@@ -168,6 +168,7 @@ def test_the_end_inside_a_packet_is_damage_unless_we_made_it_end(
     assert damage(reader) == told
 
 
+@pytest.mark.slow
 def test_a_pipe_that_was_stopped_before_anything_came_is_an_empty_capture(live: Source) -> None:
     live.stop()
     reader = PacketReader(live)

@@ -187,6 +187,7 @@ def test_a_compressed_pipe_gives_what_was_flushed(pipe: Pipe, compression: str) 
     assert source.complete
 
 
+@pytest.mark.slow
 def test_a_pipe_can_be_stopped_while_it_is_waited_for(pipe: Pipe) -> None:
     source, write, _ = pipe
     write(b"hello")
@@ -205,6 +206,7 @@ def test_a_stopped_pipe_is_read_to_its_end(pipe: Pipe) -> None:
     assert whole(source) == b"the last packets"
 
 
+@pytest.mark.slow
 def test_what_was_cut_by_a_stop_is_no_damage(pipe: Pipe) -> None:
     source, write, _ = pipe
     write(gzip.compress(DATA)[:1000])

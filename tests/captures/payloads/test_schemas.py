@@ -237,6 +237,7 @@ def registry() -> Iterator[tuple[str, type[Answers]]]:
     thread.join()
 
 
+@pytest.mark.slow
 def test_the_registry_is_asked_once_for_each_schema(registry: tuple[str, type[Answers]]) -> None:
     url, answers = registry
     reference = {
@@ -278,6 +279,7 @@ def test_the_registry_is_asked_once_for_each_schema(registry: tuple[str, type[An
     assert not decoding.registry.failures
 
 
+@pytest.mark.slow
 def test_a_payload_that_does_not_fit_its_schema_is_counted(registry: tuple[str, type[Answers]]) -> None:
     url, answers = registry
     answers.schemas = {"/schemas/ids/1": {"schema": json.dumps(ORDER)}}
@@ -287,6 +289,7 @@ def test_a_payload_that_does_not_fit_its_schema_is_counted(registry: tuple[str, 
     assert "does not fit schema 1" in found.problem
 
 
+@pytest.mark.slow
 def test_the_password_is_sent_and_never_shown(registry: tuple[str, type[Answers]]) -> None:
     url, answers = registry
     answers.password = "Basic dXNlcjpwQHNz"  # user:p@ss
@@ -301,6 +304,7 @@ def test_the_password_is_sent_and_never_shown(registry: tuple[str, type[Answers]
     assert without.failures == [f"{url} refuses: HTTP 401; write http://user:password@host:port"]
 
 
+@pytest.mark.slow
 def test_redirections_are_not_followed(registry: tuple[str, type[Answers]]) -> None:
     url, answers = registry
     answers.schemas = {"/schemas/ids/1": {"schema": '"string"'}}
@@ -310,6 +314,7 @@ def test_redirections_are_not_followed(registry: tuple[str, type[Answers]]) -> N
     assert "HTTP 302" in asked.failures[0]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "schema",
     [
@@ -330,6 +335,7 @@ def test_an_answer_that_cannot_be_used_is_told(schema: Any, registry: tuple[str,
     assert f"schema 1 of {url} cannot be used" in asked.failures[0]
 
 
+@pytest.mark.slow
 def test_a_registry_that_is_away_is_asked_once(registry: tuple[str, type[Answers]]) -> None:
     asked = SchemaRegistry("http://127.0.0.1:1")
     assert asked.payload(confluent(1, b"a")) is None

@@ -14,8 +14,9 @@ from tests.captures.packets.kit import Record, pcap
 from tests.captures.ranges.both import in_ranges, one_reading
 from tests.captures.ranges.made import stray, traffic
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 @pytest.mark.parametrize("size", [3_000, 20_000])
 def test_numbers_are_prefix_sums(size: int, tmp_path: Path) -> None:
     rng = Random(31)
@@ -36,7 +37,6 @@ def test_numbers_are_prefix_sums(size: int, tmp_path: Path) -> None:
     assert begins == sorted(begins)
 
 
-@pytest.mark.slow
 def test_the_earliest_exchange(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap([*traffic(Random(32), connections=2, trouble=0)], nano=True))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pytest
+
 from captures.spark.job_progress import _watch, silent, watched
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class _Tracker:
         return self._steps[(self._asked - 1) // 2].get(stage)
 
 
+@pytest.mark.slow
 def test_stages_add_up_and_those_that_are_gone_are_done() -> None:
     over, told = Event(), list[tuple[str, int, int]]()
     tracker: Any = _Tracker(over)

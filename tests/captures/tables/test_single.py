@@ -98,6 +98,7 @@ def test_a_filter_leaves_rows_out(tmp_path: Path) -> None:
     assert made.rows["tcp_health"] == 2 * len(capture.connections)
 
 
+@pytest.mark.slow
 def test_appending_the_same_file_again_adds_nothing(tmp_path: Path) -> None:
     out, options = str(tmp_path / "out"), replace(OPTIONS, append=True)
     copies = tmp_path / "captures"
@@ -122,6 +123,7 @@ def test_appending_the_same_file_again_adds_nothing(tmp_path: Path) -> None:
     assert {row["run"] for row in found} == {0, 1}
 
 
+@pytest.mark.slow
 def test_what_comes_to_a_file_after_it_was_read_is_read_by_the_next_run(tmp_path: Path) -> None:
     out, options = str(tmp_path / "out"), replace(OPTIONS, append=True)
     growing, other = tmp_path / "growing.pcap", tmp_path / "other.pcap"
@@ -146,6 +148,7 @@ def test_what_comes_to_a_file_after_it_was_read_is_read_by_the_next_run(tmp_path
     assert len(read_manifests(out)) == 1
 
 
+@pytest.mark.slow
 def test_the_newest_file_of_a_folder_is_left_to_the_next_run_while_it_may_grow(tmp_path: Path) -> None:
     out, options, ring = str(tmp_path / "out"), replace(OPTIONS, append=True), tmp_path / "ring"
     ring.mkdir()
@@ -204,6 +207,7 @@ def test_a_run_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert not list(out.glob("**/*"))
 
 
+@pytest.mark.slow
 def test_mistakes(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     for wrong, text in (
@@ -233,6 +237,7 @@ def test_a_capture_that_was_read_already(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_fault_names_the_file_and_the_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def planted(_: Any, exchange: Any) -> Any:
         if exchange.number in (3, 410):

@@ -15,7 +15,7 @@ from captures.analysis.connection_stats import ConnectionStats
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.groups.calls import HEARTBEATS, OF_MEMBERS
-from captures.analysis.groups.history import GroupHistories
+from captures.analysis.incidents.history import IncidentHistories
 from captures.analysis.negotiation import Negotiation
 from captures.exchanges import rfc3339
 from captures.json_objects import to_json
@@ -108,7 +108,7 @@ def test_findings(path: Path) -> None:
 @every_capture
 def test_rebalances(path: Path) -> None:
     exchanges, reader = exchanges_of(path)
-    histories = GroupHistories(reader.knowledge.topic_name, capture_of(path))
+    histories = IncidentHistories(reader.knowledge.topic_name, capture_of(path))
     for exchange in exchanges:
         histories.add(exchange)
     theirs = plain([to_json(told) for timeline in histories.result() for told in timeline.rebalances])
@@ -125,7 +125,7 @@ def test_rebalances(path: Path) -> None:
 @every_capture
 def test_incidents(path: Path) -> None:
     exchanges, reader = exchanges_of(path)
-    histories = GroupHistories(reader.knowledge.topic_name, capture_of(path))
+    histories = IncidentHistories(reader.knowledge.topic_name, capture_of(path))
     for exchange in exchanges:
         histories.add(exchange)
     histories.result()

@@ -185,6 +185,7 @@ ACTIONS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(Side), ACTIONS), max_size=40), st.booleans())
 @settings(max_examples=FEW * 2, deadline=None)
 def test_each_request_has_one_exchange_whatever_happens(
@@ -272,6 +273,7 @@ def feed_with_holes(script: Script, holes: dict[Side, list[tuple[int, int]]]) ->
     return list(conversation.events())
 
 
+@pytest.mark.slow
 @given(scripts(), st.data())
 @settings(max_examples=FEW, deadline=None)
 def test_every_byte_is_accounted_for(script: Script, data: st.DataObject) -> None:

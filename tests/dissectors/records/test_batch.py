@@ -10,7 +10,8 @@ from dissectors.codec import KNOWN_CODECS
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, Codec, Record
 from dissectors.records.batch import HEADER
-from tests.batches import batches, build_batch
+from dissectors.records.build import build_batch
+from tests.batches import batches
 from tests.dissectors.records.strategies import (
     GZIP_V1_RELATIVE,
     LOG_APPEND_V1,

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from dissectors.codec import KNOWN_CODECS
 from dissectors.records import Codec, Record, record_set, trace_records
-from tests.batches import batches, build_batch
+from dissectors.records.build import build_batch
+from tests.batches import batches
 from tests.dissectors.records.strategies import HEADER_RECORD, MARKER, record_lists
 
 LEGACY_CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]

@@ -13,7 +13,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from dissectors.codec import KNOWN_CODECS
 from dissectors.records import Codec, Record, record_set
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 
 ROWS = [
     Record(0, 1_700_000_000_000, None, b"first", (("trace", b"\x00\xff"), ("none", None), ("é", b""))),

@@ -9,7 +9,8 @@ import pytest
 from dissectors.budget import LimitReached, limit_of, of_message
 from dissectors.budget import changed as limits
 from dissectors.records import Batch, Codec, Record, compress, record_set
-from tests.batches import batches, build_batch
+from dissectors.records.build import build_batch
+from tests.batches import batches
 from tests.dissectors.records.strategies import GZIP_V1_RELATIVE, LOG_APPEND_V1, LZ4_V0
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from dissectors.budget import of_message
 from dissectors.errors import DecodeError
 from dissectors.records import Record
+from dissectors.records.build import build_batch, encode_varint
 from dissectors.records.cursor import Cursor, walk_record
 from dissectors.records.record import decode_records, most_records
-from tests.batches import build_batch, encode_varint
 from tests.dissectors.records.strategies import record_lists
 
 

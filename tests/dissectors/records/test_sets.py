@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.records import Codec, Record, RecordSet, record_set
-from tests.batches import batches, build_batch
+from dissectors.records.build import build_batch
+from tests.batches import batches
 from tests.dissectors.records.strategies import (
     GZIP_V1_RELATIVE,
     HEADER_RECORD,

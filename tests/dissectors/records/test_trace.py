@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from dissectors.budget import changed as limits
 from dissectors.codec import KNOWN_CODECS
 from dissectors.records import Codec, Record, record_set, trace_records
+from dissectors.records.build import build_batch
 from dissectors.trace import Node
-from tests.batches import batches, build_batch
+from tests.batches import batches
 from tests.dissectors.records.strategies import (
     GZIP_V1_RELATIVE,
     HEADER_RECORD,

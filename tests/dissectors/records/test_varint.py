@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.errors import DecodeError
+from dissectors.records.build import encode_varint
 from dissectors.records.varint import read_varint
-from tests.batches import encode_varint
 
 
 @pytest.mark.parametrize(

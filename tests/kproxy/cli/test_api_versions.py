@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from kproxy.cli import main
@@ -94,6 +95,7 @@ def test_one_client() -> None:
     assert "there are 'm1', 'm2'" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_one_broker(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     hosts.write_text("127.0.0.1 kafka-one\n")

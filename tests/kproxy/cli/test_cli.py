@@ -33,6 +33,7 @@ def test_completion_prints_a_script_for_the_shell(shell: str) -> None:
     assert "_KPROXY_COMPLETE" in result.output
 
 
+@pytest.mark.slow
 def test_help_imports_nothing_heavy() -> None:
     # start-up is spent on imports: what is not imported cannot be slow
     code = (

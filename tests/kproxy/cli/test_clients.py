@@ -68,6 +68,7 @@ def test_names_of_the_library() -> None:
     assert "\nsession_timeout_ms=6000\n" in shown
 
 
+@pytest.mark.slow
 def test_json() -> None:
     shape = json.loads(run("--json", "--settings", RANGE).stdout)
     assert shape["captures"] == [str(RANGE)]

@@ -79,6 +79,7 @@ def test_a_required_option_may_stand_in_the_file() -> None:
     assert len(Path("out.jsonl").read_text().splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_common_options_are_for_all_commands_that_have_them() -> None:
     write("[common]\njson = true\ncount = 1\n[stats]\njson = false\n")
     assert len(run("read", SAMPLE).stdout.splitlines()) == 1
@@ -209,6 +210,7 @@ def test_every_option_stands_in_the_example() -> None:
 
 
 # ------------------------------------------------------------ saved filters
+@pytest.mark.slow
 def test_a_saved_filter_stands_for_itself_everywhere() -> None:
     write("[read]\njson = true\n[filters]\njoins = 'api == JoinGroup'\nfast = '@joins and latency < 1s'\n")
     change_kept(kept_path(), lambda _: SavedChoices(filters={"kept": "api == Fetch"}))
@@ -303,6 +305,7 @@ def test_variables_are_told_apart() -> None:
 
 
 # ------------------------------------------------------------ a real proxy
+@pytest.mark.slow
 def test_a_proxy_starts_from_the_file(folder: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -196,6 +196,7 @@ def test_of_several_one_has_to_be_named(plane: Scripted) -> None:
     assert "does not listen on its control socket" in ctl("status", "--run", "9093").stderr
 
 
+@pytest.mark.slow
 def test_running_proxies_are_completed(plane: Scripted) -> None:
     code = "from kproxy.cli import main; main(prog_name='kproxy')"
     environment = {
@@ -214,6 +215,7 @@ def test_running_proxies_are_completed(plane: Scripted) -> None:
 
 
 # ------------------------------------------------------------ hold
+@pytest.mark.slow
 def test_hold_stays_until_ctrl_c(plane: Scripted) -> None:
     code = "from kproxy.cli import main; main()"
     command = [sys.executable, "-c", code, "ctl", "hold", "api == Produce"]

@@ -86,6 +86,7 @@ def test_what_could_not_be_judged_is_said_once_for_each_reason() -> None:
 
 
 # ------------------------------------------------------------ JSON
+@pytest.mark.slow
 def test_json_has_the_documented_keys() -> None:
     text = (ROOT / "docs" / "json-diagnose.md").read_text()
     head, *sections = text.split("\n## ")
@@ -124,12 +125,14 @@ def test_markdown() -> None:
 
 
 # ------------------------------------------------------------ what is chosen
+@pytest.mark.slow
 def test_a_selection_of_exchanges() -> None:
     assert shape("--only", "commit_failures", "-Y", "client_id == m2", PAUSED)["findings"]
     assert not shape("--only", "commit_failures", "-Y", "client_id == m1", PAUSED)["findings"]
     assert not shape("--only", "commit_failures", "--to", "20s", PAUSED)["findings"]
 
 
+@pytest.mark.slow
 def test_the_less_grave_is_left_out() -> None:
     found = shape("--least", "medium", SAMPLE)["findings"]
     assert found

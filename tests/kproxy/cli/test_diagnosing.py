@@ -46,6 +46,7 @@ def told(
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("always")
 def test_a_rebalance_that_waits_is_told_while_it_does() -> None:
     (found,) = told(BLOCKED, BlockedRebalance)
@@ -65,12 +66,14 @@ def test_what_waits_belongs_to_no_selection(monkeypatch: pytest.MonkeyPatch) -> 
     assert asked
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("always")
 def test_each_finding_is_told_once() -> None:
     (found,) = told(DATA / "21_k430_java_sigstop.pcap.zst", CommitFailures)
     assert found.count == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("always")
 def test_the_less_grave_is_not_told() -> None:
     assert told(DATA / "21_k430_java_sigstop.pcap.zst", CommitFailures, least=Severity.HIGH) == []

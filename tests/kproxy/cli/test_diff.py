@@ -46,6 +46,7 @@ def test_json() -> None:
     assert scores == sorted(scores)
 
 
+@pytest.mark.slow
 def test_two_times_of_one_capture() -> None:
     result = run("--json", "--against", "..9s", "--window", "9s..", STOPPED)
     found = json.loads(result.stdout)

@@ -27,6 +27,7 @@ def _no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kproxy.doctor.terminal._TERMINAL", "/no/terminal")
 
 
+@pytest.mark.slow
 def test_for_people() -> None:
     result = CliRunner().invoke(main, ["doctor"], catch_exceptions=False)
     assert result.exit_code == 0
@@ -36,6 +37,7 @@ def test_for_people() -> None:
     assert rest[-1].startswith(("kproxy works.", "All works."))
 
 
+@pytest.mark.slow
 def test_for_programs() -> None:
     result = CliRunner().invoke(main, ["doctor", "--json"], catch_exceptions=False)
     told = json.loads(result.output)

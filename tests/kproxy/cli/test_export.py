@@ -48,6 +48,7 @@ def test_the_name_tells_the_format(name: str, begins: bytes, tmp_path: Path) -> 
     assert out.stat().st_mode & 0o444 == 0o444
 
 
+@pytest.mark.slow
 def test_json_is_that_of_read(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     run("export", SAMPLE, "-o", out)
@@ -64,6 +65,7 @@ def test_pcapng_reads_back(tmp_path: Path) -> None:
         assert objects(out) == objects(SAMPLE)
 
 
+@pytest.mark.slow
 def test_scrubbed(recorded_scram: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.pcapng"
     result = run("export", recorded_scram, "-o", out, "--scrub")

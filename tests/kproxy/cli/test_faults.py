@@ -72,6 +72,7 @@ def negative(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return recording.write(tmp_path_factory.mktemp("negative") / "negative.pcap")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -102,6 +103,7 @@ def test_versions_that_there_are_not_end_no_command(arguments: list[str], negati
     assert "fault" not in result.stderr
 
 
+@pytest.mark.slow
 def test_versions_that_there_are_not_are_compared_and_written(negative: Path, tmp_path: Path) -> None:
     assert "fault" not in run("diff", negative, negative).stderr
     result = tables_of(negative, tmp_path / "t")
@@ -172,6 +174,7 @@ def acquired(*ranges: tuple[int, int]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("ranges", "count"),
     [
@@ -255,7 +258,7 @@ COMMANDS: list[tuple[list[str], str, str]] = [
 ]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "where", "doing"), COMMANDS, ids=[" ".join(each[0]) for each in COMMANDS]
 )
@@ -357,6 +360,7 @@ def test_a_filter_that_fails_lets_nothing_pass(monkeypatch: pytest.MonkeyPatch) 
 
 
 # ---------------------------------------------------------------- the diagnosis
+@pytest.mark.slow
 def test_a_rule_that_fails_is_shown_the_next_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
@@ -380,6 +384,7 @@ def test_a_rule_that_fails_is_shown_the_next_exchange(monkeypatch: pytest.Monkey
     assert {"rule": "refused_by_kafka_4", "why": "it failed 30 times, by a fault of kproxy"} in told["blind"]
 
 
+@pytest.mark.slow
 def test_a_rule_that_cannot_tell_ends_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     def findings(rule: RefusedByKafka4) -> Iterator[Any]:
         raise KeyError("planted")
@@ -452,6 +457,7 @@ def test_exports_go_on(form: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         assert len(out.read_text().splitlines()) == 401 + (form == "csv")
 
 
+@pytest.mark.slow
 def test_a_row_that_cannot_be_made_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plant(monkeypatch, "captures.tables.partition_rows.PartitionRows.of", 3)
     plant(monkeypatch, "captures.analysis.connection_stats.ConnectionStats.add", 4)

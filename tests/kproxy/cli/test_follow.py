@@ -64,6 +64,7 @@ def test_several_clients_are_told_apart() -> None:
     assert "by client ID and address: p-old at 127.0.0.1, as in #5 (inferred)" in shown
 
 
+@pytest.mark.slow
 def test_what_repeats_stands_once_unless_all_is_asked_for() -> None:
     short, full = run("java-none", REFUSED).stdout, run("--all", "java-none", REFUSED).stdout
     assert "the 3 lines above, or much the same, 70 times more" in short
@@ -89,6 +90,7 @@ def test_json_is_the_party_and_a_line_each() -> None:
     assert [line["time"] for line in lines] == sorted(line["time"] for line in lines)
 
 
+@pytest.mark.slow
 def test_the_documented_keys_and_words_are_those_that_there_are() -> None:
     text = (ROOT / "docs" / "follow.md").read_text()
     shape = text.split("## The shape of `--json`")[1]
@@ -112,6 +114,7 @@ def test_a_sequence_diagram_of_the_party_alone() -> None:
     assert any("PRODUCER_FENCED" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_part_of_the_time() -> None:
     whole, part = objects("m1", EAGER), objects("--from", "10s", "--to", "15s", "m1", EAGER)
     assert part[0] == whole[0]

@@ -22,6 +22,7 @@ KEYS = {
         "kind",
         "generation",
         "generation_before",
+        "unknown_owners",
         "time",
         "duration_ns",
         "running",
@@ -143,6 +144,7 @@ def test_a_story_names_exchanges_that_read_shows() -> None:
     }
 
 
+@pytest.mark.slow
 def test_storms_are_one_block_unless_all_is_asked_for() -> None:
     loop = GROUPS / "21_k430_ck_crashloop.pcap.zst"
     assert "storm of" in run(loop).stdout
@@ -179,6 +181,7 @@ def test_a_capture_without_groups() -> None:
     assert told(DATA / "31_k0901_cluster2.pcap") == []
 
 
+@pytest.mark.slow
 def test_a_page(tmp_path: Path) -> None:
     out = tmp_path / "groups.html"
     result = run("--html", out, SAMPLE)

@@ -60,6 +60,7 @@ def test_each_rebalance_is_told_once_when_it_is_over() -> None:
     assert generations == sorted(set(generations))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("always")
 def test_one_that_goes_on_for_long_is_told_before() -> None:
     # m2 does not poll from 09:52:24 to 09:52:37 while m3 wants to join (truth file)

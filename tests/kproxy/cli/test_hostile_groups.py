@@ -144,6 +144,7 @@ def lines(*arguments: str | Path) -> Iterator[str]:
     return iter(result.stdout.split("\n"))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "command",
     [

@@ -66,6 +66,7 @@ def test_records_by_key_and_text() -> None:
     assert one
 
 
+@pytest.mark.slow
 def test_many_records_are_counted_unless_all_are_asked_for() -> None:
     shown = run("-t", "r2-share_group", "-c", "n", SHARE).stdout
     assert shown.splitlines()[-1] == "… 159 records more fit, --all shows them"

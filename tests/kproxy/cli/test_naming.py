@@ -79,6 +79,7 @@ def test_diagrams_and_csv_show_names(pods: Path) -> None:
     assert table.stdout.splitlines() == ["broker_name,broker", "kafka-0.shop,127.0.0.1:10101"]
 
 
+@pytest.mark.slow
 def test_filters_know_names(pods: Path) -> None:
     found = run(
         "read", "--hosts", pods, "-Y", "broker ~ kafka-0 and client == kafka-0.shop", "--json", SAMPLE
@@ -160,6 +161,7 @@ def two_hosts(folder: Path) -> list[Path]:
     return paths
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "command", [["read"], ["stats"], ["export", "-o", "-", "--format", "csv"]], ids=lambda parts: parts[0]
 )

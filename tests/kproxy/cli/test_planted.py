@@ -157,7 +157,7 @@ JSON = [
 ]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", JSON)
 def test_json(command: str, capture: Path) -> None:
     name, *options = command.split()

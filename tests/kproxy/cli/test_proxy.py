@@ -298,6 +298,7 @@ def test_metrics_are_served(broker: FakeBroker) -> None:
         assert running_proxy.end() == 0
 
 
+@pytest.mark.slow
 def test_a_fault_is_applied_and_shown(broker: FakeBroker) -> None:
     rule = "api == Heartbeat => error REBALANCE_IN_PROGRESS"
     with proxy("-b", f"127.0.0.1:{broker.port}", "--fault", rule) as running_proxy:

@@ -21,6 +21,8 @@ from click.testing import CliRunner
 from kproxy.cli import main
 from tests.conftest import DATA
 
+pytestmark = pytest.mark.slow
+
 CAPTURE = DATA / "20_k430_ck_zstd.pcap"
 HALF = CAPTURE.stat().st_size // 2
 DEADLINE = 60  # seconds; only a hang takes as long
@@ -96,7 +98,6 @@ def test_exchanges_are_shown_while_the_pipe_is_open(run: Run) -> None:
     assert process.returncode == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_it_like_the_end_of_the_capture(run: Run, number: int) -> None:
     process = run("--json", "-")
@@ -110,7 +111,6 @@ def test_ctrl_c_ends_it_like_the_end_of_the_capture(run: Run, number: int) -> No
     assert process.returncode == 0
 
 
-@pytest.mark.slow
 def test_ctrl_c_before_anything_has_come(run: Run) -> None:
     process = run("-")
     feed(process, CAPTURE.read_bytes()[:24])
@@ -120,7 +120,6 @@ def test_ctrl_c_before_anything_has_come(run: Run) -> None:
     assert "No Kafka exchanges." in end(process)[1]
 
 
-@pytest.mark.slow
 def test_it_ends_after_as_many_as_were_wanted(run: Run) -> None:
     process = run("--json", "-c", "3", "-")
     feed(process, CAPTURE.read_bytes()[:HALF])
@@ -129,7 +128,6 @@ def test_it_ends_after_as_many_as_were_wanted(run: Run) -> None:
     assert "3 exchanges" in end(process)[1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -151,7 +149,6 @@ def test_the_same_is_shown_as_of_the_finished_file(run: Run, arguments: tuple[st
     assert numberless([json.loads(line) for line in out]) == numberless(whole(*arguments))
 
 
-@pytest.mark.slow
 def test_every_field_is_shown_live(run: Run) -> None:
     process = run("-V", "-")
     feed(process, CAPTURE.read_bytes()[:HALF])
@@ -159,7 +156,6 @@ def test_every_field_is_shown_live(run: Run) -> None:
     assert "client_software_name" in shown
 
 
-@pytest.mark.slow
 def test_the_packets_of_what_was_shown_are_written(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "out.pcapng"
     process = run("-Y", "api == Fetch", "-w", str(out), "-")
@@ -168,7 +164,6 @@ def test_the_packets_of_what_was_shown_are_written(run: Run, tmp_path: Path) -> 
     assert {exchange["api"] for exchange in whole(path=out)} == {"Fetch"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "zstd"])
 def test_a_growing_file_is_followed(run: Run, tmp_path: Path, packed: bool) -> None:
     path = tmp_path / "growing"
@@ -196,7 +191,6 @@ def test_a_growing_file_is_followed(run: Run, tmp_path: Path, packed: bool) -> N
     assert f"{last} exchanges" in err
 
 
-@pytest.mark.slow
 def test_a_followed_file_that_is_cut_says_so(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "growing"
     path.write_bytes(CAPTURE.read_bytes())
@@ -208,7 +202,6 @@ def test_a_followed_file_that_is_cut_says_so(run: Run, tmp_path: Path) -> None:
     assert process.returncode == 3
 
 
-@pytest.mark.slow
 def test_one_exchange_of_a_pipe_is_numbered_as_in_the_file(run: Run) -> None:
     process = run("--exchange", "5", "-")
     feed(process, CAPTURE.read_bytes())
@@ -217,7 +210,6 @@ def test_one_exchange_of_a_pipe_is_numbered_as_in_the_file(run: Run) -> None:
     assert whole()[4]["api"] in out[0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "error"),
     [("lots", "'lots' is not a size: write 500MB or 8GiB"), ("1MB", "1MB is too small: use at least 64MiB")],

@@ -163,6 +163,7 @@ def test_avro_by_a_schema(tmp_path: Path) -> None:
     assert (found["value"], found["value_format"]) == ({"a": 59, "b": 24}, "avro")
 
 
+@pytest.mark.slow
 def test_records_from_a_pipe() -> None:
     piped = subprocess.run(
         [sys.executable, "-m", "kproxy", "records", "--utc", "-c", "3", "-"],

@@ -38,6 +38,7 @@ def test_the_page_goes_into_the_folder(folder: Path) -> None:
     assert "2026-09-21 14:13:20.000 to 2026-09-21 14:13:21.000 UTC" in text
 
 
+@pytest.mark.slow
 def test_the_page_goes_elsewhere(folder: Path, tmp_path: Path) -> None:
     assert run(folder, "-o", tmp_path / "page.html", "--title", "A & B")[0] == 0
     assert "<title>A &amp; B</title>" in (tmp_path / "page.html").read_text()
@@ -47,6 +48,7 @@ def test_the_page_goes_elsewhere(folder: Path, tmp_path: Path) -> None:
     assert not (folder / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_report_is_made_anew_and_nothing_else_overwritten(folder: Path, tmp_path: Path) -> None:
     assert run(folder, "--title", "first")[0] == 0
     assert run(folder, "--title", "second")[0] == 0

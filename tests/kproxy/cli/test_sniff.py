@@ -291,6 +291,7 @@ def test_what_seems_absent_may_have_been_dropped(playing: Callable[..., None]) -
     assert "1 unanswered (may have been dropped by the capture)" in result.stderr
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_drops_where_there_were_none(playing: Callable[..., None]) -> None:
     playing(SAMPLE, Counts(received=3000))
     result = run(*STAY)
@@ -298,6 +299,7 @@ def test_nothing_is_said_of_drops_where_there_were_none(playing: Callable[..., N
     assert "may have been dropped" not in result.stderr
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_told(playing: Callable[..., None]) -> None:
     playing(SAMPLE, Counts(received=3000))
     result = run(*STAY, "-q", "--diagnose")

@@ -185,6 +185,7 @@ def test_a_filter_chooses_exchanges_and_their_connections() -> None:
     assert all(each["client_ids"] == ["m1"] for each in some["connections"])
 
 
+@pytest.mark.slow
 def test_connections_have_the_numbers_that_filters_take(stats: dict) -> None:
     lines = run("--by", "connection", SAMPLE).stdout.splitlines()
     told = {
@@ -267,7 +268,7 @@ def test_where_the_time_went() -> None:
     assert "    long poll: nothing new to read: 29.5 s in all" in text.splitlines()
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_columns_add_up_to_what_the_exchanges_do(name: str) -> None:
     capture = open_capture(str(DATA / name))

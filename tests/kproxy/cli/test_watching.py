@@ -139,6 +139,7 @@ def test_the_diagnosis_goes_on_after_an_error_in_it(
     capture.source.close()
 
 
+@pytest.mark.slow
 def test_a_diagnosis_that_fails_every_time_says_nothing_is_right(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +280,7 @@ def end(process: subprocess.Popen[str]) -> tuple[str, str]:
     return rest
 
 
+@pytest.mark.slow
 def test_attach_shows_what_comes(plane: Plane, recorder: Recorder, attach: Attach) -> None:
     process = attach("--json")
     plane.until(lambda: plane.server.subscribers == 1)

@@ -42,6 +42,7 @@ def rows(out: Path, table: str) -> int:
 
 
 # ---------------------------------------------------------------- by one process
+@pytest.mark.slow
 def test_tables_of_a_capture(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = run(SAMPLE, "-o", out)
@@ -67,6 +68,7 @@ def test_a_choice_of_tables_as_json(tmp_path: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["_kproxy", "exchanges"]
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_touched_unasked(tmp_path: Path) -> None:
     out = tmp_path / "out"
     chosen = ("--table", "exchanges")
@@ -80,6 +82,7 @@ def test_what_is_there_is_not_touched_unasked(tmp_path: Path) -> None:
     assert rows(out, "exchanges") == before
 
 
+@pytest.mark.slow
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     broken = tmp_path / "broken.pcap"
     broken.write_bytes(SAMPLE.read_bytes()[:-7])

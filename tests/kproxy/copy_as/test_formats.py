@@ -12,6 +12,7 @@ from tests.kproxy.copy_as.kit import DATA, SCRAM, recorded
 from tests.kproxy.tui.kit import REBALANCE
 
 
+@pytest.mark.slow
 def test_a_heartbeat_has_no_command() -> None:
     _, exchanges = recorded(REBALANCE)
     heartbeat = next(each for each in exchanges if each.api == "Heartbeat")
@@ -23,6 +24,7 @@ def test_a_heartbeat_has_no_command() -> None:
     assert formats_of([]) == []
 
 
+@pytest.mark.slow
 def test_several_are_copied_one_after_the_other() -> None:
     context, exchanges = recorded(REBALANCE)
     text = by_name("json").text(exchanges[:3], context)
@@ -66,6 +68,7 @@ def test_no_format_fails_for_any_exchange(name: str) -> None:
                 assert "\x1b" not in text
 
 
+@pytest.mark.slow
 def test_masked_secrets_are_in_no_format() -> None:
     open_context, in_clear = recorded(SCRAM, show_secrets=True)
     context, exchanges = recorded(SCRAM)

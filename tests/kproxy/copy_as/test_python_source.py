@@ -41,6 +41,7 @@ def frames(exchanges: list[Exchange]) -> list[tuple[Exchange, Side, bytes]]:
     return found
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "name",
     [

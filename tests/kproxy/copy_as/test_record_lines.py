@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dissectors.records import Record
+from dissectors.records.build import build_batch
 from kproxy.copy_as.record_lines import Header, Partition, RecordRun, partitions
 from kproxy.copy_as.request import asked as request_of
-from tests.batches import build_batch
 from tests.kproxy.copy_as.kit import asked
 
 Given = (

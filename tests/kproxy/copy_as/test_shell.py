@@ -27,6 +27,7 @@ def test_a_word_is_quoted_where_it_has_to_be(text: str, word: str) -> None:
     assert quoted(text) == word
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(

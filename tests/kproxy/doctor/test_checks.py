@@ -28,6 +28,7 @@ def raising(error: BaseException) -> Callable[..., object]:
 
 
 # ------------------------------------------------------------ the core
+@pytest.mark.slow
 def test_the_core_works_here() -> None:
     assert {check.name: check.state for check in core.checks()} == dict.fromkeys(
         ("Python", "packages", "reading", "codecs"), State.OK

@@ -11,6 +11,8 @@ from kproxy.cli import main
 from kproxy.doctor import State
 from kproxy.doctor.configuration import checks
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_configuration_that_makes_no_sense_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))

@@ -7,6 +7,7 @@ import pytest
 from kproxy.doctor import AREAS, Check, State, examination, examine
 
 
+@pytest.mark.slow
 def test_all_areas() -> None:
     found = examine()
     assert list(found.areas) == list(AREAS)

@@ -180,6 +180,7 @@ def test_a_client_that_says_nothing_in_tls_is_let_go(
     run(test)
 
 
+@pytest.mark.slow
 def test_what_is_said_is_recorded_decrypted_with_the_real_endpoints(
     tmp_path: Path, authority: Authority
 ) -> None:

@@ -170,7 +170,7 @@ def test_kafka_python_reads_the_same_but_the_addresses(pair: tuple[int, int]) ->
         assert after.to_dict() == expected(before.to_dict(), advertise), seed
 
 
-@pytest.mark.sample(28)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("pair", every_version(), ids=names)
 def test_damaged_frames(pair: tuple[int, int]) -> None:
     """A frame or a DecodeError, nothing else."""

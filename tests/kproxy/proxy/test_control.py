@@ -112,6 +112,7 @@ def test_events_come_between_answers(plane: Plane) -> None:
         assert list(other.events(timeout=0.05)) == []
 
 
+@pytest.mark.slow
 def test_a_slow_subscriber_loses_events_and_is_told_how_many(plane: Plane) -> None:
     size, count = 10_000, 1_000
     with ControlClient(plane.path) as client:

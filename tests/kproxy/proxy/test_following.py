@@ -20,6 +20,8 @@ from kproxy.proxy.recorder import RecorderSettings
 from tests.dissectors.conversation import streams
 from tests.kproxy.proxy.recordings import BROKER, MS, PATIENCE, T0, Recorded, read, until
 
+pytestmark = pytest.mark.slow
+
 
 class Follower(threading.Thread):
     """Reads a recording as ``kproxy attach`` does, in another thread."""
@@ -72,7 +74,6 @@ KINDS: dict[str, Callable[[Path], RecorderSettings]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("end", ["closed", "killed"])
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_exchanges_come_as_they_are_recorded(kind: str, end: str, tmp_path: Path) -> None:
@@ -102,7 +103,6 @@ def test_exchanges_come_as_they_are_recorded(kind: str, end: str, tmp_path: Path
         assert len(follower.capture.connections) == 1
 
 
-@pytest.mark.slow
 def test_the_oldest_chunks_vanish_while_it_is_followed(tmp_path: Path) -> None:
     """A reader that is slower than the traffic: it misses what was dropped, and goes on with what is there."""
     settings = RecorderSettings(folder=str(tmp_path / "spool"), limit=1 << 20)
@@ -162,7 +162,6 @@ def test_a_recording_that_has_ended_is_read_to_its_end(tmp_path: Path) -> None:
         open_recording(str(tmp_path / "b-[0-9]*.pcapng"))
 
 
-@pytest.mark.slow
 def test_of_a_file_that_is_appended_to_what_is_new_is_followed(tmp_path: Path) -> None:
     settings = KINDS["file"](tmp_path)
     for run in range(2):

@@ -64,6 +64,7 @@ def test_a_mode_without_a_way_to_brokers_cannot_be_made() -> None:
         Socks5(None)  # type: ignore[abstract, arg-type]
 
 
+@pytest.mark.slow
 def test_a_mode_that_is_not_there_runs_nowhere(tmp_path: Path) -> None:
     refused = CliRunner().invoke(main, ["proxy", "-b", "127.0.0.1:9", "--mode", "socks5"])
     assert refused.exit_code == 2

@@ -207,6 +207,7 @@ def test_records_are_passed_on_at_once_and_as_they_are() -> None:
     assert stream.feed(pieces[-1]) == pieces[-1]
 
 
+@pytest.mark.slow
 def test_recorded_leaders_of_the_quorum() -> None:
     """Fetch v18 between controllers of Kafka 4.3.0: real node endpoints, in most of the responses."""
     capture = open_capture(str(FOLDER / "26_k430_add_controller_controller.pcap.zst"))
@@ -246,6 +247,7 @@ def names_an_address(value: dict[str, Any]) -> bool:
     return any(each["host"] and 0 < each["port"] < 65_536 for each in value.get("node_endpoints") or ())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("pair", ENDING, ids=names)
 def test_no_response_with_an_address_ends_as_if_it_had_none(pair: tuple[int, int]) -> None:
     key, version = pair
@@ -304,6 +306,7 @@ def checked_ends(path: str) -> tuple[int, int]:
     return count, free
 
 
+@pytest.mark.slow
 def test_no_recorded_response_with_an_address_ends_as_if_it_had_none() -> None:
     found = [checked_ends(str(FOLDER / name)) for name in CAPTURES]
     count, free = map(sum, zip(*found, strict=True))

@@ -19,6 +19,8 @@ from kproxy.proxy.control import ControlClient
 from kproxy.proxy.run_folder import RunFolder
 from kproxy.proxy.settings import RecordingOptions, Settings
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 30.0
 _HEAVY = ("numpy", "click", "textual", "captures.exchanges", "scapy", "cryptography")
 
@@ -74,7 +76,6 @@ def test_it_ends_with_whoever_started_it(folder: RunFolder) -> None:
         assert process.wait(PATIENCE) == 0
 
 
-@pytest.mark.slow
 def test_detached_it_goes_on_alone_and_cleans_up_behind_itself(folder: RunFolder) -> None:
     with plane(folder, detached=True) as process:
         events(process, "ready")
@@ -88,7 +89,6 @@ def test_detached_it_goes_on_alone_and_cleans_up_behind_itself(folder: RunFolder
         assert not folder.path.exists()
 
 
-@pytest.mark.slow
 def test_told_to_it_goes_on_alone(folder: RunFolder) -> None:
     with plane(folder, recorded=RecordingOptions(on=False)) as process:
         events(process, "ready")
@@ -103,7 +103,6 @@ def test_told_to_it_goes_on_alone(folder: RunFolder) -> None:
         assert not folder.path.exists()
 
 
-@pytest.mark.slow
 def test_what_cannot_begin_says_why(folder: RunFolder) -> None:
     with plane(folder, faults=("api == Nonsense => drop",), recorded=RecordingOptions(on=False)) as process:
         (*_, failed) = events(process, "failed")

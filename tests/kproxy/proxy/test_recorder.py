@@ -21,6 +21,8 @@ from kproxy.proxy.recorder import RecorderSettings
 from tests.captures.exchanges.talk import exchanges, random_talk
 from tests.kproxy.proxy.recordings import BROKER, CLIENT, MS, T0, Recorded, followed, read, streams, until
 
+pytestmark = pytest.mark.slow
+
 NO_TSHARK = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 CHECKED = ("-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE")
 UNUSUAL = "(tcp.analysis.flags && !tcp.analysis.window_update)"
@@ -36,7 +38,6 @@ def file(path: Path) -> RecorderSettings:
     return RecorderSettings(path=str(path))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [1 << 12, 1 << 16])
 @pytest.mark.parametrize("seed", range(3))
 def test_exchanges_are_read_back(seed: int, size: int, tmp_path: Path) -> None:
@@ -72,7 +73,6 @@ def test_exchanges_are_read_back(seed: int, size: int, tmp_path: Path) -> None:
     assert [str(capture.connections[n].closed).split()[0] for n in range(4)] == ["closed"] * 4
 
 
-@pytest.mark.slow
 @given(
     sent=st.lists(
         st.tuples(st.integers(0, 1), st.binary(max_size=3000), st.text(max_size=30)), min_size=1, max_size=30
@@ -98,7 +98,6 @@ def test_bytes_are_read_back(sent: list[tuple[int, bytes, str]], broken: bool, t
     assert capture.connections[0].closed.startswith("reset" if broken else "open")
 
 
-@pytest.mark.slow
 @NO_TSHARK
 def test_wireshark_finds_no_fault(tmp_path: Path) -> None:
     """Its own reassembly, checksums as far as they are there, nothing unusual; notes are window updates to it."""
@@ -142,7 +141,6 @@ def test_files_are_for_their_owner(tmp_path: Path) -> None:
         os.umask(old)
 
 
-@pytest.mark.slow
 def test_a_file_is_appended_to(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     for run in range(2):  # the same endpoints, and the same number of the connection
@@ -166,7 +164,6 @@ def test_what_is_no_capture_is_not_written_to(text: bytes, tmp_path: Path) -> No
     assert path.read_bytes() == text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/dev/full", "folder", "nowhere/a.pcapng"])
 def test_what_cannot_be_written_is_told(path: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
@@ -175,7 +172,6 @@ def test_what_cannot_be_written_is_told(path: str, tmp_path: Path) -> None:
         assert recorded.process.wait(10) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_dropped_is_counted_and_nothing_else_is_missing(seed: int, tmp_path: Path) -> None:
     """Bursts that the queue does not hold: all bytes are either read back at their places, or counted."""
@@ -270,7 +266,6 @@ def test_when_the_data_plane_is_killed_the_rest_is_written(tmp_path: Path) -> No
     assert streams(read(path)) == [(b"".join(number.to_bytes(4) for number in range(2000)), b"")]
 
 
-@pytest.mark.slow
 @NO_TSHARK
 def test_when_it_is_killed_the_file_is_readable_and_another_one_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
@@ -367,7 +362,6 @@ def test_lossless_does_not_wait_for_ever(tmp_path: Path) -> None:
         assert recorded.of("end")[0]["lost_bytes"] == 7
 
 
-@pytest.mark.slow
 def test_what_nobody_announced_is_counted(tmp_path: Path) -> None:
     """A recorder that comes later, and a connection that has ended by then."""
     path = tmp_path / "a.pcapng"

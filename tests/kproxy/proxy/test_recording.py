@@ -15,6 +15,8 @@ from tests.kproxy.fake_broker import FakeBroker
 from tests.kproxy.proxy.planes import Client, run, running, until
 from tests.kproxy.proxy.talk import HEARTBEAT, heartbeat
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

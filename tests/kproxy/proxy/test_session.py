@@ -97,6 +97,7 @@ def test_pipelined_requests_are_answered_in_their_order_with_acks_0_among_them(t
     run(test)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=60))
 def test_it_does_not_matter_how_the_bytes_are_cut(
@@ -122,6 +123,7 @@ def test_it_does_not_matter_how_the_bytes_are_cut(
     run(test)
 
 
+@pytest.mark.slow
 def test_a_fetch_of_a_hundred_megabytes_streams_through(tmp_path: Path) -> None:
     """Far more than a side may wait for the other: so it cannot have been collected."""
     size = 100 << 20
@@ -291,6 +293,7 @@ def test_half_a_connection_can_be_closed(tmp_path: Path) -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_a_reset_is_passed_on_as_a_reset(tmp_path: Path) -> None:
     async def test() -> None:
         resets = asyncio.Event()
@@ -380,6 +383,7 @@ def test_connections_beyond_the_limit_are_refused(tmp_path: Path) -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_silence_ends_a_connection(tmp_path: Path) -> None:
     async def test() -> None:
         async with FakeBroker() as broker:
@@ -419,6 +423,7 @@ def test_draining_waits_for_what_is_in_flight(tmp_path: Path) -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_draining_waits_for_a_client_that_takes_its_time(tmp_path: Path) -> None:
     size = 30 << 20
 
@@ -509,6 +514,7 @@ def test_a_broker_that_moves_keeps_its_port(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- not forwarding
+@pytest.mark.slow
 def test_without_forwarding_what_clients_send_is_taken_and_they_are_let_go(tmp_path: Path) -> None:
     async def test() -> None:
         async with FakeBroker() as broker:
@@ -554,6 +560,7 @@ def test_forwarding_can_be_switched_off_and_on(tmp_path: Path) -> None:
     run(test)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mode", ["rewrite", "passthrough"])
 def test_whatever_is_said_others_are_still_served(tmp_path: Path, mode: str) -> None:
     """Random bytes, and messages with random bytes in them, from both sides; nothing goes wrong in kproxy itself."""

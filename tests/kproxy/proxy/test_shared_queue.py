@@ -55,6 +55,7 @@ def take(receiver: Receiver, most: int = 1 << 30) -> list[bytes]:
     return found
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(st.binary(min_size=1, max_size=1500), st.integers(1, 4)), max_size=80))
 @settings(max_examples=100, deadline=None)
 def test_what_is_put_is_taken_in_order(steps: list[bytes | int]) -> None:

@@ -7,8 +7,8 @@ import pytest
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api
 from dissectors.records import Codec, Record
+from dissectors.records.build import build_batch
 from kproxy.replay.offsets import Offsets, told_offsets
-from tests.batches import build_batch
 
 PLACE = ("orders", 0)
 

@@ -168,7 +168,7 @@ def test_secrets_and_what_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("introduced", [True, False])
 def test_producers_that_nothing_introduces(tmp_path: Path, introduced: bool) -> None:
     from dissectors.records import Record
-    from tests.batches import build_batch
+    from dissectors.records.build import build_batch
 
     recording = Recording()
     client = recording.connection()

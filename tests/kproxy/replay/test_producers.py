@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dissectors.records import Record, record_set
+from dissectors.records.build import build_batch
 from kproxy.replay.producers import with_producers
-from tests.batches import build_batch
 
 RECORDS = [Record(0, 1_700_000_000_000, b"key", b"value", [])]
 BATCHES = b"".join(

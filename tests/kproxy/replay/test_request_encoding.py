@@ -12,8 +12,8 @@ from captures.exchanges import ExchangeReader, open_capture
 from dissectors.apis import api, keys_by_name
 from dissectors.frames import Body, decode_request
 from dissectors.records import Record
+from dissectors.records.build import build_batch
 from kproxy.replay.request_encoding import EncodedRequest, NotSendableError, encoded, frame
-from tests.batches import build_batch
 from tests.captures.recorded import CAPTURES, FOLDER
 from tests.dissectors.values import Values
 

@@ -7,8 +7,8 @@ from typing import Any
 from dissectors.domains import DOMAINS
 from dissectors.frames import Body, decode_response
 from dissectors.records import Codec, Record
+from dissectors.records.build import build_batch
 from kproxy.replay.response_comparison import HAS_TO_DIFFER, ResponseComparison, compared
-from tests.batches import build_batch
 from tests.dissectors.values import every_layout
 from tests.kproxy.frames import response_frame
 

@@ -207,6 +207,7 @@ def test_requests_go_to_leaders_and_coordinators(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_is_not_ready_is_asked_again(tmp_path: Path) -> None:
     recording = Recording()
     client = recording.connection()
@@ -240,6 +241,7 @@ def test_differences_and_errors(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_broker_that_closes_and_one_that_says_nothing(tmp_path: Path) -> None:
     recording = Recording()
     client = recording.connection()
@@ -308,7 +310,7 @@ def test_what_had_no_answer_either(tmp_path: Path) -> None:
 
 def test_a_producer_that_nothing_introduces_gets_an_id(tmp_path: Path) -> None:
     from dissectors.records import Record, record_set
-    from tests.batches import build_batch
+    from dissectors.records.build import build_batch
 
     recording = Recording()
     client = recording.connection()

@@ -8,10 +8,10 @@ import pytest
 
 from dissectors.apis import keys_by_name
 from dissectors.records import Record, record_set
+from dissectors.records.build import build_batch
 from dissectors.session_context import SessionContext
 from kproxy.replay.cluster import LiveCluster
 from kproxy.replay.value_mapping import ValueMapping
-from tests.batches import build_batch
 
 KEYS = keys_by_name()
 RECORDED_ID, LIVE_ID = "AAAAAAAAAAAAAAAAAAAABQ", "AAAAAAAAAAAAAAAAAAAABg"

@@ -40,6 +40,7 @@ async def test_what_is_counted_goes_on() -> None:
         assert not session.status.failure
 
 
+@pytest.mark.slow
 async def test_an_observer_that_fails_is_shown_the_rest() -> None:
     seen: list[int] = []
 

@@ -28,6 +28,7 @@ CAPTURES = (
 FILTERS = ("error", "latency > 1ms", "topic ~ r2 or group", "api == Fetch and records > 0", "not response")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
 async def test_the_numbers_are_those_of_other_commands(path: Path) -> None:
     capture = open_capture(str(path))
@@ -46,6 +47,7 @@ async def test_the_numbers_are_those_of_other_commands(path: Path) -> None:
     assert made == expected
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("text", FILTERS)
 @pytest.mark.parametrize("path", CAPTURES[:3], ids=lambda path: path.name)
 async def test_a_filter_shows_what_it_selects_elsewhere(path: Path, text: str) -> None:
@@ -77,6 +79,7 @@ async def test_a_filter_takes_the_place_of_one_that_is_under_way() -> None:
     assert made == {"Fetch"}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("column", "key"),
     [
@@ -298,6 +301,7 @@ async def test_what_comes_is_listed_and_requests_in_flight_too(growing: Growing,
     assert followed.status.in_flight == 0
 
 
+@pytest.mark.slow
 async def test_order_filter_and_marks_stay_consistent_while_rows_arrive(
     growing: Growing, followed: Session
 ) -> None:
@@ -344,6 +348,7 @@ def _fits(exchange: Exchange, access: Access) -> bool:
     return wanted.match(exchange, Context(access.reader.knowledge.topic_name, start=0))
 
 
+@pytest.mark.slow
 async def test_the_oldest_are_forgotten_and_numbers_stay(growing: Growing) -> None:
     source = open_files([str(growing.path)], follow=True, spool=DEFAULT_SPOOL)
     session = Session(Capture(source, 4096), title="growing", live=True, kept=100)

@@ -10,9 +10,9 @@ from dissectors.frames import decode_response
 from dissectors.headers import ResponseHeader
 from dissectors.masks import Masks
 from dissectors.records import Record
+from dissectors.records.build import build_batch
 from dissectors.session_context import SessionContext
 from kproxy.text.tree import traced_frame
-from tests.batches import build_batch
 
 STORED_KEY = b"STOREDKEY"
 

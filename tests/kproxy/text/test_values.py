@@ -46,6 +46,7 @@ def test_texts_of_the_wire_are_harmless(value: str | bytes) -> None:
     assert short(value).isprintable()
 
 
+@pytest.mark.slow
 @given(ANY)
 def test_parts_are_all_of_a_value(value: object) -> None:
     parts = list(parts_of(value))

@@ -17,6 +17,8 @@ from kproxy.tui.palette import Commands, title_of
 from kproxy.tui.settings import Settings
 from tests.kproxy.tui.kit import session_of, settled, until
 
+pytestmark = pytest.mark.slow
+
 FILE = """\
 [ui.keys]
 help.show = "f2"
@@ -53,7 +55,6 @@ async def offers(provider: Provider, query: str = "") -> dict[str, str]:
     return {str(hit.text): str(hit.help) async for hit in hits}
 
 
-@pytest.mark.slow
 async def test_every_command_that_can_be_done_is_offered(tmp_path: Path) -> None:
     async with opened(tmp_path) as pilot:
         offered = await offers(Commands(pilot.app.screen))
@@ -66,14 +67,12 @@ async def test_every_command_that_can_be_done_is_offered(tmp_path: Path) -> None
     assert offered["Help"].endswith("  f2")
 
 
-@pytest.mark.slow
 async def test_what_needs_a_proxy_is_not_offered_without_one(tmp_path: Path) -> None:
     async with opened(tmp_path) as pilot:
         offered = await offers(Commands(pilot.app.screen))
     assert "Hold: release" not in offered
 
 
-@pytest.mark.slow
 async def test_filters_profiles_and_themes_are_found_by_name(tmp_path: Path) -> None:
     async with opened(tmp_path) as pilot:
         provider = Commands(pilot.app.screen)
@@ -83,7 +82,6 @@ async def test_filters_profiles_and_themes_are_found_by_name(tmp_path: Path) -> 
         assert "Profile: [/odd]" in await offers(provider, "odd")
 
 
-@pytest.mark.slow
 async def test_a_command_is_carried_out(tmp_path: Path) -> None:
     async with opened(tmp_path) as pilot:
         await pilot.press("ctrl+p", *"view latency")
@@ -96,7 +94,6 @@ async def test_a_command_is_carried_out(tmp_path: Path) -> None:
         assert pilot.app.main.view.view_name == "latency"  # type: ignore[attr-defined]
 
 
-@pytest.mark.slow
 async def test_a_saved_filter_is_applied(tmp_path: Path) -> None:
     async with opened(tmp_path) as pilot:
         offered = [hit async for hit in Commands(pilot.app.screen).search("@mine")]

@@ -167,6 +167,7 @@ async def test_it_looks_only_at_what_the_list_shows_in_its_order() -> None:
         assert found == Found(heartbeats[2], 2, wrapped=False)
 
 
+@pytest.mark.slow
 async def test_fields_and_bytes_are_looked_at_if_asked() -> None:
     async with read_session() as session:
         exchanges = await all_of(session)

@@ -87,6 +87,7 @@ def test_few_colours_have_a_theme_of_their_own(
     assert usual_theme() == theme
 
 
+@pytest.mark.slow
 async def test_all_themes_can_be_used_with_other_colours() -> None:
     app: App[object] = App()
     colors = {"error": "#ff00ff", "eror": "red", "warning": "redd"}

@@ -16,7 +16,7 @@ from dissectors import wire
 from dissectors.apis import Api, api
 from dissectors.headers import RequestHeader, request_header_version
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 
 _API_VERSIONS = 18
 _PRODUCE = 0

@@ -9,7 +9,7 @@ from typing import Any
 
 from captures.export.segments import Conversation
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.lanes.hostile.attack import attack
 from tests.lanes.hostile.wire import (
     BROKER,

@@ -13,7 +13,7 @@ import numpy as np
 
 from dissectors.records import Codec, Record, compress
 from dissectors.records.batch import CRC_START, HEADER
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.kproxy.frames import framed
 from tests.lanes.hostile.attack import attack
 from tests.lanes.hostile.wire import PRODUCE, TOPIC, Exchange, capture, fetched, produced

@@ -32,8 +32,8 @@ from benchmarks.loads import (
     response_frame,
 )
 from dissectors.records import Record
+from dissectors.records.build import build_batch
 from dissectors.sides import ENDS
-from tests.batches import build_batch
 
 VERSIONS = {PRODUCE: 11, FETCH: 17, HEARTBEAT: 4}
 

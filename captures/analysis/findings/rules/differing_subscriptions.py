@@ -7,18 +7,13 @@ from collections.abc import Iterator
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import GroupRule, filter_of, subject_of
+from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import GroupMember, GroupTimeline
+from captures.analysis.groups.model import GroupTimeline
+from captures.analysis.groups.subscriptions import differing
 from captures.meaning import words
-
-
-def subscriptions(timeline: GroupTimeline) -> dict[tuple[str, ...], list[GroupMember]]:
-    """Return what the members that are there now subscribe to, of those that tell: topics -> members."""
-    found: dict[tuple[str, ...], list[GroupMember]] = {}
-    for member in timeline.members:
-        if member.left is None and member.subscription:
-            found.setdefault(tuple(sorted(member.subscription)), []).append(member)
-    return found
+from captures.time_format import span
+from dissectors.units import MS
 
 
 class DifferingSubscriptions(GroupRule):
@@ -33,17 +28,26 @@ class DifferingSubscriptions(GroupRule):
         "Each change in one then rebalances the other."
     )
     severity = Severity.MEDIUM
+    thresholds = (
+        Threshold(
+            "together",
+            10_000,
+            Unit.MILLISECONDS,
+            "how long members have to differ, unless they do at the end of the capture",
+        ),
+    )
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
         """Yield a finding if they differ."""
-        found = subscriptions(timeline)
-        if len(found) < 2:
+        differ = differing(timeline, self.limit("together") * MS)
+        if differ is None:
             return
+        found = differ.parties
         seen = Occurrences()
         for members in found.values():
             first = members[0]
             seen.note(first.spans[0].number if first.spans else 0, first.first)
-            seen.last = max(seen.last, *(member.last for member in members))
+        seen.first, seen.last = differ.begin, differ.end
         parts = [
             f"{labels.several([member.member for member in members])}: {some_of(map(words.line, topics))}"
             for topics, members in list(found.items())[: words.SHOWN]
@@ -51,8 +55,9 @@ class DifferingSubscriptions(GroupRule):
         more = f" and {len(found) - words.SHOWN} more" if len(found) > words.SHOWN else ""
         yield self.finding(
             subject_of(timeline),
-            f"Members of group {words.line(timeline.group)} subscribe to {len(found)} different sets of topics "
-            f"({'; '.join(parts)}{more}).",
+            f"Members of group {words.line(timeline.group)} "
+            f"{'subscribe' if differ.lasting else 'subscribed'} to {len(found)} different sets of topics"
+            f"{'' if differ.lasting else f' for {span(differ.lasted)}'} ({'; '.join(parts)}{more}).",
             "Give each application a group.id of its own, or finish the rollout that changes the subscription.",
             seen,
             filter_text=filter_of(timeline),

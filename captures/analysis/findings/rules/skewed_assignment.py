@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from captures.analysis.findings.finding import EffectOf, Finding, Severity
 from captures.analysis.findings.of_groups import AssignmentRule, assignments, filter_of, seen_of, subject_of
 from captures.analysis.findings.rule import Threshold, Unit
-from captures.analysis.findings.rules.differing_subscriptions import subscriptions
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import GroupTimeline, Kind
+from captures.analysis.groups.subscriptions import subscriptions
 from captures.meaning import words
 
 _LEAST_APART = 2
@@ -36,8 +36,13 @@ class SkewedAssignment(AssignmentRule):
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
         """Yield a finding if the busiest member has much more than its share."""
-        known = assignments(timeline)
-        if not known or timeline.kind is Kind.SHARE or len(subscriptions(timeline)) > 1:
+        members = timeline.by_id()
+        known = [
+            given
+            for given in assignments(timeline)
+            if len(subscriptions(members[each] for each in given.rebalance.assigned if each in members)) < 2
+        ]
+        if not known or timeline.kind is Kind.SHARE:
             return
         rebalance = max(known, key=lambda given: given.lasted).rebalance
         counts = {member: len(places) for member, places in rebalance.assigned.items()}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from captures.analysis.groups.calls import Beat, Join, Subscription, Sync
 from captures.analysis.groups.classic.generations import Generation, Transition, members_of
@@ -70,6 +71,9 @@ def _replace(known: GroupMember, latest: GroupMember) -> None:
     if known.spans and latest.spans and known.spans[-1].end > latest.spans[0].begin:
         known.spans[-1].end = max(latest.spans[0].begin, known.spans[-1].begin)
     known.member, known.client, known.host = latest.member, latest.client, latest.host
+    if known.subscription and latest.subscription and known.subscription != latest.subscription:
+        known.former_subscriptions.append((known.subscription, latest.first))
+    known.former_subscriptions += latest.former_subscriptions
     known.rack, known.subscription = latest.rack or known.rack, latest.subscription or known.subscription
     known.session_timeout = latest.session_timeout or known.session_timeout
     known.rebalance_timeout = latest.rebalance_timeout or known.rebalance_timeout
@@ -96,7 +100,8 @@ def _member(
         host=membership.host,
         instance=membership.instance,
         rack=told.rack if told is not None else "",
-        subscription=told.topics if told is not None else (),
+        subscription=tuple(sorted(told.topics)) if told is not None else (),
+        former_subscriptions=list(_former_subscriptions(membership)),
         session_timeout=membership.session_timeout,
         rebalance_timeout=membership.rebalance_timeout,
         interval=membership.interval(),
@@ -114,6 +119,15 @@ def _subscription(membership: Membership, generations: Sequence[Generation]) -> 
         return own[-1]
     told = [known for each in generations if (known := each.subscriptions.get(membership.member)) is not None]
     return told[-1] if told else None
+
+
+def _former_subscriptions(membership: Membership) -> Iterator[tuple[tuple[str, ...], int]]:
+    said = (
+        (join.time, tuple(sorted(join.subscription.topics))) for join in membership.joins if join.subscription
+    )
+    for (_, before), (time, after) in pairwise(said):
+        if before and before != after:
+            yield before, time
 
 
 # ---------------------------------------------------------------- phases

@@ -57,6 +57,8 @@ class Stories:
         self._memberships = memberships
         self._now = now
         self._holders: Holders = {}
+        self._nobody: str | None = None
+        """Who has a partition that is not among these: nobody (empty), or it is not known (None)."""
 
     def tell(self, transition: Transition, causes: list[Cause]) -> Rebalance:
         """Return the rebalance that a transition was.
@@ -77,6 +79,7 @@ class Stories:
         elif transition.unseen:
             rebalance.generation = transition.previous + 1
             rebalance.gone = [member for member in transition.present if transition.gone(member)]
+            self._holders, self._nobody = {}, None
         elif transition.generation is not None:
             self._form(rebalance, transition, transition.generation)
         else:
@@ -94,7 +97,7 @@ class Stories:
         rebalance.size = 0
         rebalance.gone = list(transition.present)
         rebalance.moved = [Move(place, member, "") for place, member in sorted(self._holders.items())]
-        self._holders = {}
+        self._holders, self._nobody = {}, ""
 
     def _form(self, rebalance: Rebalance, transition: Transition, generation: Generation) -> None:
         rebalance.generation = generation.id
@@ -113,7 +116,9 @@ class Stories:
             else:
                 rebalance.gone = [member for member in transition.present if transition.gone(member)]
         rebalance.assigned = dict(generation.assigned)
-        self._move(rebalance, aliases)
+        if transition.before is None and (transition.whole or generation.id == 1):
+            self._holders, self._nobody = {}, ""  # it had no members before
+        self._move(rebalance, aliases, generation)
         syncs = {sync.member: sync for sync in reversed(generation.syncs)}
         rebalance.waits = [
             self._wait(join, syncs.get(join.member), rebalance.time, transition)
@@ -135,8 +140,9 @@ class Stories:
                 out[member] = now[instance]
         return out
 
-    def _move(self, rebalance: Rebalance, aliases: Mapping[str, str]) -> None:
+    def _move(self, rebalance: Rebalance, aliases: Mapping[str, str], generation: Generation) -> None:
         if not rebalance.assigned:
+            self._holders, self._nobody = {}, None
             return
         before = {place: aliases.get(member, member) for place, member in self._holders.items()}
         after = {place: member for member, places in rebalance.assigned.items() for place in places}
@@ -145,12 +151,14 @@ class Stories:
         for place, member in before.items():
             if place not in after and member not in known:
                 after[place] = member
+        whole = generation.whole and rebalance.assigned.keys() >= generation.members.keys()
+        others = "" if whole else None
         rebalance.moved = [
-            Move(place, before.get(place, ""), after.get(place, ""))
+            Move(place, before.get(place, self._nobody), after.get(place, others))
             for place in sorted({*before, *after})
             if before.get(place) != after.get(place)
         ]
-        self._holders = after
+        self._holders, self._nobody = after, others
 
     def _wait(self, join: Join, sync: Sync | None, begin: int, transition: Transition) -> Wait:
         told = self._memberships.of(join.member).told(max(transition.begin, begin - 1), join.time)

@@ -102,6 +102,7 @@ class MemberTimeline:
     rack: str = ""
     topics: tuple[str, ...] | None = None
     pattern: str | None = None
+    former_subscriptions: list[tuple[tuple[str, ...], int]] = field(default_factory=list)
     topology: int | None = None
     assignor: str = ""
     session_timeout: int | None = None
@@ -138,7 +139,14 @@ class MemberTimeline:
     def subscription(self) -> tuple[str, ...]:
         """Topics, and the pattern between slashes."""
         pattern = (f"/{self.pattern}/",) if self.pattern else ()
-        return (*(self.topics or ()), *pattern)
+        return (*sorted(self.topics or ()), *pattern)
+
+    def subscribed_before(self, topics: tuple[str, ...], time: int) -> bool:
+        """Tell whether its subscription is another than before; keep that as a former one."""
+        if not topics or topics == self.subscription:
+            return False
+        self.former_subscriptions.append((topics, time))
+        return True
 
     def membership(self, member: str, begin: int) -> None:
         """Begin a life, unless it has one with this ID."""
@@ -226,6 +234,7 @@ def as_member(lane: MemberTimeline, now: int) -> GroupMember:
         former=list(lane.former),
         rack=lane.rack,
         subscription=lane.subscription,
+        former_subscriptions=list(lane.former_subscriptions),
         session_timeout=lane.session_timeout,
         rebalance_timeout=lane.rebalance_timeout,
         interval=lane.interval,
@@ -351,26 +360,26 @@ class Roster:
         lane.rebalance_timeout = beat.rebalance_timeout or lane.rebalance_timeout
         lane.interval = beat.interval or lane.interval
         before, topology = lane.subscription, lane.topology
-        known = lane.topics is not None or bool(lane.pattern)
         lane.topics = beat.topics if beat.topics is not None else lane.topics
         self.topics.update(beat.topics or ())
         lane.pattern = beat.pattern if beat.pattern is not None else lane.pattern
         lane.topology = beat.topology if beat.topology is not None else topology
+        changed = lane.subscribed_before(before, beat.time)
         if topology is not None and topology != lane.topology:
             return f"has another topology (epoch {lane.topology} instead of {topology})"
-        return _news(lane) if known and set(before) != set(lane.subscription) else ""
+        return _news(lane) if changed else ""
 
     def resubscribe(self, lane: MemberTimeline, join: Join) -> str:
         """Do the same for a member of the classic protocol."""
         lane.session_timeout = join.session_timeout or lane.session_timeout
         lane.rebalance_timeout = join.rebalance_timeout or lane.rebalance_timeout
-        before = lane.topics
+        before = lane.subscription
         if join.subscription is None:
             return ""
         lane.topics = join.subscription.topics
         self.topics.update(lane.topics)
         lane.rack = join.subscription.rack or lane.rack
-        return _news(lane) if before is not None and set(before) != set(lane.topics) else ""
+        return _news(lane) if lane.subscribed_before(before, join.time) else ""
 
     def owns(self, lane: MemberTimeline, beat: ModernBeat) -> None:
         """Take in what a member says it has: it may have given up what it was asked for."""

@@ -175,6 +175,8 @@ class Settling:
         self._labels = labels
         self._seen = seen
         self._now = now
+        self._nobody: str | None = "" if epochs.counter.from_the_first else None
+        """Who has a partition that no member has which was seen: nobody (empty), or it is not known (None)."""
 
     def stories(self) -> list[Rebalance]:
         """Return the bumps as rebalances, in the order of time."""
@@ -191,6 +193,7 @@ class Settling:
         end = max(finished, default=bump.time) if len(finished) == len(seen) else None
         held = self._held(members, until)
         self._seen.look(bump, (lane for lane, _ in members), held.values(), until, settled=end is not None)
+        others = "" if self._seen.whole and len(held) == len(members) else None
         told = Rebalance(
             group=self._group,
             kind=self._epochs.kind,
@@ -207,7 +210,7 @@ class Settling:
             gone=[reason.member for reason in bump.reasons if reason.gone],
             protocol=next((lane.assignor for lane, _ in members if lane.assignor), ""),
             cooperative=True,
-            moved=self._moved(bump.time, held),
+            moved=self._moved(bump.time, held, others),
             assigned=held,
             waits=[
                 self._wait(lane, membership, bump, settled[membership.member]) for lane, membership in members
@@ -218,6 +221,7 @@ class Settling:
             told.running = bool(told.awaited) or self._in_between(told, members)
             if told.running:
                 told.end = None
+        self._nobody = others
         told.evidence = self._evidence(bump, settled.values())
         return told
 
@@ -245,7 +249,11 @@ class Settling:
                 found[membership.member] = state.held
         return found
 
-    def _moved(self, time: int, after: _Held) -> list[Move]:
+    def _moved(self, time: int, after: _Held, others: str | None) -> list[Move]:
+        """Return what changed hands.
+
+        :param others: who has a partition afterwards that no member has which was seen
+        """
         members = self._before.at(time - 1)
         before = self._held(members, time)
         # of whom it is not known what they had, it is not known either what they got
@@ -255,7 +263,10 @@ class Settling:
         for place in sorted(gave.keys() | took.keys()):
             givers, takers = gave.get(place, []), took.get(place, [])
             if givers or not vague.issuperset(takers):
-                moved += [Move(place, *ends) for ends in zip_longest(givers, takers, fillvalue="")]
+                shared = min(len(givers), len(takers))
+                moved += [Move(place, *ends) for ends in zip(givers, takers, strict=False)]
+                moved += [Move(place, giver, others) for giver in givers[shared:]]
+                moved += [Move(place, self._nobody, taker) for taker in takers[shared:]]
         return moved
 
     @staticmethod
@@ -283,7 +294,7 @@ class Settling:
         """Whether partitions that were given up are with nobody for now: heartbeats bring them to their owners."""
         if self._epochs.kind is Kind.SHARE or not members:
             return False
-        if not any(move.before and not move.after for move in told.moved):
+        if not any(move.before and move.after == "" for move in told.moved):
             return False
         latest = max(lane.changed_before(self._now) for lane, _ in members)
         return self._now - max(latest, told.time) <= HANDED_ON * max(lane.pace for lane, _ in members)

@@ -167,6 +167,11 @@ def joined_together(parts: Iterable[GroupTimeline]) -> GroupTimeline:
 
 def _both(earlier: GroupMember, later: GroupMember) -> GroupMember:
     former = [each for each in (*earlier.former, earlier.member, *later.former) if each != later.member]
+    changed = (
+        [(earlier.subscription, later.first)]
+        if earlier.subscription and later.subscription not in ((), earlier.subscription)
+        else []
+    )
     return replace(
         later,
         former=list(dict.fromkeys(former)),
@@ -174,6 +179,7 @@ def _both(earlier: GroupMember, later: GroupMember) -> GroupMember:
         last=max(earlier.last, later.last),
         rack=later.rack or earlier.rack,
         subscription=later.subscription or earlier.subscription,
+        former_subscriptions=[*earlier.former_subscriptions, *changed, *later.former_subscriptions],
         session_timeout=later.session_timeout or earlier.session_timeout,
         rebalance_timeout=later.rebalance_timeout or earlier.rebalance_timeout,
         interval=later.interval or earlier.interval,

@@ -9,7 +9,7 @@ from captures.analysis.client_trace.data import Consumer, Fetches, Jump, Produce
 from captures.analysis.findings.record_traffic import RecordTraffic
 from captures.exchanges import Exchange
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.captures.analysis.kit import exchange
 
 NS = 1_000_000_000

@@ -6,7 +6,7 @@ from captures.analysis.client_trace.identities import Identity, identities, need
 from captures.analysis.client_trace.model import Bond
 from dissectors.api_keys import MEMBER_APIS, PRODUCER_APIS
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 
 
 def found(key: int, version: int, request: object = None, response: object = None) -> list[Identity]:

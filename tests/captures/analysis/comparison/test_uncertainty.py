@@ -80,6 +80,7 @@ def test_counts_that_come_in_bursts_prove_less() -> None:
     assert rate_ratio(100, 10, 300, 10, overdispersion=50).sure == 1.0
 
 
+@pytest.mark.slow
 def test_bursts_are_not_taken_for_a_difference() -> None:
     chance = random.Random(5)
     wrong = 0

@@ -11,7 +11,7 @@ from captures.exchanges import Exchange, ExchangeReader, open_capture
 from captures.filters import compile_filter
 from captures.meaning import errors_in
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.captures.analysis.kit import MS, exchange
 
 DATA = Path(__file__).resolve().parents[3] / "data"

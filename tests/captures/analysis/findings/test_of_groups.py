@@ -143,7 +143,7 @@ EXPECTED: dict[str, dict[str, str]] = {
         "commit_failures, UNKNOWN_MEMBER_ID": "m2",
     },
     "41_k430_stuck": {"slow_polls, left out": "m2", "slow_polls, did not join": "m2"},
-    "41_k430_subscription_while_slow": {"slow_polls, did not join": "m2"},
+    "41_k430_subscription_while_slow": {"slow_polls, did not join": "m2", "differing_subscriptions": ""},
     "41_k430_upgraded": {},
 }
 """Recording -> rule and what it is about, beside the group -> who is named."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from captures.exchanges import Exchange
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.captures.analysis.groups.kit import at
 from tests.captures.analysis.kit import exchange
 

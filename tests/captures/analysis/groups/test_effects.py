@@ -201,6 +201,18 @@ def test_a_rebalance_that_goes_on_has_a_cost_already() -> None:
     assert (stop.ended, round(stop.duration / SECOND)) == (False, 19)
 
 
+def test_a_partition_that_stands_still_twice_in_a_rebalance_counts_once() -> None:
+    known = filled(
+        *everybody(),
+        *fetching("m1", 1, 9, 0),
+        *fetching("m1", 10.5, 11, 0, offset=80),
+        *fetching("m2", 13.2, 20, 0, offset=85),
+        rebalances=[taken_over()],
+    )
+    (stop,) = known.rebalances[0].stopped
+    assert round(stop.duration / SECOND, 1) == 2.2
+
+
 def test_a_new_owner_whose_fetches_are_not_in_the_capture_may_well_consume() -> None:
     """Of m2 not a single Fetch was captured: what it does with partition 0 nobody knows."""
     exchanges = [*everybody(), *fetching("m1", 1, 9, 0), *fetching("m1", 30, 40, 0, offset=200)]
@@ -287,6 +299,20 @@ def test_what_somebody_reached_long_ago_does_not_count_after_a_reset() -> None:
         rebalances=[taken_over(31, 33)],
     )
     assert known.rebalances[0].again == []
+
+
+def test_another_group_that_reads_the_topic_hides_nothing() -> None:
+    """m3 of another group fetches all the while; m1 died, and its session lasted 45 s."""
+    known = filled(
+        *everybody(),
+        heartbeat("m3", 0, group="audit"),
+        *fetching("m1", 1, 9, 0),
+        *fetching("m3", 1, 60, 0, number=5000),
+        *fetching("m2", 56.2, 60, 0, offset=60, number=2000),
+        rebalances=[taken_over(54, 56, causes=[of(Trigger.SESSION_TIMEOUT, "m1-id", 54)])],
+        end=70,
+    )
+    assert known.rebalances[0].again == [Again(TopicPartition(TOPIC, 0), 60, 80, 2000)]
 
 
 # ---------------------------------------------------------------- commits that failed

@@ -80,6 +80,7 @@ def steps(talk: Talk, least: int) -> int:
     return count
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("talk", [rejoining, coming_and_going, of_a_newer_kind])
 def test_telling_grows_no_faster_than_rebalances_do(talk: Callable[[int], Talk]) -> None:
     few, many = steps(talk(FEW), FEW - 1), steps(talk(TIMES * FEW), TIMES * FEW - 1)

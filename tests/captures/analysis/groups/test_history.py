@@ -143,6 +143,7 @@ def test_a_group_without_a_name_is_none() -> None:
     assert talk.timelines() == []
 
 
+@pytest.mark.slow
 def test_heartbeats_take_no_room() -> None:
     talk = one_member()
     histories = GroupHistories(lambda _: None)
@@ -196,6 +197,7 @@ def shape(timeline: GroupTimeline) -> list[Any]:
     return [timeline.group, timeline.state, timeline.generation, timeline.last, stories, members]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", [*RECORDINGS, "21_k430_java_sigstop", "21_k430_kip848_static_java"])
 def test_a_group_that_goes_on_is_told_as_if_anew(name: str) -> None:
     exchanges, names = recorded(name)

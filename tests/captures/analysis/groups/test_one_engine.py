@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from captures.analysis.groups.facts import members_now
-from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.model import GroupTimeline, Kind, Phase
+from captures.analysis.incidents.history import IncidentHistories
 from captures.exchanges import ExchangeReader, open_capture
 from captures.filters.groups import GroupInference
 from captures.json_objects import to_json
@@ -38,7 +38,7 @@ def told(path: Path) -> tuple[list[GroupTimeline], GroupInference, list[dict[str
     reader = ExchangeReader(capture, annotate=False, summary=False)
     reader.learn(len(reader))
     names = reader.knowledge.topic_name
-    histories, inference = GroupHistories(names, capture), GroupInference(names)
+    histories, inference = IncidentHistories(names, capture), GroupInference(names)
     tables = WholeTables(capture, names, ["rebalances"], run=0)
     for exchange in reader:
         histories.add(exchange)
@@ -48,7 +48,7 @@ def told(path: Path) -> tuple[list[GroupTimeline], GroupInference, list[dict[str
     return histories.result(), inference, [] if rows is None else rows.to_pylist()
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @every_recording
 def test_command_and_tables_tell_the_rebalances_of_the_timelines(path: Path) -> None:
     timelines, _, rows = told(path)
@@ -76,7 +76,7 @@ def test_command_and_tables_tell_the_rebalances_of_the_timelines(path: Path) -> 
     )
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @every_recording
 async def test_the_list_and_the_stories_of_the_ui_tell_the_timelines(path: Path) -> None:
     timelines, _, _ = told(path)

@@ -40,7 +40,7 @@ def of(name: str) -> list[tuple[Expected, Rebalance]]:
     return both
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_none_is_missed_or_invented(name: str) -> None:
     expected, found = rebalances(name), stories(name)
@@ -49,6 +49,7 @@ def test_none_is_missed_or_invented(name: str) -> None:
     assert said == happened, listing(expected, found)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_each_was_opened_by_what_opened_it(name: str) -> None:
     for expected, story in of(name):
@@ -121,7 +122,7 @@ def _names(timeline: GroupTimeline, member_id: str) -> set[str]:
     return {member.client.partition("-StreamThread")[0], *([member.instance] if member.instance else [])}
 
 
-@pytest.mark.sample(50)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", [name for name in NAMES if "share" not in name])
 def test_what_moved_went_from_whom_had_it_to_whom_has_it(name: str) -> None:
     truth, timeline = read(name), told(name)[read(name).group]
@@ -202,6 +203,7 @@ def test_the_slowest_member_is_named(name: str, generation: int, who: str) -> No
     assert (story.time + story.slowest.total) / SECOND >= slow
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_coordinators_are_those_that_there_were(name: str) -> None:
     brokers = [each.broker for each in told(name)[read(name).group].coordinators]

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.groups.history import GroupHistories
+from captures.analysis.incidents.history import IncidentHistories
 from captures.exchanges import ExchangeReader, open_capture
 from tests.lanes.hostile.crowds import broker_restarts, expelled
+
+pytestmark = pytest.mark.slow
 
 FEW, TIMES = 200, 3
 """Few are more than the connections that are looked at for one silence, where several may be of one process."""
@@ -23,7 +25,7 @@ def steps(path: Path, chunks: Iterable[bytes]) -> int:
     capture = open_capture(str(path))
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)
-    histories = GroupHistories(reader.knowledge.topic_name, capture)
+    histories = IncidentHistories(reader.knowledge.topic_name, capture)
     for exchange in reader:
         histories.add(exchange)
     count = 0
@@ -41,7 +43,6 @@ def steps(path: Path, chunks: Iterable[bytes]) -> int:
     return count
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("crowd", [expelled, broker_restarts])
 def test_finding_incidents_grows_no_faster_than_what_happened(
     tmp_path: Path, crowd: Callable[[int], Iterable[bytes]]

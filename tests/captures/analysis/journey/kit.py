@@ -8,7 +8,7 @@ from typing import Any
 from captures.analysis.journey import JourneyResult, Journeys, RecordQuery
 from captures.exchanges import Exchange
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.captures.analysis.kit import MS, exchange, unanswered
 
 TOPIC = "orders-eu"

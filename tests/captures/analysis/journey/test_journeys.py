@@ -12,7 +12,7 @@ from captures.analysis.journey.model import Journey, Settled
 from captures.exchanges import Exchange
 from captures.json_objects import to_json
 from dissectors.records import Codec, Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.captures.analysis.journey.kit import BEGIN, TOPIC, batch, commit, fetch, produce, told
 from tests.captures.analysis.kit import MS, exchange
 

@@ -6,7 +6,8 @@ import pytest
 
 from captures.analysis.journey import RecordQuery, place_of
 from dissectors.records import Codec, Record
-from tests.batches import batches, build_batch
+from dissectors.records.build import build_batch
+from tests.batches import batches
 
 
 @pytest.mark.parametrize(

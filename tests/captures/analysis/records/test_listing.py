@@ -17,7 +17,7 @@ from dissectors.api_keys import ApiKey
 from dissectors.budget import changed
 from dissectors.embedded.topics import CLUSTER_METADATA
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.captures.analysis import kit
 
 DATA = Path(__file__).parents[3] / "data"

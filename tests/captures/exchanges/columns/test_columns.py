@@ -178,6 +178,7 @@ def capture():
     return found
 
 
+@pytest.mark.slow
 def test_rows_added_one_after_the_other_make_the_same_columns(capture):
     rows = np.random.default_rng(3).permutation(len(capture.table))
     growing = ExchangeColumns(capture, rows[:0])
@@ -193,6 +194,7 @@ def test_rows_added_one_after_the_other_make_the_same_columns(capture):
         assert growing[name].tolist() == capture.table.column(name)[rows].tolist()
 
 
+@pytest.mark.slow
 def test_columns_grow_with_a_capture_that_is_being_read(capture):
     growing_capture = open_capture(str(FOLDER / "21_k430_share_group.pcap.zst"), block_size=1 << 14)
     columns = ExchangeColumns(growing_capture)

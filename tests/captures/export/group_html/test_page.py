@@ -237,6 +237,7 @@ def test_markup_escapes() -> None:
     assert on_lines(["<a>", "b\nc"]) == Markup("&lt;a&gt;\nb\ufffdc")
 
 
+@pytest.mark.slow
 def test_of_members_by_the_hundred_those_are_drawn_to_whom_something_happened() -> None:
     many = [member(f"m{number}") for number in range(300)]
     told: list[Rebalance] = [

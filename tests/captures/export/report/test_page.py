@@ -74,6 +74,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     return made(samples.whole(tmp_path_factory.mktemp("tables")))
 
 
+@pytest.mark.slow
 def test_every_section_is_there(page: str) -> None:
     assert headings(page) == [
         *("Summary", "Findings", "Traffic", "Latency", "Errors", "Rebalances", "Top talkers"),

@@ -19,7 +19,8 @@ from dissectors.headers import (
     response_header_version,
 )
 from dissectors.records import Codec, Record
-from tests.batches import batches, build_batch
+from dissectors.records.build import build_batch
+from tests.batches import batches
 
 PRODUCE = 0
 INCREMENTAL_ALTER_CONFIGS, ENVELOPE, CREATE_DELEGATION_TOKEN = 44, 58, 38

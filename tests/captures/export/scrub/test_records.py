@@ -10,8 +10,8 @@ from kafka.record import MemoryRecords
 from captures.export.scrub.records import RecordScrubber, blank_records
 from dissectors.errors import DecodeError
 from dissectors.records import Codec, Record, record_set
+from dissectors.records.build import build_batch
 from dissectors.records.cursor import Cursor, walk_record
-from tests.batches import build_batch
 
 CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 LEGACY = [(magic, codec) for magic in (0, 1) for codec in CODECS[:4]]

@@ -16,7 +16,7 @@ from captures.export.scrub.frames import FrameScrubber
 from captures.packets import read_packets
 from captures.packets.source import open_source
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.captures.export.files import RECORDED, SAMPLE, exported, opened
 from tests.captures.packets import kit
 from tests.reference import captures_dir, needs_reference

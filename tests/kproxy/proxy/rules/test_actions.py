@@ -33,6 +33,7 @@ def test_a_fixed_delay(frame: Frame, chance: Random) -> None:
     assert words == "delayed by 200ms"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("distribution", "median", "p99"),
     [

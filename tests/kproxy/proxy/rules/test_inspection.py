@@ -112,6 +112,7 @@ def test_a_hold_is_released_by_the_tick(inspection: Inspection, fetch: Frame, cl
     assert len(released) == 1
 
 
+@pytest.mark.slow
 def test_importing_the_package_costs_the_data_plane_nothing() -> None:
     source = (
         "import sys, kproxy.proxy.rules\n"

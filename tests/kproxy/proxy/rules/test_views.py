@@ -10,13 +10,13 @@ import pytest
 from dissectors import budget
 from dissectors.budget import LimitReached
 from dissectors.records import Codec, Record
+from dissectors.records.build import build_batch
 from kproxy.proxy.rules import views
 from kproxy.proxy.rules.engine import Rules
 from kproxy.proxy.rules.holds import Holds
 from kproxy.proxy.rules.topic_names import TopicNames
 from kproxy.proxy.rules.views import MeasuredRecords, measure
 from kproxy.proxy.verdicts import GO_ON, Frame
-from tests.batches import build_batch
 from tests.kproxy.proxy.rules.frames import request, response
 
 SMALL = {"rule_records": 10, "rule_bytes": 10_000, "elements": 20}

@@ -102,7 +102,7 @@ def test_what_is_in_a_trust_store_is_trusted_as_it_is(authority: Authority) -> N
     assert answer == b"hello"
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @LOOPS
 @pytest.mark.parametrize("versions", [("TLSv1.2", "TLSv1.2"), ("TLSv1.3", "TLSv1.3")])
 def test_mutual_tls(run: Run, tmp_path: Path, versions: tuple[str, str]) -> None:
@@ -221,6 +221,7 @@ class TestClientContexts:
         contexts = ClientContexts(authority.identity("a.test"))
         assert contexts.of("b1.test") is contexts.of("b2.test") is contexts.of("")
 
+    @pytest.mark.slow
     def test_names_of_clients_do_not_add_up(self, authority: Authority) -> None:
         made: list[str] = []
 

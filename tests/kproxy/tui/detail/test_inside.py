@@ -19,6 +19,7 @@ def test_assignments_have_their_bytes() -> None:
     assert side.at(0, partitions.start + 5) is partitions
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["20_k430_ck_zstd.pcap", "36_k251_sweep.pcap.zst"])
 def test_what_has_bytes_lies_in_what_it_belongs_to(name: str) -> None:
     seen = 0

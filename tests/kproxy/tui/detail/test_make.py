@@ -15,11 +15,11 @@ from captures.interventions import Change, Intervention, Interventions
 from dissectors.apis import api
 from dissectors.headers import ResponseHeader
 from dissectors.records import Codec, Record
+from dissectors.records.build import build_batch
 from kproxy.tui.detail import Role, SideDetail, detail_of
 from kproxy.tui.detail.folds import Folding
 from kproxy.tui.detail.lines import pieces
 from kproxy.tui.widgets.field_info import about
-from tests.batches import build_batch
 from tests.kproxy.tui.detail.details import (
     capture_of,
     detail_at,
@@ -68,7 +68,7 @@ def test_every_byte_selects_a_field_that_has_it(name: str) -> None:
             assert_every_byte_has_a_field(side)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", VARIED)
 def test_every_leaf_is_found_by_its_bytes(name: str) -> None:
     for _, detail in recorded(name):
@@ -257,6 +257,7 @@ def texts(side: SideDetail) -> str:
     return repr([(node.value, node.note, node.change) for node in side.nodes.values()])
 
 
+@pytest.mark.slow
 def test_passwords_are_in_neither_values_nor_bytes() -> None:
     seen = 0
     for exchange, detail in recorded("35_k282_sasl_plain.pcap.zst"):

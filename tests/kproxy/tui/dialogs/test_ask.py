@@ -40,6 +40,7 @@ def text_of(app: App[None], selector: str) -> str:
     return str(app.screen.query_one(selector, Static).visual)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("keys", "value"),
     [
@@ -115,6 +116,7 @@ async def test_escape_returns_none() -> None:
     assert app.answers == [None]
 
 
+@pytest.mark.slow
 async def test_what_is_wrong_is_said_while_typing_and_not_accepted() -> None:
     app = Asking(Prompt("Number?", validate=not_a_number))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -134,6 +136,7 @@ async def test_a_wrong_text_to_begin_with_is_not_accepted() -> None:
         await pilot.press("escape")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("key", ["tab", "right"])
 async def test_a_completion_is_offered(key: str) -> None:
     names = ["kproxy-dark", "kproxy-light", "nord"]

@@ -86,7 +86,7 @@ def test_a_field_is_added_once() -> None:
     assert "group" in [entry.chosen.column for entry in choice.entries], "what was added can be had again"
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("keys", "columns"),
     [
@@ -107,6 +107,7 @@ async def test_keys_choose_columns(keys: list[str], columns: list[str]) -> None:
     assert names(answer) == columns
 
 
+@pytest.mark.slow
 async def test_a_width_is_changed_with_keys() -> None:
     app = Choosing()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -127,6 +128,7 @@ async def test_a_width_is_changed_with_keys() -> None:
     )
 
 
+@pytest.mark.slow
 async def test_columns_are_kept_under_a_name() -> None:
     app = Choosing()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -139,6 +141,7 @@ async def test_columns_are_kept_under_a_name() -> None:
     assert names(app.answers[0]) == ["client", "number", "topic"]
 
 
+@pytest.mark.slow
 async def test_a_click_takes_a_column_and_escape_changes_nothing() -> None:
     app = Choosing()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -151,6 +154,7 @@ async def test_a_click_takes_a_column_and_escape_changes_nothing() -> None:
     assert app.answers == [None]
 
 
+@pytest.mark.slow
 async def test_it_fits_a_small_terminal_and_shows_the_keys() -> None:
     app = Choosing()
     async with app.run_test(size=(60, 14)) as pilot:

@@ -27,6 +27,7 @@ class Commenting(App[None]):
         self.push_screen(CommentDialog(1_042, self._text), self.answers.append)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("text", "keys", "kept"),
     [

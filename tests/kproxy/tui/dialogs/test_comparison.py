@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from textual.app import App
 from textual.widgets import Static
 
@@ -12,6 +13,8 @@ from kproxy.tui.dialogs.comparison import Comparison
 from kproxy.tui.live.replay import ReplayedExchange
 from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.frames import response_frame
+
+pytestmark = pytest.mark.slow
 
 METADATA, DESCRIBE_CONFIGS = 3, 32
 BROKER = {"node_id": 1, "host": "b1", "port": 9092}

@@ -36,6 +36,7 @@ def choose(app: Hosting, name: str) -> None:
     options.highlighted = options.get_option_index(name)
 
 
+@pytest.mark.slow
 async def test_enter_copies_in_the_chosen_format() -> None:
     async with read_session() as session:
         app = Hosting(session, lambda: CopyDialog(session, [JOIN_GROUP]))
@@ -48,6 +49,7 @@ async def test_enter_copies_in_the_chosen_format() -> None:
     assert app.answers[0].startswith("JSON: ")
 
 
+@pytest.mark.slow
 async def test_a_fault_is_told_and_the_dialog_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def breaks(*_: object) -> str:
         raise KeyError("planted")
@@ -66,6 +68,7 @@ async def test_a_fault_is_told_and_the_dialog_goes_on(monkeypatch: pytest.Monkey
             assert text_of(app).startswith('{"number":18,')
 
 
+@pytest.mark.slow
 async def test_the_preview_follows_the_selection() -> None:
     async with read_session() as session:
         app = Hosting(session, lambda: CopyDialog(session, [JOIN_GROUP]))
@@ -80,6 +83,7 @@ async def test_the_preview_follows_the_selection() -> None:
     assert app.copied == []
 
 
+@pytest.mark.slow
 async def test_a_format_can_go_to_a_file(tmp_path: Path) -> None:
     out = tmp_path / "it.txt"
     out.write_text("before")
@@ -99,6 +103,7 @@ async def test_a_format_can_go_to_a_file(tmp_path: Path) -> None:
     assert f"written to {out}" in app.answers[0]
 
 
+@pytest.mark.slow
 async def test_secrets_are_not_copied_as_bytes() -> None:
     async with read_session(SCRAM) as session:
         numbers = await session.run(
@@ -123,6 +128,7 @@ async def test_secrets_are_not_copied_as_bytes() -> None:
             assert "** **" in text_of(app)
 
 
+@pytest.mark.slow
 async def test_what_is_too_long_for_a_terminal_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kproxy.tui.clipboard.OSC52_BYTES", 10)
     async with read_session() as session:
@@ -136,6 +142,7 @@ async def test_what_is_too_long_for_a_terminal_is_said(monkeypatch: pytest.Monke
     assert app.copied == []
 
 
+@pytest.mark.slow
 async def test_an_exchange_that_is_gone_is_said() -> None:
     async with read_session() as session:
         app = Hosting(session, lambda: CopyDialog(session, [999_999]))
@@ -170,6 +177,7 @@ def test_a_preview_is_harmless_and_short() -> None:
     assert len(content.plain) == 8_000
 
 
+@pytest.mark.slow
 def test_looks_right(snap_compare: Any) -> None:
     """The list of formats beside what the tree format makes of a JoinGroup."""
     session = session_of()

@@ -21,6 +21,8 @@ from tests.kproxy.proxy.rules.frames import FETCH, START, request
 from tests.kproxy.tui.live.proxied import shown
 from tests.kproxy.tui.live.test_draft import answer, held
 
+pytestmark = pytest.mark.slow
+
 SECOND = 1_000_000_000
 
 
@@ -102,7 +104,6 @@ def test_it_looks_as_it_should(snap_compare: Any, monkeypatch: pytest.MonkeyPatc
     assert snap_compare(app, run_before=change_something, terminal_size=(100, 26))
 
 
-@pytest.mark.slow
 async def test_all_of_it_is_edited_as_json() -> None:
     app = Editing()
     async with app.run_test(size=(80, 24)) as pilot:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC
 from typing import Any
 
+import pytest
 from textual.app import App
 from textual.containers import VerticalScroll
 
@@ -44,6 +45,7 @@ async def test_events_have_a_time_a_word_and_their_text() -> None:
     assert "00:00:03.000  ✗ error    gone" in shown
 
 
+@pytest.mark.slow
 async def test_the_latest_is_shown_and_the_others_can_be_reached() -> None:
     app = Told([Event(0, f"number {n}", "information") for n in range(100)])
     async with app.run_test(size=(80, 24)) as pilot:

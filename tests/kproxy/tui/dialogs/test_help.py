@@ -15,6 +15,8 @@ from kproxy.tui.commands import Place, bindings
 from kproxy.tui.dialogs.help import HelpDialog, places_of
 from kproxy.tui.manual import Section
 
+pytestmark = pytest.mark.slow
+
 
 class Pane(Static, can_focus=True):
     BINDINGS = bindings(Place.BYTES)
@@ -48,7 +50,6 @@ def shown(pilot: Pilot[None]) -> str:
     return "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
 
 
-@pytest.mark.slow
 async def test_the_keys_of_the_focused_place_come_first() -> None:
     async with Helped({"bytes.enter": "f2"}).run_test(size=(120, 40)) as pilot:
         await pilot.pause()
@@ -64,7 +65,6 @@ async def test_the_places_of_what_has_the_focus() -> None:
         assert places_of(None) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keys", "part"),
     [(["tab"], "filter"), (["l", "right"], "about"), (["shift+tab"], "about"), (["tab", "left"], "keys")],
@@ -75,7 +75,6 @@ async def test_going_from_part_to_part(keys: list[str], part: str) -> None:
         assert pilot.app.screen.query_one(TabbedContent).active == part
 
 
-@pytest.mark.slow
 async def test_a_search_goes_through_all_parts() -> None:
     async with Helped().run_test(size=(80, 24)) as pilot:
         await pilot.press("slash", *"rack")
@@ -93,7 +92,6 @@ async def test_a_search_goes_through_all_parts() -> None:
         assert not pilot.app.screen.query_one(Input).display
 
 
-@pytest.mark.slow
 async def test_scrolling() -> None:
     async with Helped().run_test(size=(80, 24)) as pilot:
         await pilot.pause()
@@ -106,7 +104,6 @@ async def test_scrolling() -> None:
         assert scroll.max_scroll_y > 50
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("key", ["escape", "q", "question_mark", "f1"])
 async def test_leaving(key: str) -> None:
     async with Helped().run_test(size=(80, 24)) as pilot:
@@ -115,13 +112,11 @@ async def test_leaving(key: str) -> None:
         assert not isinstance(pilot.app.screen, HelpDialog)
 
 
-@pytest.mark.slow
 async def test_a_key_that_closes_is_text_while_searching() -> None:
     async with Helped().run_test(size=(80, 24)) as pilot:
         await pilot.press("slash", "q", "question_mark")
         assert pilot.app.screen.query_one(Input).value == "q?"
 
 
-@pytest.mark.slow
 def test_the_screen(snap_compare: Any) -> None:
     assert snap_compare(Helped(), terminal_size=(80, 24))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import SelectionList
@@ -24,6 +25,7 @@ async def chosen(pilot: Pilot[None], *keys: str) -> frozenset[Participant] | Non
     return result
 
 
+@pytest.mark.slow
 async def test_what_is_ticked_is_returned() -> None:
     async with App[None]().run_test() as pilot:
         assert await chosen(pilot, "enter") == {EVIL, BROKER}

@@ -32,6 +32,7 @@ class DialogApp(App[None]):
         self.result = result
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("keys", "result"),
     [
@@ -52,6 +53,7 @@ async def test_keys_choose_a_filter_and_its_use(keys: list[str], result: Any) ->
         assert app.result == result
 
 
+@pytest.mark.slow
 async def test_without_a_present_filter_there_is_nothing_to_add_to() -> None:
     app = DialogApp()
     async with app.run_test(size=(80, 24)) as pilot:

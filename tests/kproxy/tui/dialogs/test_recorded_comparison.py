@@ -36,6 +36,7 @@ def marks(pilot: Pilot[Any]) -> dict[str, tuple[str, str, str]]:
     return {name.strip(): (sign, one, other) for name, sign, one, other in cells if sign.strip()}
 
 
+@pytest.mark.slow
 async def test_two_marked_exchanges_are_compared_field_by_field() -> None:
     async with opened(size=(150, 40)) as pilot:
         first, *_, last = await numbers_of(pilot, "JoinGroup")
@@ -53,6 +54,7 @@ async def test_two_marked_exchanges_are_compared_field_by_field() -> None:
         assert found["generation_id"][1] != found["generation_id"][2]
 
 
+@pytest.mark.slow
 async def test_without_marks_it_is_the_last_of_its_kind() -> None:
     async with opened(size=(150, 40)) as pilot:
         beats = await numbers_of(pilot, "Heartbeat")

@@ -18,6 +18,8 @@ from tests.kproxy.tui.kit import until
 from tests.kproxy.tui.live.proxied import shown
 from tests.kproxy.tui.live.replayed import recorded
 
+pytestmark = pytest.mark.slow
+
 
 class Replayed(App[None]):
     """Nothing but the dialog."""
@@ -53,7 +55,6 @@ def at(app: Replayed, step: str) -> Callable[[], bool]:
     return lambda: app.dialog._step == step
 
 
-@pytest.mark.slow
 async def test_several_are_planned_sent_and_compared(tmp_path: Path) -> None:
     async with replayed(tmp_path, 1, 2, 3) as (broker, app, pilot):
         assert app.dialog.query_one("#writes").display
@@ -85,7 +86,6 @@ async def test_several_are_planned_sent_and_compared(tmp_path: Path) -> None:
         assert not broker.of(PRODUCE)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("allowed", ["produce", "all"])
 async def test_one_is_compared_at_once_at_80_columns(tmp_path: Path, allowed: str) -> None:
     async with replayed(tmp_path, 3, size=(80, 24)) as (broker, app, pilot):

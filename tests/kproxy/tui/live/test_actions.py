@@ -58,6 +58,7 @@ async def acting(
             yield proxy, link, app, pilot
 
 
+@pytest.mark.slow
 async def test_a_hold_filter_is_asked_for_and_checked_while_it_is_typed(tmp_path: Path) -> None:
     async with acting(tmp_path) as (_, link, app, pilot):
         app.do(app.actions.hold_filter())
@@ -128,6 +129,7 @@ async def test_held_messages_are_let_go_edited_and_killed(tmp_path: Path) -> Non
         assert app.told[-1] == "Nothing is held."
 
 
+@pytest.mark.slow
 async def test_what_touches_several_connections_is_asked_about(tmp_path: Path) -> None:
     async with acting(tmp_path) as (proxy, link, app, pilot):
         async with await Client.connect(proxy.address) as one, await Client.connect(proxy.address) as other:
@@ -207,6 +209,7 @@ async def test_forwarding_and_keeping(tmp_path: Path) -> None:
         assert proxy.told.of("keep")
 
 
+@pytest.mark.slow
 async def test_rules_are_added_and_removed(tmp_path: Path) -> None:
     async with acting(tmp_path) as (_, link, app, pilot):
         await app.done(app.actions.rule_add("api == Heartbeat => delay 1ms"))
@@ -229,6 +232,7 @@ async def test_rules_are_added_and_removed(tmp_path: Path) -> None:
         assert [rule.number for rule in link.state.rules] == [2]
 
 
+@pytest.mark.slow
 async def test_leaving_names_the_connections_that_would_end(tmp_path: Path) -> None:
     async with acting(tmp_path) as (proxy, link, app, pilot):
         assert await app.done(app.actions.leave(ends=True)) == "end"

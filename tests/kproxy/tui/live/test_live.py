@@ -30,6 +30,8 @@ from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.fake_broker import LIST_OFFSETS, FakeBroker
 from tests.kproxy.tui.live.proxied import shown
 
+pytestmark = pytest.mark.slow
+
 kafka = pytest.importorskip("kafka")
 
 _SECONDS = 30.0
@@ -89,7 +91,6 @@ async def proxied(folder: Path) -> AsyncIterator[tuple[FakeBroker, KproxyApp, Pi
                     pipe.close()
 
 
-@pytest.mark.slow
 async def test_a_held_response_is_edited_and_the_client_believes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,11 +4,11 @@ from typing import Any
 
 from dissectors.frames import decode_response
 from dissectors.records import Record
+from dissectors.records.build import build_batch
 from kproxy.replay.response_comparison import compared
 from kproxy.replay.results import Outcome
 from kproxy.tui.live.replay import ReplayedExchange
 from kproxy.tui.live.side_by_side import Line, Mark, side_by_side
-from tests.batches import build_batch
 from tests.kproxy.frames import response_frame
 
 FETCH, LIST_GROUPS = 1, 16

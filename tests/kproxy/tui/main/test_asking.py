@@ -13,6 +13,8 @@ from kproxy.tui.dialogs.answer import AnswerDialog
 from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.tui.kit import main_of, opened, settled, shown_lines
 
+pytestmark = pytest.mark.slow
+
 CRASH_LOOP = Path(__file__).resolve().parents[3] / "data" / "groups" / "21_k430_ck_crashloop.pcap.zst"
 
 
@@ -38,7 +40,6 @@ async def test_the_way_of_a_record() -> None:
         ]
 
 
-@pytest.mark.slow
 async def test_enter_goes_to_the_exchange_of_the_line() -> None:
     async with opened() as pilot:
         lines = await ask(pilot, "question.journey", "r2-java_eager_range-3@3")
@@ -51,7 +52,6 @@ async def test_enter_goes_to_the_exchange_of_the_line() -> None:
         assert exchange.api == "Produce"
 
 
-@pytest.mark.slow
 async def test_the_story_of_the_client_under_the_cursor() -> None:
     async with opened() as pilot:
         main_of(pilot).go_to(205)  # m2 leaves the group
@@ -61,7 +61,6 @@ async def test_the_story_of_the_client_under_the_cursor() -> None:
         assert any("leaves" in line and "#205" in line for line in lines)
 
 
-@pytest.mark.slow
 async def test_settings_of_one_client_and_of_all() -> None:
     async with opened() as pilot:
         lines = await ask(pilot, "question.config", "m1")
@@ -72,14 +71,12 @@ async def test_settings_of_one_client_and_of_all() -> None:
         assert any(line.startswith("# pump") for line in everybody)
 
 
-@pytest.mark.slow
 async def test_what_another_release_would_refuse() -> None:
     async with opened() as pilot:
         lines = await ask(pilot, "question.compat", "0.10.2")
         assert lines[0].startswith("With Kafka 0.10.2, of 6 clients: 4 would be refused")
 
 
-@pytest.mark.slow
 async def test_what_differs_from_another_capture() -> None:
     async with opened() as pilot:
         lines = await ask(pilot, "question.diff", str(CRASH_LOOP))
@@ -93,7 +90,6 @@ async def test_what_differs_from_another_capture() -> None:
         )
 
 
-@pytest.mark.slow
 async def test_what_differs_between_two_times() -> None:
     async with opened() as pilot:
         lines = await ask(pilot, "question.diff", "0s..15s 15s..")
@@ -101,7 +97,6 @@ async def test_what_differs_between_two_times() -> None:
         assert any("session_timeout" in line for line in lines)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "argument", "said"),
     [

@@ -15,6 +15,8 @@ from tests.dissectors.conversation.streams import METADATA
 from tests.dissectors.test_printable import HOSTILE
 from tests.kproxy.tui.kit import main_of, opened, settled, shown_lines
 
+pytestmark = pytest.mark.slow
+
 NAMES = [
     *HOSTILE.values(),
     "[bold red]markup[/]",
@@ -40,7 +42,6 @@ def capture(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (160, 45)], ids=["small", "large"])
 async def test_every_view_stays_aligned_and_inert(size: tuple[int, int], capture: Path) -> None:
     async with opened(capture, size) as pilot:

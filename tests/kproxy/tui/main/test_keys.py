@@ -11,6 +11,8 @@ from kproxy.tui.commands import COMMANDS, Command, Place
 from kproxy.tui.widgets.command_line import CommandLine
 from tests.kproxy.tui.kit import main_of, opened, settled, shown_lines
 
+pytestmark = pytest.mark.slow
+
 WAYS = {
     Place.SCREEN: [],
     Place.LIST: [],
@@ -30,7 +32,6 @@ BY_PLACE = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", WAYS, ids=lambda place: place.name.lower())
 async def test_every_key_of_a_place_does_something_and_breaks_nothing(
     place: Place, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
@@ -62,7 +63,6 @@ async def _close_dialogs(pilot: Pilot[Any]) -> None:
         await pilot.press("escape")
 
 
-@pytest.mark.slow
 async def test_every_command_without_an_argument_can_be_typed() -> None:
     async with opened(size=(80, 24)) as pilot:
         for command in COMMANDS:

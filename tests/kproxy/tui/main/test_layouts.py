@@ -12,6 +12,8 @@ from kproxy.tui.app import KproxyApp
 from kproxy.tui.settings import Settings
 from tests.kproxy.tui.kit import session_of, settled
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def app() -> Iterator[KproxyApp]:
@@ -32,17 +34,14 @@ def _at(number: int, *keys: str) -> Any:
     return go
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)], ids=["80x24", "120x36", "200x50"])
 def test_the_exchanges(size: tuple[int, int], app: KproxyApp, snap_compare: Any) -> None:
     assert snap_compare(app, terminal_size=size, run_before=_at(52))
 
 
-@pytest.mark.slow
 def test_details_beside_the_list(app: KproxyApp, snap_compare: Any) -> None:
     assert snap_compare(app, terminal_size=(200, 50), run_before=_at(52, "minus"))
 
 
-@pytest.mark.slow
 def test_a_filter_is_typed(app: KproxyApp, snap_compare: Any) -> None:
     assert snap_compare(app, terminal_size=(100, 30), run_before=_at(52, "f", *"lat"))

@@ -175,6 +175,7 @@ async def test_a_filter_is_typed_switched_off_and_taken_away() -> None:
         assert len(session.shown) == 402
 
 
+@pytest.mark.slow
 async def test_a_quick_filter_is_made_of_the_exchange() -> None:
     async with opened() as pilot:
         main_of(pilot).go_to(18)
@@ -257,6 +258,7 @@ async def test_what_is_nowhere_is_said_to_be() -> None:
         assert "is in no exchange" in shown_text(pilot)
 
 
+@pytest.mark.slow
 async def test_an_exchange_is_gone_to_by_number() -> None:
     async with opened() as pilot:
         await pilot.press("colon")
@@ -354,6 +356,7 @@ async def test_every_command_with_an_argument_takes_it(
         assert (tmp_path / "shot.svg").exists()
 
 
+@pytest.mark.slow
 async def test_a_first_filter_is_used() -> None:
     async with opened(wanted=compile_filter("api == Fetch")) as pilot:
         assert main_of(pilot).session.shown.all().tolist() == fitting("api == Fetch")

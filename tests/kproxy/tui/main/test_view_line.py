@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.widgets import Input
 
 from kproxy.tui.commands import COMMANDS
 from kproxy.tui.main.view_line import ViewLine
 from tests.kproxy.tui.kit import main_of, opened, settled, shown_lines
+
+pytestmark = pytest.mark.slow
 
 
 async def test_escape_leads_back_to_the_view_the_filter_and_the_cursor() -> None:

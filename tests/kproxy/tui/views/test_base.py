@@ -12,12 +12,13 @@ from kproxy.tui.views.topics import Topics
 from tests.kproxy.tui.kit import main_of, opened, settled
 from tests.kproxy.tui.views.hosting import column, shown
 
+pytestmark = pytest.mark.slow
+
 
 def broken(*_: Any) -> Any:
     raise KeyError("planted")
 
 
-@pytest.mark.slow
 async def test_a_view_that_fails_leaves_the_others_usable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Topics, "rows", broken)
     async with opened() as pilot:

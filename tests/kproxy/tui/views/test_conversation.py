@@ -20,6 +20,8 @@ from kproxy.tui.widgets.sequence_lines import LineKind
 from tests.kproxy.tui.kit import read_session, session_of, settled
 from tests.kproxy.tui.views.hosting import ViewApp, press
 
+pytestmark = pytest.mark.slow
+
 
 class ConversationApp(ViewApp):
     def __init__(self, session: Session) -> None:
@@ -105,7 +107,6 @@ async def test_only_one_connection() -> None:
         assert app.drawn[0].startswith(" 402 exchanges")
 
 
-@pytest.mark.slow
 async def test_who_is_shown_can_be_chosen() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "p")
@@ -121,7 +122,6 @@ async def test_who_is_shown_can_be_chosen() -> None:
         assert app.drawn[0].startswith(" 402 exchanges")
 
 
-@pytest.mark.slow
 async def test_long_captures_are_gone_through_window_by_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "MOST", 100)
     async with shown() as (app, pilot):

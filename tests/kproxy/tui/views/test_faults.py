@@ -143,6 +143,7 @@ async def test_it_shows_what_is_held_and_which_rules_there_are() -> None:
         assert app.view.state() == (2,)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_at_a_time")
 async def test_rules_are_asked_for_and_removed_by_keys() -> None:
     app = Looking()
@@ -155,6 +156,7 @@ async def test_rules_are_asked_for_and_removed_by_keys() -> None:
         assert app.said[-1].number == 4  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_at_a_time")
 async def test_enter_shows_the_exchanges_of_a_connection_or_a_rule() -> None:
     app = Looking()
@@ -190,6 +192,7 @@ async def test_rows_are_searched() -> None:
         assert not app.view.search(TextRegex("Produce", any_case=False), forward=True)
 
 
+@pytest.mark.slow
 async def test_it_says_what_is_not_as_usual() -> None:
     for state, said in (
         (LiveState(gone="the proxy cannot be reached any more: it has ended"), "it has ended"),

@@ -11,6 +11,8 @@ from captures.filters import compile_filter
 from kproxy.tui.views.findings import Findings
 from tests.kproxy.tui.views.hosting import column, press, said, shown, table
 
+pytestmark = pytest.mark.slow
+
 CLEAN = Path(__file__).resolve().parents[3] / "data" / "clean"
 
 
@@ -22,7 +24,6 @@ async def test_the_gravest_comes_first() -> None:
         assert "m3 was removed from group gr2-java_eager_range" in column(pilot, "what")[place]
 
 
-@pytest.mark.slow
 async def test_what_to_do_and_what_it_rests_on() -> None:
     async with shown(Findings) as pilot:
         app: Any = pilot.app
@@ -40,7 +41,6 @@ async def test_what_to_do_and_what_it_rests_on() -> None:
         assert (await app.session.exchange(app.met[1])).number == app.met[1]
 
 
-@pytest.mark.slow
 async def test_everything_is_looked_at_whatever_the_filter_shows() -> None:
     async with shown(Findings) as pilot:
         whole = column(pilot, "what")

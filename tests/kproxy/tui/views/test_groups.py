@@ -13,6 +13,8 @@ from kproxy.tui.widgets.lanes import Lanes
 from tests.kproxy.tui.kit import session_of, settled
 from tests.kproxy.tui.views.hosting import PictureApp, column, press, said, shown, table
 
+pytestmark = pytest.mark.slow
+
 GROUPS = Path(__file__).resolve().parents[3] / "data" / "groups"
 
 
@@ -43,7 +45,6 @@ async def test_stories_and_members_of_the_selected_group() -> None:
         assert column(pilot, "note", 2)[0].startswith("leader, left 09:51:34")
 
 
-@pytest.mark.slow
 async def test_lanes_and_stories_go_together() -> None:
     async with shown(Groups) as pilot:
         lanes(pilot).focus()
@@ -76,13 +77,11 @@ async def test_stories_are_told_of_everything_whatever_the_filter_shows() -> Non
         assert len(column(pilot, "trigger", 1)) == 8
 
 
-@pytest.mark.slow
 async def test_what_still_runs_says_so() -> None:
     async with shown(Groups, live=True) as pilot:
         assert len(column(pilot, "trigger", 1)) == 8
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["21_k430_kip848_java", "21_k430_share_group", "21_k430_streams_kip1071"])
 async def test_groups_of_all_kinds(name: str) -> None:
     async with shown(Groups, GROUPS / f"{name}.pcap.zst") as pilot:
@@ -91,7 +90,6 @@ async def test_groups_of_all_kinds(name: str) -> None:
         assert lanes(pilot).wanted_height > 4
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=["narrow", "wide"])
 def test_how_it_looks(size: tuple[int, int], snap_compare: Any) -> None:
     async def before(pilot: Pilot[None]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from captures.filters import compile_filter
 from kproxy.tui.views.incidents import Incidents, _bar
 from tests.kproxy.tui.views.hosting import column, press, said, shown, table
@@ -12,6 +14,7 @@ from tests.kproxy.tui.views.hosting import column, press, said, shown, table
 OUTAGE = Path(__file__).resolve().parents[3] / "data" / "groups" / "46_k430_broker_killed.pcap.zst"
 
 
+@pytest.mark.slow
 async def test_an_outage_is_one_row_with_what_followed_from_it() -> None:
     async with shown(Incidents, OUTAGE) as pilot:
         app: Any = pilot.app
@@ -31,6 +34,7 @@ async def test_an_outage_is_one_row_with_what_followed_from_it() -> None:
         assert (await app.session.exchange(app.met[1])).number == app.met[1]
 
 
+@pytest.mark.slow
 async def test_a_filter_hides_no_incident() -> None:
     async with shown(Incidents, OUTAGE, wanted="api == Metadata") as pilot:
         assert column(pilot, "incident") == ["Broker outage"]

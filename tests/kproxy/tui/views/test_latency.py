@@ -73,6 +73,7 @@ async def test_apis_and_all_of_them() -> None:
         assert "1ms" in app.table.columns[-1].title
 
 
+@pytest.mark.slow
 async def test_the_selected_one_is_drawn() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "down")
@@ -82,6 +83,7 @@ async def test_the_selected_one_is_drawn() -> None:
         assert names(app)[:2] == ["all", "Fetch"]  # the cursor stays on Produce, wherever that is
 
 
+@pytest.mark.slow
 async def test_by_broker_and_by_client() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "b")
@@ -93,6 +95,7 @@ async def test_by_broker_and_by_client() -> None:
         assert "Fetch" in names(app)
 
 
+@pytest.mark.slow
 async def test_entering_a_group_shows_its_exchanges() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "d", "enter")
@@ -119,6 +122,7 @@ async def test_entering_a_range_shows_exactly_what_it_counts(waiting: bool) -> N
             assert await matches(app.session, condition) == int(count[1].replace(",", "")), condition
 
 
+@pytest.mark.slow
 async def test_entering_a_slice_of_time() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "tab", "l", "pagedown", "pageup", "right", "h", "enter")
@@ -129,6 +133,7 @@ async def test_entering_a_slice_of_time() -> None:
         assert await matches(app.session, condition) == int(count[1]) > 0
 
 
+@pytest.mark.slow
 async def test_keys_of_the_drawing() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "tab", "g")
@@ -142,6 +147,7 @@ async def test_keys_of_the_drawing() -> None:
         assert "^ longest" in app.drawn[0]
 
 
+@pytest.mark.slow
 async def test_filters_hold() -> None:
     async with shown() as (app, _):
         await app.session.set_filter(compile_filter("client_id == pump"))
@@ -156,6 +162,7 @@ async def test_filters_hold() -> None:
         assert app.drawn[1] == " No exchange with a latency is shown."
 
 
+@pytest.mark.slow
 async def test_search_goes_to_a_name() -> None:
     async with shown() as (app, pilot):
         assert app.view.search(TextRegex("join"), forward=True)

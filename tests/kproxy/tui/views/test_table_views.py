@@ -48,6 +48,7 @@ async def found_by(session: Session, text: str) -> int:
     return await session.run(lambda access: len(wanted.select(access.plain)))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "name",
     [
@@ -119,6 +120,7 @@ async def test_only_connections_that_have_changed_are_made_anew() -> None:
         assert [row.key for row in before if after[row.key] is not row] == [6]
 
 
+@pytest.mark.slow
 async def test_enter_narrows_and_goes() -> None:
     async with shown(Connections) as pilot:
         await pilot.press("enter", "tab", "tab")
@@ -156,6 +158,7 @@ async def test_old_clients_are_flagged() -> None:
         assert "refused by Kafka 4 (KIP-896)" in column(pilot, "note", 1)
 
 
+@pytest.mark.slow
 async def test_topics_with_partitions_rates_and_lag() -> None:
     async with shown(Topics) as pilot:
         found = table(pilot)
@@ -184,6 +187,7 @@ async def test_topics_with_partitions_rates_and_lag() -> None:
         assert column(pilot, "offset", 1)[0] == "11"
 
 
+@pytest.mark.slow
 async def test_errors_with_meaning_and_sequel() -> None:
     async with shown(Errors) as pilot:
         assert column(pilot, "error") == ["REBALANCE_IN_PROGRESS", "MEMBER_ID_REQUIRED (expected)"]
@@ -200,6 +204,7 @@ async def test_errors_with_meaning_and_sequel() -> None:
 
 
 # ---------------------------------------------------------------- how it is used
+@pytest.mark.slow
 async def test_a_filter_holds_for_every_view() -> None:
     async with shown(Connections, wanted="client_id == m2") as pilot:
         assert column(pilot, "client ID") == ["m2"] * 3
@@ -210,6 +215,7 @@ async def test_a_filter_holds_for_every_view() -> None:
         assert not any(cell(table(pilot), row, "produced") for row in table(pilot).rows)
 
 
+@pytest.mark.slow
 async def test_the_cursor_stays_when_there_is_more() -> None:
     async with shown(Connections) as pilot:
         await pilot.press("down", "down")
@@ -221,6 +227,7 @@ async def test_the_cursor_stays_when_there_is_more() -> None:
         assert table(pilot).selected.key == before.key  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 async def test_a_search_goes_where_the_focus_is() -> None:
     async with shown(Errors) as pilot:
         view = pilot.app.view
@@ -241,6 +248,7 @@ async def test_nothing_is_said_of_nothing() -> None:
         assert said_of_none == "No errors among what fits the filter api == DescribeAcls (c clears it)."
 
 
+@pytest.mark.slow
 async def test_what_the_client_did_next_is_told_of_all_exchanges_whatever_the_filter() -> None:
     async with shown(Errors) as pilot:
         of_all = {row.key: row for row in table(pilot).rows}
@@ -258,6 +266,7 @@ async def test_software_is_told_of_all_exchanges_and_counts_of_those_shown() -> 
         assert column(pilot, "count") == [f"{app.session.status.shown:,}"]
 
 
+@pytest.mark.slow
 async def test_groups_are_those_of_all_exchanges() -> None:
     async with shown(Groups) as pilot:
         of_all = [row.text() for row in table(pilot).rows]
@@ -265,6 +274,7 @@ async def test_groups_are_those_of_all_exchanges() -> None:
         assert [row.text() for row in table(pilot).rows] == of_all != []
 
 
+@pytest.mark.slow
 async def test_a_wide_terminal_has_details_beside_the_table() -> None:
     async with shown(Connections, size=(200, 40)) as pilot:
         detail = pilot.app.query_one(".detail")
@@ -275,6 +285,7 @@ async def test_a_wide_terminal_has_details_beside_the_table() -> None:
         assert detail.region.y > 4
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("view", [Connections, Topics, Errors])
 def test_views_look_as_they_should(view: type[TableView[Any]], snap_compare: Callable[..., bool]) -> None:
     async def before(pilot: Pilot[None]) -> None:

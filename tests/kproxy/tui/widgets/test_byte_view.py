@@ -70,6 +70,7 @@ async def test_what_is_missing_is_said() -> None:
         assert app.view.line_count() == 2
 
 
+@pytest.mark.slow
 async def test_moving() -> None:
     app = Bytes(side_of(bytes(100)))
     async with app.run_test(size=(80, 4)) as pilot:
@@ -84,6 +85,7 @@ async def test_moving() -> None:
         assert isinstance(app.told[-1], ByteView.ShowField)
 
 
+@pytest.mark.slow
 async def test_clicks_in_both_columns() -> None:
     app = Bytes(side_of(bytes(range(40))))
     async with app.run_test(size=(80, 10)) as pilot:
@@ -141,6 +143,7 @@ async def test_a_hundred_megabytes_scroll_at_once() -> None:
         assert perf_counter() - begin < 2
 
 
+@pytest.mark.slow
 async def test_without_bytes_nothing_happens() -> None:
     app = Bytes(SideDetail("response", "Fetch v4", absent="no answer"))
     async with app.run_test(size=(80, 5)) as pilot:

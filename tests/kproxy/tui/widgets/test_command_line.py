@@ -60,7 +60,7 @@ class LineApp(App[None]):
         self.cancelled += 1
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("typed", "name", "argument"),
     [
@@ -121,6 +121,7 @@ async def test_nothing_closes_the_line() -> None:
         assert not app.line.is_open
 
 
+@pytest.mark.slow
 async def test_names_are_completed_with_what_they_do() -> None:
     app = LineApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -141,6 +142,7 @@ async def test_filters_are_completed_as_in_their_own_bar() -> None:
         assert offered(app.line) == ["and", "or"]
 
 
+@pytest.mark.slow
 async def test_words_and_files_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "out.pcapng").write_text("")

@@ -102,6 +102,7 @@ async def test_the_side_that_is_looked_at_has_its_bytes_shown() -> None:
         assert str(pane.bytes.border_title) == "bytes of request"
 
 
+@pytest.mark.slow
 async def test_nothing_and_unanswered_are_shown_as_such() -> None:
     app = Details(None)
     async with app.run_test(size=(120, 30)) as pilot:

@@ -18,7 +18,7 @@ from tests.kproxy.tui.widgets.listing import BODY, SIZE, Listing, renewed
 
 
 # ------------------------------------------------------------ moving
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("keys", "number"),
     [
@@ -62,6 +62,7 @@ async def test_the_list_goes_to_an_exchange() -> None:
         assert app.list.number == 500
 
 
+@pytest.mark.slow
 async def test_enter_and_clicking_twice_choose_an_exchange() -> None:
     app = Listing(PublishedSession(10))
     async with app.run_test(size=SIZE) as pilot:
@@ -149,6 +150,7 @@ async def test_moving_to_the_end_goes_on_following() -> None:
 
 
 # ------------------------------------------------------------ what is held
+@pytest.mark.slow
 async def test_what_is_held_stays_at_the_bottom_of_the_screen() -> None:
     app = Listing(PublishedSession(1_000))
     async with app.run_test(size=SIZE) as pilot:
@@ -174,6 +176,7 @@ async def test_what_is_held_stays_at_the_bottom_of_the_screen() -> None:
         assert app.list.number == 1_000
 
 
+@pytest.mark.slow
 async def test_many_held_messages_leave_room_for_exchanges_and_can_be_reached() -> None:
     app = Listing(PublishedSession(100))
     async with app.run_test(size=SIZE) as pilot:
@@ -222,6 +225,7 @@ async def test_an_edge_is_dragged() -> None:
         assert app.line(0).index("broker") == before.index("broker") + 6, "it was let go"
 
 
+@pytest.mark.slow
 async def test_columns_that_do_not_fit_are_scrolled() -> None:
     wide = Profile(
         "",

@@ -271,6 +271,7 @@ def every_state() -> PublishedSession:
     return session
 
 
+@pytest.mark.slow
 def test_a_list_of_every_state_in_120_columns(snap_compare: Any) -> None:
     assert snap_compare(Listing(every_state()), terminal_size=(120, 30), press=["j", "j"])
 

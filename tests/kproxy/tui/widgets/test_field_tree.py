@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from rich.cells import cell_len
 
 from kproxy.tui.detail import FieldNode, SideDetail, detail_of
@@ -43,6 +44,7 @@ async def test_lines() -> None:
         ]
 
 
+@pytest.mark.slow
 async def test_moving_tells_which_field_is_selected() -> None:
     app = Tree(metadata(3))
     async with app.run_test(size=(60, 12)) as pilot:
@@ -55,6 +57,7 @@ async def test_moving_tells_which_field_is_selected() -> None:
         assert app.tree.cursor == len(drawn(app.tree)) - 1
 
 
+@pytest.mark.slow
 async def test_folding_by_key() -> None:
     app = Tree(metadata(3))
     async with app.run_test(size=(60, 40)) as pilot:
@@ -74,6 +77,7 @@ async def test_folding_by_key() -> None:
         assert not any("node_id" in line for line in lines(tree)[tree.cursor + 1 :])
 
 
+@pytest.mark.slow
 async def test_the_rest_of_an_array_comes_when_asked_for() -> None:
     app = Tree(metadata(1000))
     async with app.run_test(size=(60, 60)) as pilot:
@@ -133,6 +137,7 @@ async def test_the_cursor_stays_on_the_field_from_exchange_to_exchange() -> None
         assert tree.selected is node_at(again, "topics[2].name")
 
 
+@pytest.mark.slow
 async def test_clicks() -> None:
     app = Tree(metadata(3))
     async with app.run_test(size=(60, 40)) as pilot:
@@ -177,6 +182,7 @@ async def test_hostile_texts_take_the_cells_they_are_given() -> None:
         app = Tree(app.side)
 
 
+@pytest.mark.slow
 async def test_a_side_without_a_frame_says_why() -> None:
     app = Tree(SideDetail("response", "Heartbeat v4", absent="no answer"))
     async with app.run_test(size=(40, 5)) as pilot:
@@ -185,6 +191,7 @@ async def test_a_side_without_a_frame_says_why() -> None:
         assert not app.told
 
 
+@pytest.mark.slow
 async def test_ten_thousand_fields_unfold_at_once() -> None:
     side = detail_at("20_k430_ck_zstd.pcap", 34).response
     app = Tree(metadata(4000))

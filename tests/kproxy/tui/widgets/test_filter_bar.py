@@ -81,6 +81,7 @@ async def test_what_is_typed_is_applied_and_the_focus_goes_back() -> None:
         assert app.focused is app.query_one(OptionList)
 
 
+@pytest.mark.slow
 async def test_validity_is_told_while_typing() -> None:
     app = BarApp()
     async with app.run_test(size=(100, 24)) as pilot:
@@ -159,6 +160,7 @@ async def test_tab_takes_fields_operators_and_values_that_were_met() -> None:
         assert app.applied[0][0] == 'topic == "pay ments"'
 
 
+@pytest.mark.slow
 async def test_values_are_asked_for_once_while_the_bar_is_open() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -171,6 +173,7 @@ async def test_values_are_asked_for_once_while_the_bar_is_open() -> None:
         assert app.asked == ["topic", "topic"]
 
 
+@pytest.mark.slow
 async def test_the_verdict_does_not_wait_for_values() -> None:
     free = asyncio.Event()
 
@@ -190,6 +193,7 @@ async def test_the_verdict_does_not_wait_for_values() -> None:
         assert offered(app.bar)[0] == "orders"
 
 
+@pytest.mark.slow
 async def test_arrows_go_round_through_what_is_offered() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -204,6 +208,7 @@ async def test_arrows_go_round_through_what_is_offered() -> None:
         assert app.bar.text == "client.host "
 
 
+@pytest.mark.slow
 async def test_escape_closes_the_offers_first_and_then_the_bar() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -217,6 +222,7 @@ async def test_escape_closes_the_offers_first_and_then_the_bar() -> None:
         assert app.applied == []
 
 
+@pytest.mark.slow
 async def test_an_empty_line_shows_everything_and_tab_offers_fields() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -229,6 +235,7 @@ async def test_an_empty_line_shows_everything_and_tab_offers_fields() -> None:
         assert app.applied == [("", None)]
 
 
+@pytest.mark.slow
 async def test_the_cursor_can_go_back_into_the_middle() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -242,6 +249,7 @@ async def test_the_cursor_can_go_back_into_the_middle() -> None:
 
 
 # ---------------------------------------------------------------- history
+@pytest.mark.slow
 async def test_up_goes_through_what_was_applied_before_in_this_run_and_others(state_home: Path) -> None:  # noqa: F811
     state_home.mkdir(parents=True)
     (state_home / "filter").write_text(f"{json.dumps('group == audit')}\n")
@@ -261,6 +269,7 @@ async def test_up_goes_through_what_was_applied_before_in_this_run_and_others(st
     assert (state_home / "filter").read_text().splitlines() == ['"group == audit"', '"topic == a"']
 
 
+@pytest.mark.slow
 async def test_up_after_typing_meets_only_what_begins_alike() -> None:
     app = BarApp()
     app_history = ["topic == a", "api == Fetch"]
@@ -276,6 +285,7 @@ async def test_up_after_typing_meets_only_what_begins_alike() -> None:
 
 
 # ---------------------------------------------------------------- filters under names
+@pytest.mark.slow
 async def test_saved_filters_are_offered_in_front_and_put_in() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -292,7 +302,7 @@ async def test_saved_filters_are_offered_in_front_and_put_in() -> None:
         assert app.bar.text == "excess > 100ms"
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("typed", "applied"),
     [
@@ -310,6 +320,7 @@ async def test_a_saved_filter_can_be_applied_by_its_name(typed: str, applied: st
         assert [text for text, _ in app.applied] == [applied]
 
 
+@pytest.mark.slow
 async def test_a_saved_filter_that_makes_no_sense_says_so() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -340,6 +351,7 @@ async def test_nothing_in_the_line_reaches_the_terminal_as_it_is() -> None:
         assert "\x1b" not in told_by(app.bar)
 
 
+@pytest.mark.slow
 async def test_a_very_long_filter_scrolls_and_is_judged() -> None:
     app = BarApp()
     text = " or ".join(f"topic == orders{number}" for number in range(500))
@@ -373,6 +385,7 @@ async def test_the_offers_never_cover_the_line(below: bool) -> None:
             assert app.screen.region.contains_region(found.region)
 
 
+@pytest.mark.slow
 async def test_too_many_offers_say_how_many_there_are() -> None:
     def many(text: str, cursor: int | None = None, known: Any = None) -> list[Candidate]:
         return [Candidate(f"word{number}", "field", "", 0) for number in range(1_000)]
@@ -390,6 +403,7 @@ async def test_too_many_offers_say_how_many_there_are() -> None:
         assert found.highlighted == 199
 
 
+@pytest.mark.slow
 async def test_an_offer_can_be_clicked() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -413,6 +427,7 @@ async def test_who_goes_elsewhere_is_offered_nothing() -> None:
 
 
 # ---------------------------------------------------------------- rules
+@pytest.mark.slow
 async def test_rules_are_judged_and_completed_by_the_same_bar() -> None:
     app = BarApp(check=parse_rule, complete=complete_rule, optional=False, history="rule", sign="rule")
     async with app.run_test(size=(100, 24)) as pilot:
@@ -430,6 +445,7 @@ async def test_rules_are_judged_and_completed_by_the_same_bar() -> None:
 
 
 # ---------------------------------------------------------------- how it looks
+@pytest.mark.slow
 def test_snapshot_of_a_mistake(snap_compare: Any) -> None:
     async def prepare(pilot: Any) -> None:
         still(pilot.app)
@@ -439,6 +455,7 @@ def test_snapshot_of_a_mistake(snap_compare: Any) -> None:
     assert snap_compare(BarApp(), run_before=prepare, terminal_size=(80, 12))
 
 
+@pytest.mark.slow
 def test_snapshot_of_offers(snap_compare: Any) -> None:
     async def prepare(pilot: Any) -> None:
         still(pilot.app)

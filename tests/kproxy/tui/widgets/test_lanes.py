@@ -81,6 +81,7 @@ async def test_what_is_short_and_matters_is_seen() -> None:
         assert lines(pilot)[2][11:] == "━" * 20 + "!" + "━" * 39
 
 
+@pytest.mark.slow
 async def test_the_cursor_goes_from_rebalance_to_rebalance() -> None:
     async with LanesApp(group()).run_test(size=(71, 12)) as pilot:
         app: Any = pilot.app
@@ -93,6 +94,7 @@ async def test_the_cursor_goes_from_rebalance_to_rebalance() -> None:
         assert app.lanes.cursor == 2
 
 
+@pytest.mark.slow
 async def test_zoom_and_pan() -> None:
     async with LanesApp(group()).run_test(size=(71, 12)) as pilot:
         await pilot.press("left", "z")
@@ -160,6 +162,7 @@ async def test_a_click_chooses_what_is_nearest() -> None:
         assert ("entered", 1) in app.met
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "shown", [None, timeline(members=[], rebalances=[]), timeline(first=at(0), last=at(0))]
 )

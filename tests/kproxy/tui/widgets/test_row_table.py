@@ -101,6 +101,7 @@ async def test_an_empty_table_says_so(opened: Callable[..., Any]) -> None:
         assert not pilot.app.met
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("pressed", "selected"),
     [
@@ -205,6 +206,7 @@ async def test_columns_are_sorted_by_keys(opened: Callable[..., Any]) -> None:
         assert table.selected.key == "payments"
 
 
+@pytest.mark.slow
 async def test_a_click_on_a_title_sorts(opened: Callable[..., Any]) -> None:
     async with opened() as pilot:
         found = []
@@ -214,6 +216,7 @@ async def test_a_click_on_a_title_sorts(opened: Callable[..., Any]) -> None:
         assert found == [Order(1, descending=True), Order(1), None, Order(1, descending=True)]
 
 
+@pytest.mark.slow
 async def test_the_mouse_selects_unfolds_and_chooses(opened: Callable[..., Any]) -> None:
     async with opened() as pilot:
         await pilot.click(RowTable, offset=(20, 2))

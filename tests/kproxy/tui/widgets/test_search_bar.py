@@ -36,6 +36,7 @@ class SearchApp(App[None]):
         self.cancelled += 1
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("typed", "kind"),
     [("orders", Kind.TEXT), ("/^a/", Kind.REGEX), ("~ ^a", Kind.REGEX), ("0x0a1b", Kind.BYTES)],
@@ -53,6 +54,7 @@ async def test_what_is_typed_is_looked_for(typed: str, kind: Kind) -> None:
         assert not app.bar.is_open
 
 
+@pytest.mark.slow
 async def test_where_it_searches_is_said_and_the_key_makes_it_deep() -> None:
     app = SearchApp()
     async with app.run_test(size=(100, 24)) as pilot:
@@ -68,6 +70,7 @@ async def test_where_it_searches_is_said_and_the_key_makes_it_deep() -> None:
         assert not app.asked[1].deep
 
 
+@pytest.mark.slow
 async def test_a_broken_expression_is_told_and_not_looked_for() -> None:
     app = SearchApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -89,6 +92,7 @@ async def test_nothing_is_not_looked_for() -> None:
         assert app.bar.is_open
 
 
+@pytest.mark.slow
 async def test_searches_have_a_history_of_their_own(state_home: Path) -> None:  # noqa: F811
     app = SearchApp()
     async with app.run_test(size=(80, 24)) as pilot:

@@ -219,6 +219,7 @@ async def test_search_goes_round() -> None:
         assert not app.diagram.search(TextRegex("nowhere", any_case=False), forward=True)
 
 
+@pytest.mark.slow
 async def test_the_mouse_moves_the_cursor_and_chooses() -> None:
     app, running = run(chat(9))
     async with running as pilot:

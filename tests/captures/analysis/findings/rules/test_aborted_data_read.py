@@ -6,7 +6,7 @@ from captures.analysis.findings.finding import Severity
 from captures.analysis.findings.record_traffic import NO_FETCH
 from captures.analysis.findings.rules.aborted_data_read import AbortedDataRead
 from dissectors.records import Record
-from tests.batches import build_batch
+from dissectors.records.build import build_batch
 from tests.captures.analysis.findings.group_kit import made, of_exchanges
 from tests.captures.analysis.findings.record_kit import batch, fetch, of_recording, produce
 

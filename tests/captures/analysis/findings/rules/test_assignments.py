@@ -72,16 +72,30 @@ def test_members_that_want_different_topics_are_not_compared() -> None:
 def test_subscriptions_that_differ() -> None:
     members = [
         member("m1", subscription=("audit", "orders")),
-        member("m2", subscription=("orders", "audit")),
+        member("m2", subscription=("audit", "orders")),
         member("m3", subscription=("orders",), first=5, last=50),
-        member("m4", subscription=("gone",), left=at(20)),
-        member("m5"),
     ]
-    (found,) = of_timelines(DifferingSubscriptions, timeline(members=members))
+    (found,) = of_timelines(DifferingSubscriptions, timeline(members=members[:3]))
     assert found.sentence == (
         "Members of group orders subscribe to 2 different sets of topics (m1, m2: audit, orders; m3: orders)."
     )
     assert of_timelines(DifferingSubscriptions, timeline(members=members[:2])) == []
+
+
+def test_subscriptions_that_differed_are_told_though_the_others_have_left() -> None:
+    other = member("m4", subscription=("gone",), first=5, left=at(20))
+    members = [member("m1", subscription=("orders",)), member("m5"), other]
+    (found,) = of_timelines(DifferingSubscriptions, timeline(members=members))
+    assert found.sentence == (
+        "Members of group orders subscribed to 2 different sets of topics for 15 s (m1: orders; m4: gone)."
+    )
+    assert (found.first, found.last) == (at(5), at(20))
+    # a rollout of a few seconds is nothing to tell
+    rolled = [
+        member("m1", subscription=("orders",), left=at(20)),
+        member("m2", subscription=("audit",), first=12),
+    ]
+    assert of_timelines(DifferingSubscriptions, timeline(members=rolled)) == []
 
 
 def test_groups_that_were_not_seen_whole() -> None:

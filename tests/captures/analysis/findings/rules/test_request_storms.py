@@ -84,6 +84,7 @@ def test_fetching_from_a_deleted_topic() -> None:
     assert "about orders" in found.sentence
 
 
+@pytest.mark.slow
 def test_the_java_admin_client_and_a_topic_that_it_may_not_describe() -> None:
     denied = {"topics": [{"name": "secret", "error_code": 29, "partitions": []}]}
     (found,) = of_exchanges(

@@ -97,7 +97,7 @@ def test_a_static_member_that_comes_back_with_another_subscription_makes_an_epoc
     talk.enter("s2", 55, 4, {"orders": [3]}, topics=("orders", "logs"), request={"instance_id": "i1"})
     told = story(talk)
     assert (told.generation, told.trigger, told.cause.instance) == (4, Trigger.STATIC_MEMBER_RETURNED, "i1")
-    assert (told.joined, told.cause.sentence) == ([], "i1 came back, and subscribes to orders, logs now")
+    assert (told.joined, told.cause.sentence) == ([], "i1 came back, and subscribes to logs, orders now")
 
 
 def test_a_static_member_that_does_not_come_back_times_out() -> None:

@@ -17,7 +17,7 @@ def test_another_subscription() -> None:
         Trigger.SUBSCRIPTION_CHANGED,
         Certainty.OBSERVED,
     )
-    assert told.cause.sentence == "m1 subscribes to orders, logs now"
+    assert told.cause.sentence == "m1 subscribes to logs, orders now"
 
 
 def test_the_same_subscription_said_again_is_none() -> None:

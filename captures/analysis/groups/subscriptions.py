@@ -1,0 +1,80 @@
+"""What the members of a group subscribe to, at every time, not only at the end."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from captures.analysis.groups.model import GroupMember, GroupTimeline
+
+Subscriptions = dict[tuple[str, ...], list[GroupMember]]
+"""Topics -> members that subscribe to these."""
+
+
+def subscriptions(members: Iterable[GroupMember]) -> Subscriptions:
+    """Return what members subscribe to, of those that tell."""
+    found: Subscriptions = {}
+    for member in members:
+        if member.subscription:
+            found.setdefault(member.subscription, []).append(member)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class DifferingSubscriptions:
+    """Members that subscribed to different topics at the same time.
+
+    :ivar begin: when they did first
+    :ivar end: when they did last; the end of what is known of the group if they still do
+    :ivar lasted: ns, for how long in all
+    :ivar lasting: whether they do at the end
+    """
+
+    begin: int
+    end: int
+    lasted: int
+    lasting: bool
+    parties: Subscriptions
+
+
+def differing(timeline: GroupTimeline, least: float) -> DifferingSubscriptions | None:
+    """Return which members subscribed to different topics at the same time; None if none did.
+
+    :param least: ns, for how long they have to at least, unless they do at the end
+    """
+    until = timeline.last
+    told = [(member, *stint) for member in timeline.members for stint in member.subscribed(until)]
+    if len({topics for _, topics, _, _ in told}) < 2:
+        return None
+    # who comes at the moment in which another goes takes its place
+    events = sorted(
+        (time, comes, topics)
+        for _, topics, *both in told
+        for time, comes in zip(both, (True, False), strict=True)
+    )
+    present: Counter[tuple[str, ...]] = Counter()
+    periods: list[tuple[int, int]] = []
+    begin: int | None = None
+    for time, comes, topics in events:
+        if comes:
+            present[topics] += 1
+        elif present[topics] > 1:
+            present[topics] -= 1
+        else:
+            del present[topics]
+        if begin is None and len(present) > 1:
+            begin = time
+        elif begin is not None and len(present) < 2:
+            periods.append((begin, time))
+            begin = None
+    periods = [(begin, end) for begin, end in periods if end - begin >= least or begin < end == until]
+    if not periods:
+        return None
+    begins, ends = [begin for begin, _ in periods], [end for _, end in periods]
+    parties: Subscriptions = {}
+    for member, topics, came, went in told:
+        if bisect_right(ends, came) < bisect_left(begins, went):
+            parties.setdefault(topics, []).append(member)
+    return DifferingSubscriptions(begins[0], ends[-1], sum(ends) - sum(begins), ends[-1] == until, parties)

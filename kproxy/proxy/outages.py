@@ -1,0 +1,112 @@
+"""Brokers that a rule takes down: their listeners, and the connections to them.
+
+Where a broker has a port of its own, "refused" closes that port, as a broker's host does that runs and has no broker.
+On a port that brokers share (the first one, host names with ``--sni``, transparent mode) the connection is reset
+instead: it was accepted before it is known whom the client wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from captures.interventions import Intervention, as_comment
+from kproxy.addresses import Address
+from kproxy.proxy.rules.outages import ENDS, REFUSED, SILENT
+
+if TYPE_CHECKING:
+    from kproxy.proxy.brokers import Place
+    from kproxy.proxy.plane import Plane
+    from kproxy.proxy.rules.engine import OutageRule
+    from kproxy.proxy.session import Session
+
+
+class Down:
+    """A broker that is down.
+
+    :ivar sessions: connections to it that fell silent
+    """
+
+    def __init__(self, rule: OutageRule) -> None:
+        self.rule = rule
+        self.node_id = rule.rule.node_id
+        self.sessions: list[Session] = []
+        self._manner = rule.rule.action.manner
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether nothing listens where it was."""
+        return self._manner == REFUSED
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether connections are accepted and never answered."""
+        return self._manner == SILENT
+
+    def end(self, session: Session) -> None:
+        """End a connection to it, or let it fall silent, and mark it."""
+        then, now = ENDS[self._manner], time_ns()
+        if session.recording is not None:
+            said = Intervention(rule=self.rule.rule.text, action=f"connection {then.value}", ended=then.value)
+            session.recording.note(1, as_comment(said), now)
+        self.rule.hits += 1
+        self.rule.last_hit = now
+        session.then(then)
+        if self.is_silent:
+            self.sessions.append(session)
+
+
+class Outages:
+    """The brokers that are down by a rule."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._down: dict[int, Down] = {}
+
+    def apply(self, rules: Mapping[int, OutageRule]) -> None:
+        """Take brokers down, and let others come back.
+
+        :param rules: by node ID, all that hold
+        """
+        for node_id, down in list(self._down.items()):
+            if rules.get(node_id) is not down.rule:
+                del self._down[node_id]
+                self._come_back(down)
+        for node_id, rule in rules.items():
+            if node_id not in self._down:
+                self._down[node_id] = Down(rule)
+                self._go_down(self._down[node_id])
+
+    def of(self, place: Place | None) -> Down | None:
+        """Return the broker if it is down."""
+        return self._down.get(place.node_id) if place is not None and place.role == "broker" else None
+
+    def at(self, address: Address) -> Down | None:
+        """Return the broker at an address, as it is advertised, dialled or was reached, if it is down."""
+        return next((down for down in self._down.values() if address in self._addresses(down.node_id)), None)
+
+    def _addresses(self, node_id: int) -> set[Address]:
+        plane = self._plane
+        place = plane.brokers.get("broker", node_id)
+        found = {each.peers.broker for each in plane.sessions if each.peers.node_id == node_id}
+        if place is not None:
+            found |= {(place.host, place.port), plane.target_of(place).address}
+        return found
+
+    def _go_down(self, down: Down) -> None:
+        plane = self._plane
+        for listener in plane.listeners:
+            if down.is_refused and self.of(listener.place) is down:
+                listener.shut()
+        addresses = self._addresses(down.node_id)
+        for session in list(plane.sessions):
+            if session.peers.node_id == down.node_id or session.peers.broker in addresses:
+                down.end(session)
+
+    def _come_back(self, down: Down) -> None:
+        for listener in self._plane.listeners:
+            if listener.place is not None and listener.place.node_id == down.node_id:
+                listener.reopen()
+        for session in down.sessions:
+            session.close()  # what was said meanwhile is lost

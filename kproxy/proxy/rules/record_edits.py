@@ -1,0 +1,138 @@
+"""Records fields as values that can be edited: batches and their records, as ``kproxy read --json`` shows them.
+
+What is built again has right lengths and checksums, and the codec that it had. Batches that were not edited keep their
+bytes. What cannot be built to be read as it was written is refused.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dissectors.budget import Budget, LimitReached, limit, of_message
+from dissectors.codec import CODEC_LABELS, Codec
+from dissectors.record_values import Notes, RecordValues
+from dissectors.records import Record, record_set
+from dissectors.records.build import build_batch
+from kproxy.proxy.rules.errors import EditError
+
+_DERIVED = frozenset({"crc_valid", "size", "count"})
+"""What is shown of a batch and follows from its records."""
+_LEGACY_LACKS = frozenset(
+    {"partition_leader_epoch", "producer_id", "producer_epoch", "base_sequence", "transactional", "control"}
+)
+_UNREADABLE_KEY = "\N{REPLACEMENT CHARACTER}"
+
+
+_OF_RULES = {"message_bytes": "rule_bytes", "message_records": "rule_records"}
+"""The limits of messages, and those that rules and holds have in their places."""
+
+
+def rule_budget() -> Budget:
+    """Return what reading the records of one frame may cost a rule."""
+    budget = of_message()
+    for name, rule in _OF_RULES.items():  # what reads records knows the limits of messages
+        budget.spend(name, max(budget.left(name) - limit(rule), 0))
+    return budget
+
+
+def limit_of_rules(reached: LimitReached, what: str) -> LimitReached:
+    """Return a limit that was reached by its name for rules."""
+    return LimitReached(_OF_RULES.get(reached.limit, reached.limit), what)
+
+
+def batches_of(data: bytes, budget: Budget | None = None) -> list[dict[str, Any]]:
+    """Return the batches of a records field.
+
+    :param budget: what they may cost; None: as much as those of a message that is shown
+    :raises EditError: if not all of them can be read
+    :raises LimitReached: if they cost more
+    """
+    notes = Notes({}, [])
+    shown = RecordValues(show_secrets=True).show(data, "", None, notes, budget=budget)
+    if notes.problems:
+        raise EditError(
+            f"these records cannot be edited, since they could not be read: {notes.problems[0].reason}"
+        )
+    if record_set(data).leading:
+        raise EditError("these records cannot be edited, since they begin inside a batch")
+    return [{name: value for name, value in batch.items() if name not in _DERIVED} for batch in shown]
+
+
+def records_field(batches: Sequence[Any], before: bytes | None) -> bytes:
+    """Return the bytes of a records field.
+
+    :param batches: as :func:`batches_of` gives them, or read from JSON, where bytes are base64
+    :param before: the field as it was, whose batches keep their bytes where they are the same
+    :raises EditError: if they cannot be built so that they are read as they are written
+    """
+    pieces, known, tail = [], [], b""
+    if before is not None:
+        found = record_set(before)
+        known = [
+            (value, before[batch.start : batch.end])
+            for value, batch in zip(batches_of(before), found.batches, strict=True)
+        ]
+        # what old brokers cut off at the end of a response
+        tail = before[found.batches[-1].end if found.batches else 0 :] if found.trailing is not None else b""
+    for index, given in enumerate(batches):
+        batch = _whole(given, f"records[{index}]")
+        same = next((data for value, data in known[index : index + 1] if value == batch), None)
+        pieces.append(_built(batch, f"records[{index}]") if same is None else same)
+    return b"".join(pieces) + tail
+
+
+def _whole(given: Any, where: str) -> dict[str, Any]:
+    """Return a batch from JSON: bytes for base64."""
+    if not isinstance(given, Mapping) or not isinstance(given.get("records"), list | tuple):
+        raise EditError(f"{where} is a batch with a list of records, and {str(given)[:40]!r} is none")
+    records = []
+    for record in given["records"]:
+        try:
+            headers = [
+                {"key": each["key"], "value": _bytes(each["value"])} for each in record["headers"] or ()
+            ]
+            records.append({**record, "key": _bytes(record["key"]), "value": _bytes(record["value"])})
+            records[-1]["headers"] = headers
+        except (KeyError, TypeError, ValueError) as error:
+            raise EditError(
+                f"{where}: a record has offset, timestamp, key, value and headers, keys and values in base64: {error}"
+            ) from None
+    return {**{name: value for name, value in given.items() if name not in _DERIVED}, "records": records}
+
+
+def _bytes(value: Any) -> bytes | None:
+    return b64decode(value, validate=True) if isinstance(value, str) else value
+
+
+def _built(batch: dict[str, Any], where: str) -> bytes:
+    try:
+        rows = [
+            Record(
+                each["offset"],
+                each["timestamp"],
+                each["key"],
+                each["value"],
+                tuple((header["key"], header["value"]) for header in each["headers"]),
+            )
+            for each in batch["records"]
+        ]
+        arguments = {name: value for name, value in batch.items() if name != "records"}
+        arguments["codec"] = Codec(CODEC_LABELS.index(batch["codec"]))
+        if batch["magic"] != 2:
+            arguments = {name: value for name, value in arguments.items() if name not in _LEGACY_LACKS}
+        if arguments.get("timestamp_type", "") is None:
+            del arguments["timestamp_type"]  # magic 0 has none
+        data = build_batch(rows, **arguments)
+        again = batches_of(data)
+    except EditError:
+        raise
+    except Exception as error:  # of struct, of a codec, of values of any type
+        raise EditError(f"{where} cannot be built: {error}") from error
+    if any(_UNREADABLE_KEY in name for row in rows for name, _ in row.headers):
+        raise EditError(f"{where} has a header whose name is not UTF-8, which would be lost")
+    if again != [batch]:
+        changed = next((name for one in again for name in one if one[name] != batch.get(name)), "it")
+        raise EditError(f"{where} cannot be built as written: {changed} would be another")
+    return data
