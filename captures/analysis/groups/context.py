@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from captures.analysis.attempts import Acceptances
@@ -22,6 +23,8 @@ from dissectors.error_codes import ErrorCode
 
 PAUSE = 60_000_000_000
 """ns without a call after which an address that is spoken with again may be that of a coordinator that came back."""
+_LACKING = 10_000_000_000
+"""ns for which a topic may be missing in Metadata without having been deleted."""
 MOST_STINTS = 200
 """That are kept of each group; what comes behind goes on with an earlier one."""
 _OVERLAP = 1_000_000_000
@@ -145,6 +148,19 @@ class PartitionCounts:
     def changes(self, topic: str) -> list[CountSeen]:
         """Return what clients were told of a topic, in the order of time."""
         return sorted(self._changes.get(topic, ()))
+
+    def lack(self, topic: str, seen: CountSeen) -> int | None:
+        """Return for how many ns Metadata lacked a topic that a client was told to be gone, or to be there again.
+
+        A broker that has just been started does not know all topics yet. None if it is another topic since, or was gone
+        for long: then it was deleted.
+        """
+        told = sorted(each for each in self._changes.get(topic, ()) if each.client == seen.client)
+        for gone, back in pairwise(told):
+            if seen in (gone, back) and not gone.partitions and gone.before == back.partitions:
+                lasted = back.time - gone.time
+                return lasted if lasted <= _LACKING else None
+        return None
 
     def at(self, topic: str, time: int) -> int | None:
         """Return how many partitions a topic had as far as anybody was told by then; None if nobody was."""

@@ -79,7 +79,7 @@ def took(told: Rebalance, timeline: GroupTimeline) -> str:
     if told.running:
         return f"has not ended after {span(timeline.last - told.time)}"
     if told.duration is None:
-        return "end not seen"
+        return "overtaken by the next" if told.overtaken else "end not seen"
     return f"took {span(told.duration)}" if told.duration else ""
 
 

@@ -369,6 +369,7 @@ class Rebalance:
     :ivar time: when it began
     :ivar end: when all members that took part had their assignment; None if that was not seen, or it goes on
     :ivar running: whether it had not ended when the capture did
+    :ivar overtaken: whether the next one began before all members had their assignment
     :ivar emptied: whether it left the group without members
     :ivar causes: all that led to it, that which opened it first; never empty
     :ivar alternatives: what else its opening could have been, in words
@@ -408,6 +409,7 @@ class Rebalance:
     time: Time
     end: int | None = None
     running: bool = False
+    overtaken: bool = False
     emptied: bool = False
     causes: list[Cause]
     alternatives: list[str] = field(default_factory=list)

@@ -202,7 +202,8 @@ def _outcome(rebalance: Rebalance, labels: Labels) -> list[str]:
     if rebalance.emptied:
         return ["nobody is left in the group"]
     held_up = _held_up(rebalance, labels) if rebalance.kind is Kind.CLASSIC else _done(rebalance)
-    return [held_up, _taken(rebalance, labels)]
+    overtaken = "the next rebalance began before it had ended" if rebalance.overtaken else ""
+    return [held_up, _taken(rebalance, labels), overtaken]
 
 
 def _done(rebalance: Rebalance) -> str:

@@ -115,14 +115,21 @@ class CommitFailures(Rule):
 
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each group and error, and whether it is a member's."""
+        members = {
+            timeline.group: {member.client for member in timeline.members} for timeline in self.scene.groups
+        }
         for key, failures in self._failures.items():
+            # who names no member may be one, or have been one until a moment before
+            outside = key.outside and not failures.clients <= members.get(key.group, set())
             seen, name = failures.seen, error_name(key.code)
             stuck = self._stuck(key.group, seen)
             api = one_of("api", (api_name(each) for each in sorted(self.apis)))
+            about = ", from outside" if outside else ", without a member ID" if key.outside else ""
+            told = self._told(key._replace(outside=outside), failures)
             yield self.finding(
-                f"group {key.group}, {name}{', from outside' if key.outside else ''}",
-                f"{self._told(key, failures)}{f', and none succeeded in {span(stuck)}' if stuck else ''}.",
-                _ADVICE_OUTSIDE if key.outside else self._advice(key.code),
+                f"group {key.group}, {name}{about}",
+                f"{told}{f', and none succeeded in {span(stuck)}' if stuck else ''}.",
+                _ADVICE_OUTSIDE if outside else self._advice(key.code),
                 seen,
                 group=key.group,
                 filter_text=f"{of_group(key.group)} and {api} and error == {name}",

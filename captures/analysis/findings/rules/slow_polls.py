@@ -17,7 +17,7 @@ from captures.analysis.findings.of_groups import (
 )
 from captures.analysis.findings.rule import Threshold, Unit, times
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import Cause, GroupTimeline, Phase, Span, Trigger
+from captures.analysis.groups.model import Cause, Certainty, GroupTimeline, Phase, Span, Trigger
 from captures.meaning import words
 from captures.time_format import span
 from dissectors.units import MS
@@ -29,11 +29,11 @@ _ADVICE = (
 _EXCEEDED = {
     Trigger.MAX_POLL_EXCEEDED: (
         "max.poll.interval.ms",
-        "{names} left group {group} {times} after not polling for {limit}.",
+        "{names} left group {group} {times} after not polling for max.poll.interval.ms{limit}.",
     ),
     Trigger.REBALANCE_TIMEOUT: (
         "left out",
-        "Group {group} continued without {names} {times}: it knew of a rebalance but did not take part within {limit}.",
+        "Group {group} continued without {names} {times}: it knew of the rebalance but did not join within {limit}.",
     ),
 }
 """What findings are about beside the group, and their sentences."""
@@ -102,10 +102,10 @@ class SlowPolls(GroupRule):
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
         """Yield one finding for members that exceeded the interval, and for each thing that others waited for."""
-        for trigger, (subject, what) in _EXCEEDED.items():
+        for trigger in _EXCEEDED:
             causes = causes_of(timeline, trigger)
             if causes:
-                yield self._exceeded(timeline, subject, what, causes)
+                yield self._exceeded(timeline, trigger, causes)
         bound = self.limit("held_up") * MS
         for phase, undone in _UNDONE.items():
             found = [
@@ -117,15 +117,23 @@ class SlowPolls(GroupRule):
             if found:
                 yield self._held_up(timeline, undone, found)
 
-    def _exceeded(self, timeline: GroupTimeline, subject: str, what: str, causes: list[Cause]) -> Finding:
+    def _exceeded(self, timeline: GroupTimeline, trigger: Trigger, causes: list[Cause]) -> Finding:
+        subject, what = _EXCEEDED[trigger]
         members = timeline.by_id()
         known = (members.get(cause.member) for cause in causes)
         limit = max((member.rebalance_timeout or 0 for member in known if member is not None), default=0)
+        # a reason comes from Java, which sends max.poll.interval.ms; aiokafka has another setting for what it sends
+        said = trigger is Trigger.REBALANCE_TIMEOUT or all(
+            cause.certainty is Certainty.OBSERVED for cause in causes
+        )
+        told = f" ({'' if said else 'its rebalance timeout is '}{span(limit)})" if limit else ""
+        if trigger is Trigger.REBALANCE_TIMEOUT:
+            told = f"the rebalance timeout{told}"
         sentence = what.format(
             names=named(cause.instance or cause.client for cause in causes),
             group=words.line(timeline.group),
             times=times(len(causes)),
-            limit=f"max.poll.interval.ms{f' ({span(limit)})' if limit else ''}",
+            limit=told,
         )
         return self.finding(
             f"{subject_of(timeline)}, {subject}",

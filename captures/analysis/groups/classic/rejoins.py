@@ -72,12 +72,7 @@ class Rejoins:
         if leads and (change := self._partitions(join, before)) is not None:
             return self._partitions_changed(join, change)
         if _PARTITIONS_CHANGED in join.reason:
-            return self._made(
-                join,
-                Trigger.PARTITIONS_CHANGED,
-                Certainty.OBSERVED,
-                "its subscribed topics have other partitions than before",
-            )
+            return self._made(join, Trigger.PARTITIONS_CHANGED, *self._as_it_says(join))
         if _SUBSCRIPTION_CHANGED in join.reason:
             return self._made(
                 join, Trigger.SUBSCRIPTION_CHANGED, Certainty.OBSERVED, "its subscription changed"
@@ -195,6 +190,10 @@ class Rejoins:
             "a topic",
         )
         before, after = change.before or 0, change.partitions
+        lacked = self._context.partitions.lack(topic, change)
+        if lacked is not None:
+            why = f"Metadata lacked {words.line(topic)} for {span(lacked)}, as it does after a broker was restarted"
+            return self._made(join, Trigger.PARTITIONS_CHANGED, Certainty.INFERRED, why, change.number)
         if not after:
             why = f"{words.line(topic)} is not there any more"
         elif change.before is None:
@@ -204,6 +203,18 @@ class Rejoins:
         else:
             why = f"{words.line(topic)} has {words.counted(after, 'partition')} now, {before} before"
         return self._made(join, Trigger.PARTITIONS_CHANGED, Certainty.OBSERVED, why, change.number)
+
+    def _as_it_says(self, join: Join) -> tuple[Certainty, str]:
+        """Return how sure it is that topics have other partitions, of a member that says so, and why it joined."""
+        topics = join.subscription.topics if join.subscription is not None else ()
+        told = [self._context.partitions.changes(topic) for topic in topics]
+        if told and all(told) and not any(seen.before is not None for news in told for seen in news):
+            # all that clients were told is that topics have the partitions that they had
+            return (
+                Certainty.INFERRED,
+                "its metadata changed, though its topics have as many partitions as before",
+            )
+        return Certainty.OBSERVED, "its subscribed topics have other partitions than before"
 
     def _gave_up(self, join: Join, before: Generation) -> bool:
         """Whether a member has given up what the assignment took from it, and keeps the rest."""

@@ -37,6 +37,7 @@ from captures.analysis.groups.model import (
     Trigger,
     Wait,
 )
+from dissectors.error_codes import ErrorCode
 
 COOPERATIVE = frozenset({"cooperative-sticky", "stream", "streams", "compatible", "sessioned"})
 """Names of assignors whose members keep what they have: KIP-429 for consumers and Streams, KIP-415 for Connect."""
@@ -125,6 +126,9 @@ class Stories:
             for join in _answered(generation)
         ]
         rebalance.end = _ended(generation, rebalance)
+        rebalance.overtaken = rebalance.end is None and any(
+            sync.error == ErrorCode.REBALANCE_IN_PROGRESS for sync in generation.syncs
+        )
 
     def _aliases(self, transition: Transition, generation: Generation) -> dict[str, str]:
         """Return former IDs of static members with those that they have in a generation."""

@@ -8,6 +8,7 @@ from captures.analysis.findings.finding import Severity
 from captures.analysis.findings.rules.commit_failures import CommitFailures
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.group_kit import made, of_exchanges, of_recording
+from tests.captures.analysis.groups.kit import timeline
 from tests.captures.analysis.kit import MS, error, exchange, unanswered
 
 REQUEST = {"group_id": "audit", "member_id": "m1", "generation_id_or_member_epoch": 3, "topics": []}
@@ -58,6 +59,16 @@ def test_who_is_no_member_may_not_commit() -> None:
         "Commits of admin for group audit, of which they are not members, failed once with UNKNOWN_MEMBER_ID."
     )
     assert "--reset-offsets" in found[0].advice
+
+
+def test_a_member_that_names_no_member_id_is_not_outside() -> None:
+    """aiokafka commits without one after it has left for a slow poll."""
+    outside = {"group_id": "orders", "member_id": "", "generation_id_or_member_epoch": -1, "topics": []}
+    late = exchange(8, 8, request=outside, response={"topics": []}, errors=[error(25)], client_id="m1")
+    rule = made(CommitFailures, timeline(), exchanges=[late])
+    (found,) = rule.findings()
+    assert found.sentence == "Commits of group orders failed once with UNKNOWN_MEMBER_ID (by m1)."
+    assert "no longer in the group" in found.advice
 
 
 def test_a_group_whose_commits_all_fail_for_long() -> None:

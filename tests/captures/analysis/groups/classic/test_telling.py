@@ -352,6 +352,37 @@ def test_a_topic_that_came_into_being_is_a_reason() -> None:
     assert "orders is there now, with 4 partitions" in story.sentence
 
 
+@pytest.mark.parametrize(("back", "deleted"), [(4.9, False), (30.0, True)])
+def test_metadata_that_lacks_a_topic_for_a_moment_is_no_deletion(back: float, deleted: bool) -> None:
+    talk = two_members()
+    talk.metadata("m1", 2, {"orders": 2})
+    talk.metadata("m1", 4.5, {"orders": 0})
+    story = again(talk, 5) if deleted else None
+    talk.metadata("m1", back, {"orders": 2})
+    if story is None:
+        story = again(talk, 5)
+        assert "Metadata lacked orders for 400 ms, as it does after a broker was restarted" in story.sentence
+    else:
+        assert "orders is not there any more" in story.sentence
+    assert triggers(story) == [Trigger.PARTITIONS_CHANGED]
+    assert story.certainty is (Certainty.OBSERVED if deleted else Certainty.INFERRED)
+
+
+def test_a_round_that_the_next_one_overtakes_says_so() -> None:
+    talk = two_members()
+    talk.join("m1", 5, 6.1, 2, leader="m1", members=["m1", "m2"])
+    talk.beat("m2", 6, 1, 27)
+    talk.join("m2", 6.01, 6.1, 2, leader="m1")
+    talk.sync("m1", 6.2, 2, {"orders": [0]}, {"m1": {"orders": [0]}, "m2": {"orders": [1]}})
+    talk.sync("m2", 6.2, 2, error=27)
+    story = next(each for each in talk.timeline().rebalances if each.generation == 2)
+    assert (story.end, story.overtaken) == (None, True)
+    assert (
+        "The next rebalance began before it had ended" in story.sentence
+        or "the next rebalance" in story.sentence
+    )
+
+
 def test_a_member_wants_other_topics() -> None:
     story = again(two_members(), 5, topics=["orders", "logs"])
     assert (triggers(story), story.certainty) == ([Trigger.SUBSCRIPTION_CHANGED], Certainty.OBSERVED)
