@@ -11,10 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
+from captures.filters import Filter
+from captures.filters.table_columns import TableColumns
 from captures.interventions import BrokerLog
 from dissectors.api_keys import ApiKey
 
@@ -110,6 +113,17 @@ def test_an_entry_tells_where_the_time_went() -> None:
         **{name: getattr(slowest, name) for name in BrokerLog.__struct_fields__}
         | {"listener": "PLAINTEXT", "principal": "User:ANONYMOUS"}
     )
+
+
+@pytest.mark.parametrize("name", ["queue", "local", "remote", "throttle", "response_queue", "send"])
+def test_filters_on_what_the_broker_measured_agree_with_the_entries(name: str) -> None:
+    capture, log = _capture("kafka_4.3.0.log.gz"), _exchanges("kafka_4.3.0.log.gz")
+    told = "request_queue" if name == "queue" else name
+    filter_ = Filter(f"broker.{name} > 1ms")
+    mask = filter_.mask(TableColumns.of(capture))
+    found = {each.row for each in log.values() if getattr(each.broker_log, told) > 1_000_000}
+    assert set(np.flatnonzero(mask[0]).tolist()) == found
+    assert {each.row for each in log.values() if filter_.match(each)} == found
 
 
 @pytest.mark.slow
