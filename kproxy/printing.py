@@ -16,7 +16,7 @@ import secrets
 import shutil
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from threading import ExceptHookArgs
@@ -200,3 +200,26 @@ def gate_tracebacks() -> None:
     import threading
 
     sys.excepthook, threading.excepthook = shown, shown_of_thread
+
+
+# ---------------------------------------------------------------- notices
+_tell: Callable[[str], None] | None = None
+
+
+def notice(text: str) -> None:
+    """Tell the user something."""
+    if _tell is not None:
+        _tell(text)
+    else:
+        echo(f"kproxy: {text}", err=True)
+
+
+@contextmanager
+def told_to(tell: Callable[[str], None]) -> Iterator[None]:
+    """Redirect notices meanwhile to the owner of the terminal."""
+    global _tell
+    before, _tell = _tell, tell
+    try:
+        yield
+    finally:
+        _tell = before

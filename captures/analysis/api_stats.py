@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from captures.analysis.exchange_groups import ExchangeGroup, api_grouping, apis_of, exchange_groups
+from captures.analysis.exchange_groups import Counts, ExchangeGroup, api_grouping, apis_of, exchange_groups
 from captures.analysis.percentiles import Percentiles, Times
 from captures.analysis.throttling import Throttles, paused
 from captures.arrays import Int64s
@@ -28,17 +28,13 @@ class ApiVersion(NamedTuple):
     version: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRow:
+@dataclass(slots=True, kw_only=True)
+class ApiRow(Counts):
     """The figures of one API in one version.
 
     :ivar version: as announced by requests
-    :ivar request_bytes: with size fields, as all bytes here
-    :ivar errors: exchanges with an error that is no part of a normal conversation
-    :ivar expected_errors: exchanges with none but errors that are
-    :ivar problems: exchanges of which something could not be decoded (:func:`undecoded`)
-    :ivar intervened: exchanges in which kproxy's proxy intervened: errors of its making are none of ``errors``, and
-        what it held back is no part of the times
+    :ivar intervened: errors of the making of kproxy's proxy are none of ``errors``, and what it held back is no part
+        of the times
     :ivar latency: last byte of the request to first byte of the response, of all that were answered
     :ivar broker_time: the same without what was waited by design. Exchanges that did nothing but wait are left out:
         their messages do not tell how long the broker worked
@@ -46,38 +42,23 @@ class ApiRow:
     :ivar wait_reasons: why, and how often
     """
 
+    JSON = (
+        "api api_key version exchanges unanswered no_response_expected not_recorded request_bytes response_bytes "
+        "errors expected_errors problems=undecoded intervened latency broker_time waited wait_reasons"
+    )
+
     api: str
     api_key: int | None
     version: int | None
-    exchanges: int
-    unanswered: int
-    no_response_expected: int
-    not_recorded: int
-    request_bytes: int
-    response_bytes: int
-    errors: int
-    expected_errors: int
-    problems: int
-    intervened: int
     latency: Percentiles | None
     broker_time: Percentiles | None
     waited: Percentiles | None
     wait_reasons: dict[str, int]
 
 
-@dataclass(slots=True)
-class _Sums:
+@dataclass(slots=True, kw_only=True)
+class _Sums(Counts):
     api_key: int | None
-    exchanges: int = 0
-    unanswered: int = 0
-    no_response_expected: int = 0
-    not_recorded: int = 0
-    request_bytes: int = 0
-    response_bytes: int = 0
-    errors: int = 0
-    expected_errors: int = 0
-    problems: int = 0
-    intervened: int = 0
     latency: Times = field(default_factory=Times)
     broker_time: Times = field(default_factory=Times)
     waited: Times = field(default_factory=Times)
@@ -138,17 +119,7 @@ class ApiStats:
 
     def count(self, group: ExchangeGroup) -> None:
         """Count exchanges, but for their times."""
-        sums = self._of(group.api, group.api_key, group.version)
-        sums.exchanges += group.exchanges
-        sums.unanswered += group.unanswered
-        sums.no_response_expected += group.no_response_expected
-        sums.not_recorded += group.not_recorded
-        sums.request_bytes += group.request_bytes
-        sums.response_bytes += group.response_bytes
-        sums.errors += group.errors
-        sums.expected_errors += group.expected_errors
-        sums.problems += group.undecoded
-        sums.intervened += group.intervened
+        self._of(group.api, group.api_key, group.version).include(group)
 
     def _time(
         self, api: str, version: int | None, latency: Int64s, wait: Int64s, pause: Int64s, reasons: list[str]
@@ -175,16 +146,6 @@ class ApiStats:
                 api=known.api,
                 api_key=sums.api_key,
                 version=known.version,
-                exchanges=sums.exchanges,
-                unanswered=sums.unanswered,
-                no_response_expected=sums.no_response_expected,
-                not_recorded=sums.not_recorded,
-                request_bytes=sums.request_bytes,
-                response_bytes=sums.response_bytes,
-                errors=sums.errors,
-                expected_errors=sums.expected_errors,
-                problems=sums.problems,
-                intervened=sums.intervened,
                 latency=sums.latency.percentiles(),
                 broker_time=sums.broker_time.percentiles(),
                 waited=sums.waited.percentiles(),
@@ -192,11 +153,13 @@ class ApiStats:
             )
             for known, sums in self._sums.items()
         ]
+        for row, sums in zip(rows, self._sums.values(), strict=True):
+            row.include(sums)
         return sorted(rows, key=lambda row: (-row.exchanges, row.api, row.version or 0))
 
     def _of(self, api: str, key: int | None, version: int | None) -> _Sums:
         known = ApiVersion(api, version)
         sums = self._sums.get(known)
         if sums is None:
-            sums = self._sums[known] = _Sums(key)
+            sums = self._sums[known] = _Sums(api_key=key)
         return sums

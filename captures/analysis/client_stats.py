@@ -10,13 +10,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from captures.analysis.client_identity import ConnectionKey, Introductions
-from captures.analysis.exchange_groups import ExchangeGroup
+from captures.analysis.exchange_groups import Counts, ExchangeGroup
 from captures.exchanges import Exchange
 from captures.json_objects import Time
 
 
-@dataclass(slots=True)
-class ClientRow:
+@dataclass(slots=True, kw_only=True)
+class ClientRow(Counts):
     """The figures of one client.
 
     :ivar client_id: None for clients without one
@@ -45,11 +45,6 @@ class ClientRow:
     hosts: list[str] = field(default_factory=list)
     brokers: list[str] = field(default_factory=list)
     connections: int = 0
-    exchanges: int = 0
-    errors: int = 0
-    unanswered: int = 0
-    request_bytes: int = 0
-    response_bytes: int = 0
     apis: dict[str, int] = field(default_factory=dict)
     versions: dict[str, dict[int, int]] = field(default_factory=dict)
     unnamed: list[int] = field(default_factory=list)
@@ -57,15 +52,10 @@ class ClientRow:
     last: Time = 0
 
 
-@dataclass(slots=True)
-class _Sums:
+@dataclass(slots=True, kw_only=True)
+class _Sums(Counts):
     """One client ID on one connection."""
 
-    exchanges: int = 0
-    errors: int = 0
-    unanswered: int = 0
-    request_bytes: int = 0
-    response_bytes: int = 0
     apis: Counter[str] = field(default_factory=Counter)
     versions: Counter[tuple[str, int]] = field(default_factory=Counter)
     first: int = 0
@@ -94,11 +84,7 @@ class ClientStats:
         sums = by_id.get(group.client_id)
         if sums is None:
             sums = by_id[group.client_id] = _Sums(first=group.first)
-        sums.exchanges += group.exchanges
-        sums.errors += group.errors
-        sums.unanswered += group.unanswered
-        sums.request_bytes += group.request_bytes
-        sums.response_bytes += group.response_bytes
+        sums.include(group)
         sums.apis[group.api] += group.exchanges
         if group.version is not None:
             sums.versions[group.api, group.version] += group.exchanges
@@ -117,7 +103,7 @@ class ClientStats:
                 identity = owner, owner or host
                 row = rows.get(identity)
                 if row is None:
-                    row = rows[identity] = ClientRow(owner, owner or host, first=sums.first)
+                    row = rows[identity] = ClientRow(client_id=owner, name=owner or host, first=sums.first)
                     told[identity] = Counter(), Counter()
                 here.add(identity)
                 _add(row, sums)
@@ -145,11 +131,7 @@ class ClientStats:
 
 
 def _add(row: ClientRow, sums: _Sums) -> None:
-    row.exchanges += sums.exchanges
-    row.errors += sums.errors
-    row.unanswered += sums.unanswered
-    row.request_bytes += sums.request_bytes
-    row.response_bytes += sums.response_bytes
+    row.include(sums)
     row.first = min(row.first, sums.first)
     row.last = max(row.last, sums.last)
     for api, count in sums.apis.items():

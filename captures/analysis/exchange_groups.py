@@ -29,15 +29,51 @@ _COUNTED_FLAGS = (Flag.UNANSWERED, Flag.NOT_RECORDED, Flag.NO_RESPONSE_EXPECTED,
 
 
 @dataclass(slots=True)
-class ExchangeGroup:
-    """Exchanges of one connection, client ID, API and version.
+class Counts:
+    """How many exchanges there were, and how many of a kind.
 
-    :ivar api_key: None for raw SASL tokens and orphan responses, as is the version
     :ivar errors: exchanges with an error that is no part of a normal conversation
     :ivar expected_errors: exchanges with none but errors that are
     :ivar undecoded: exchanges of which something could not be decoded (:func:`undecoded`)
     :ivar guessed: exchanges of which a message was read in another version than announced
     :ivar intervened: exchanges in which kproxy's proxy intervened
+    :ivar request_bytes: with size fields, as all bytes here
+    """
+
+    exchanges: int = 0
+    errors: int = 0
+    expected_errors: int = 0
+    undecoded: int = 0
+    guessed: int = 0
+    intervened: int = 0
+    unanswered: int = 0
+    no_response_expected: int = 0
+    not_recorded: int = 0
+    orphans: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+
+    def include(self, other: Counts) -> None:
+        """Count what was counted elsewhere."""
+        self.exchanges += other.exchanges
+        self.errors += other.errors
+        self.expected_errors += other.expected_errors
+        self.undecoded += other.undecoded
+        self.guessed += other.guessed
+        self.intervened += other.intervened
+        self.unanswered += other.unanswered
+        self.no_response_expected += other.no_response_expected
+        self.not_recorded += other.not_recorded
+        self.orphans += other.orphans
+        self.request_bytes += other.request_bytes
+        self.response_bytes += other.response_bytes
+
+
+@dataclass(slots=True, kw_only=True)
+class ExchangeGroup(Counts):
+    """Exchanges of one connection, client ID, API and version.
+
+    :ivar api_key: None for raw SASL tokens and orphan responses, as is the version
     :ivar unanswered_first: place in order and time of the first without an answer; None if there is none
     :ivar number: of the first exchange
     :ivar first: ns since the epoch, of the first exchange by number
@@ -50,19 +86,7 @@ class ExchangeGroup:
     api: str
     api_key: int | None
     version: int | None
-    exchanges: int
-    errors: int
-    expected_errors: int
-    undecoded: int
-    guessed: int
-    intervened: int
-    unanswered: int
     unanswered_first: tuple[int, int] | None
-    no_response_expected: int
-    not_recorded: int
-    orphans: int
-    request_bytes: int
-    response_bytes: int
     number: int
     first: int
     earliest: int
@@ -84,11 +108,11 @@ class ExchangeGroup:
         unanswered = special and Flag.UNANSWERED in flag
         request, response = exchange.request, exchange.response
         return cls(
-            connection_key(exchange),
-            exchange.client_id,
-            exchange.api,
-            exchange.api_key,
-            exchange.version,
+            connection=connection_key(exchange),
+            client_id=exchange.client_id,
+            api=exchange.api,
+            api_key=exchange.api_key,
+            version=exchange.version,
             exchanges=1,
             errors=failed,
             expected_errors=bool(exchange.errors) and not failed and not exchange.interventions.made_errors,
@@ -226,8 +250,7 @@ def exchange_groups(
     has = {flag: flags & int(flag) != 0 for flag in _COUNTED_FLAGS}
     never = len(columns)
     unanswered_first = grouping.least(np.where(has[Flag.UNANSWERED], np.arange(never), never))
-    sums = zip(
-        grouping.first.tolist(),
+    counts = zip(
         grouping.sums(~nothing),
         grouping.sums(failed),
         grouping.sums(expected),
@@ -235,12 +258,16 @@ def exchange_groups(
         grouping.sums(guessed),
         grouping.sums(intervened > 0),
         grouping.sums(has[Flag.UNANSWERED]),
-        [(int(numbers[at]), int(times[at])) if at < never else None for at in unanswered_first],
         grouping.sums(has[Flag.NO_RESPONSE_EXPECTED]),
         grouping.sums(has[Flag.NOT_RECORDED]),
         grouping.sums(has[Flag.ORPHAN]),
         grouping.sums(columns.flat("request_size")),
         grouping.sums(columns.flat("response_size")),
+        strict=True,
+    )
+    others = zip(
+        grouping.first.tolist(),
+        [(int(numbers[at]), int(times[at])) if at < never else None for at in unanswered_first],
         numbers[grouping.first].tolist(),
         times[grouping.first].tolist(),
         grouping.least(times),
@@ -250,10 +277,24 @@ def exchange_groups(
     clients, brokers, ids = (columns.texts(name) for name in ("client", "broker", "client_id"))
     found = []
     apis = apis_of(columns, grouping.first)
-    for (first, *figures), known in zip(sums, apis, strict=True):
-        number, code = int(connection[first]), int(client[first])
-        key = ConnectionKey(number, clients[number] or "", brokers[number] or "")
-        found.append(ExchangeGroup(key, ids[code] if code >= 0 else None, *known, *figures))
+    for figures, (at, unanswered, number, first, earliest, last), (api, key, version) in zip(
+        counts, others, apis, strict=True
+    ):
+        id_, code = int(connection[at]), int(client[at])
+        group = ExchangeGroup(
+            *figures,
+            connection=ConnectionKey(id_, clients[id_] or "", brokers[id_] or ""),
+            client_id=ids[code] if code >= 0 else None,
+            api=api,
+            api_key=key,
+            version=version,
+            unanswered_first=unanswered,
+            number=number,
+            first=first,
+            earliest=earliest,
+            last=last,
+        )
+        found.append(group)
     return found
 
 

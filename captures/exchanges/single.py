@@ -17,8 +17,7 @@ import numpy as np
 from captures.arrays import Int64s
 from captures.exchanges.bulk import Handover
 from captures.exchanges.frame_cutter import HEAD_BYTES, Carry
-from captures.exchanges.pieces import Piece, Rest
-from captures.exchanges.role import RoleFinder
+from captures.exchanges.pieces import Piece, Rest, RoleFinder
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import GapCause, SegmentIndex
 from dissectors.conversation import (

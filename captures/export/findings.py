@@ -41,7 +41,7 @@ def findings_markdown(
     if not found:
         yield from ("", "Nothing is wrong, as far as this can be judged.")
     if incidents:
-        from captures.export.incidents import incidents_markdown
+        from captures.export.findings import incidents_markdown
 
         yield from ("", "## What happened", *incidents_markdown(incidents, level=3))
         ids = {each.id for each in incidents}
@@ -99,3 +99,30 @@ def _code(text: str) -> str:
     longest = max((len(run) for run in re.findall("`+", plain)), default=0)
     fence = "`" * (longest + 1)
     return f"{fence} {plain} {fence}" if longest else f"{fence}{plain}{fence}"
+
+
+# ---------------------------------------------------------------- incidents
+def incidents_markdown(found: Sequence[Incident], *, level: int = 2) -> Iterator[str]:
+    """Yield incidents as lines of Markdown, one heading each.
+
+    :param level: of the headings
+    """
+    for each in found:
+        end = "" if each.end is None else f" to {rfc3339(each.end)}"
+        sure = "" if each.certainty is Certainty.OBSERVED else f", {each.certainty}"
+        heading = f"{each.kind.heading}: {', '.join(each.who)}"
+        yield from (
+            "",
+            f"{'#' * level} {escaped(heading)}",
+            "",
+            escaped(each.sentence),
+            "",
+            f"- Incident: `{each.id}`{sure}",
+            f"- Time: {rfc3339(each.begin)}{end}",
+        )
+        yield from (f"- Or else: {escaped(text)}" for text in each.alternatives)
+        for consequence in each.consequences:
+            yield f"- {rfc3339(consequence.time)}: {escaped(consequence.sentence)}"
+        yield f"- Do: {escaped(each.advice)}"
+        if each.evidence:
+            yield f"- Exchanges: {', '.join(f'#{number}' for number in each.evidence[:20])}"

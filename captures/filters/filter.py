@@ -18,6 +18,7 @@ from captures.filters import binding, bodies, grammar
 from captures.filters.columns import compile_columns, fields_of, needs_bodies
 from captures.filters.context import NO_CONTEXT, Context
 from captures.filters.fields import Field, Kind
+from captures.filters.groups import INFERRING, GroupInference
 from captures.filters.paths import Path
 from captures.filters.predicates import Mask
 from captures.filters.table_columns import TableColumns
@@ -259,3 +260,40 @@ def _beyond(exchange: Exchange) -> str:
         problem for body in bodies if body is not None and body.beyond_limit for problem in body.problems
     )
     return next((problem.limit for problem in problems if problem.limit), "")
+
+
+class LiveFilter:
+    """Tells of each exchange whether it fits, by what is known when it comes.
+
+    :param wanted: the filter, None lets all pass
+    :param reader: decodes the exchanges
+    """
+
+    def __init__(self, wanted: Filter | None, reader: ExchangeReader) -> None:
+        self._wanted = wanted
+        self._faults = reader.capture.faults
+        self._groups: GroupInference | None = None
+        self._marked: set[int] = set()
+        self._comments: dict[int, str] = {}
+        self._context = Context(
+            reader.knowledge.topic_name, selections={"marked": self._marked}, comments=self._comments
+        )
+        if wanted is not None and wanted.needs_groups:
+            self._groups = self._context.groups = GroupInference(reader.knowledge.topic_name)
+
+    def fits(self, exchange: Exchange) -> bool:
+        """Whether an exchange fits; to be asked about all of them, in the order in which they complete."""
+        if self._wanted is None:
+            return True
+        if self._context.start is None:
+            self._context.start = exchange.time
+        if exchange.note.marked:
+            self._marked.add(exchange.number)
+        if exchange.note.comment:
+            self._comments[exchange.number] = exchange.note.comment
+        if self._groups is not None:
+            try:
+                self._groups.observe(exchange)
+            except Exception as error:
+                self._faults.note(error, INFERRING, exchange.number)
+        return self._wanted.fits(exchange, self._context, self._faults)

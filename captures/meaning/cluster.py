@@ -26,10 +26,6 @@ def _versions_request(x: Exchange) -> str:
     return words.clipped(f"{_SOFTWARE.get(name, name)} {version}".strip(), 60)
 
 
-def _versions_response(x: Exchange) -> str:
-    return words.counted(len(rows(x.response, "api_keys")), "API")
-
-
 def _versions_errors(x: Exchange) -> str:
     if x.response.get("error_code") != ErrorCode.UNSUPPORTED_VERSION:
         return ""
@@ -40,10 +36,6 @@ def _versions_errors(x: Exchange) -> str:
 
 
 # ---------------------------------------------------------------- cluster
-def _cluster_request(x: Exchange) -> str:
-    return "controllers" if x.request.get("endpoint_type") == _CONTROLLERS else "brokers"
-
-
 def _cluster_response(x: Exchange) -> str:
     kind = "controller" if x.response.get("endpoint_type") == _CONTROLLERS else "broker"
     active = number(x.response, "controller_id")
@@ -154,9 +146,14 @@ def _push_request(x: Exchange) -> str:
 
 
 SUMMARIES: dict[int, SummaryWriter] = {
-    ApiKey.API_VERSIONS: SummaryWriter(_versions_request, _versions_response, _versions_errors),
+    ApiKey.API_VERSIONS: SummaryWriter(
+        _versions_request, lambda x: words.counted(len(rows(x.response, "api_keys")), "API"), _versions_errors
+    ),
     ApiKey.UPDATE_FEATURES: SummaryWriter(_features_request, ok),
-    ApiKey.DESCRIBE_CLUSTER: SummaryWriter(_cluster_request, _cluster_response),
+    ApiKey.DESCRIBE_CLUSTER: SummaryWriter(
+        lambda x: "controllers" if x.request.get("endpoint_type") == _CONTROLLERS else "brokers",
+        _cluster_response,
+    ),
     ApiKey.BROKER_REGISTRATION: SummaryWriter(_registration_request, _registration_response),
     ApiKey.BROKER_HEARTBEAT: SummaryWriter(_broker_heartbeat_request, _broker_heartbeat_response),
     ApiKey.UNREGISTER_BROKER: SummaryWriter(node, ok),

@@ -92,10 +92,6 @@ def _quotas_request(x: Exchange) -> str:
     return join(words.some(said) or "all quotas", "strict" if x.request.get("strict") else "")
 
 
-def _quotas_response(x: Exchange) -> str:
-    return words.counted(len(rows(x.response, "entries")), "entity", "entities")
-
-
 def _alter_quotas_request(x: Exchange) -> str:
     said = []
     for row in rows(x.request, "entries"):
@@ -118,7 +114,9 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ApiKey.DESCRIBE_CONFIGS: SummaryWriter(_describe_request, _describe_response),
     ApiKey.ALTER_CONFIGS: SummaryWriter(_alter_request, ok),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: SummaryWriter(_change_request, ok),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: SummaryWriter(_quotas_request, _quotas_response),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: SummaryWriter(
+        _quotas_request, lambda x: words.counted(len(rows(x.response, "entries")), "entity", "entities")
+    ),
     ApiKey.ALTER_CLIENT_QUOTAS: SummaryWriter(_alter_quotas_request, ok),
     ApiKey.LIST_CONFIG_RESOURCES: SummaryWriter(_list_request, _list_response),
 }

@@ -214,10 +214,6 @@ def _delete_records_response(x: Exchange) -> str:
     return offsets(pairs, "low_watermark", "log begins at") or "ok"
 
 
-def _describe_producers_request(x: Exchange) -> str:
-    return places.told(rows(x.request, "topics"), x.names)
-
-
 def _describe_producers_response(x: Exchange) -> str:
     producers = [
         producer
@@ -235,5 +231,7 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ApiKey.LIST_OFFSETS: SummaryWriter(_list_offsets_request, _list_offsets_response),
     ApiKey.DELETE_RECORDS: SummaryWriter(_delete_records_request, _delete_records_response),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: SummaryWriter(_leader_epoch_request, _leader_epoch_response),
-    ApiKey.DESCRIBE_PRODUCERS: SummaryWriter(_describe_producers_request, _describe_producers_response),
+    ApiKey.DESCRIBE_PRODUCERS: SummaryWriter(
+        lambda x: places.told(rows(x.request, "topics"), x.names), _describe_producers_response
+    ),
 }

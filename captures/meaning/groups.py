@@ -208,10 +208,6 @@ def _offset_fetch_response(x: Exchange) -> str:
     return listed((places.at(known, "committed_offset"), f"{without} without" if without else ""))
 
 
-def _offset_delete_request(x: Exchange) -> str:
-    return join(group(x), places.told(rows(x.request, "topics"), x.names))
-
-
 # ---------------------------------------------------------------- coordinators and administration
 def _coordinator_request(x: Exchange) -> str:
     kind = _COORDINATOR_TYPES.get(number(x.request, "key_type", 0), "key")
@@ -255,14 +251,6 @@ def _list_groups_request(x: Exchange) -> str:
     )
 
 
-def _list_groups_response(x: Exchange) -> str:
-    return words.counted(len(rows(x.response, "groups")), "group")
-
-
-def _delete_groups_response(x: Exchange) -> str:
-    return f"{words.counted(len(rows(x.response, 'results')), 'group')} deleted"
-
-
 SUMMARIES: dict[int, SummaryWriter] = {
     ApiKey.OFFSET_COMMIT: SummaryWriter(_commit_request, ok),
     ApiKey.OFFSET_FETCH: SummaryWriter(_offset_fetch_request, _offset_fetch_response),
@@ -272,9 +260,15 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ApiKey.LEAVE_GROUP: SummaryWriter(_leave_request, ok),
     ApiKey.SYNC_GROUP: SummaryWriter(_sync_request, _sync_response),
     ApiKey.DESCRIBE_GROUPS: SummaryWriter(groups_request, describe_response),
-    ApiKey.LIST_GROUPS: SummaryWriter(_list_groups_request, _list_groups_response),
-    ApiKey.DELETE_GROUPS: SummaryWriter(groups_request, _delete_groups_response),
-    ApiKey.OFFSET_DELETE: SummaryWriter(_offset_delete_request, ok),
+    ApiKey.LIST_GROUPS: SummaryWriter(
+        _list_groups_request, lambda x: words.counted(len(rows(x.response, "groups")), "group")
+    ),
+    ApiKey.DELETE_GROUPS: SummaryWriter(
+        groups_request, lambda x: f"{words.counted(len(rows(x.response, 'results')), 'group')} deleted"
+    ),
+    ApiKey.OFFSET_DELETE: SummaryWriter(
+        lambda x: join(group(x), places.told(rows(x.request, "topics"), x.names)), ok
+    ),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: SummaryWriter(modern_request, modern_response),
     ApiKey.CONSUMER_GROUP_DESCRIBE: SummaryWriter(groups_request, describe_response),
 }

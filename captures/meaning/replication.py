@@ -20,10 +20,6 @@ def states(x: Exchange) -> str:
     )
 
 
-def _leader_and_isr_request(x: Exchange) -> str:
-    return join(_controller(x), states(x))
-
-
 def _stop_replica_request(x: Exchange) -> str:
     topics = [
         *rows(x.request, "topic_states"),
@@ -82,7 +78,7 @@ def _assign_dirs_request(x: Exchange) -> str:
 
 
 SUMMARIES: dict[int, SummaryWriter] = {
-    ApiKey.LEADER_AND_ISR: SummaryWriter(_leader_and_isr_request, ok),
+    ApiKey.LEADER_AND_ISR: SummaryWriter(lambda x: join(_controller(x), states(x)), ok),
     ApiKey.STOP_REPLICA: SummaryWriter(_stop_replica_request, ok),
     ApiKey.UPDATE_METADATA: SummaryWriter(_update_metadata_request, ok),
     ApiKey.CONTROLLED_SHUTDOWN: SummaryWriter(_broker, _shutdown_response),

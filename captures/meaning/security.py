@@ -21,21 +21,9 @@ _USER_LENGTH = 60
 
 
 # ---------------------------------------------------------------- SASL
-def _handshake_request(x: Exchange) -> str:
-    return text(x.request, "mechanism")
-
-
-def _handshake_response(_: Exchange) -> str:
-    return "accepted"
-
-
 def _handshake_errors(x: Exchange) -> str:
     offered = items(x.response, "mechanisms")
     return f"offered: {words.some(offered, 6)}" if offered else ""
-
-
-def _authenticate_request(x: Exchange) -> str:
-    return token(x.request.get("auth_bytes"), "empty token")
 
 
 def _authenticate_response(x: Exchange) -> str:
@@ -108,40 +96,12 @@ def acl_filter(row: Body) -> str:
     return " ".join(part for part in wanted if part) or "any ACL"
 
 
-def _describe_acls_request(x: Exchange) -> str:
-    return acl_filter(x.request)
-
-
-def _describe_acls_response(x: Exchange) -> str:
-    return words.counted(sum(len(rows(row, "acls")) for row in rows(x.response, "resources")), "ACL")
-
-
-def _create_acls_request(x: Exchange) -> str:
-    return words.phrases([acl(row) for row in rows(x.request, "creations")])
-
-
-def _create_acls_response(x: Exchange) -> str:
-    return f"{words.counted(len(rows(x.response, 'results')), 'ACL')} created"
-
-
-def _delete_acls_request(x: Exchange) -> str:
-    return words.phrases([acl_filter(row) for row in rows(x.request, "filters")])
-
-
 def _delete_acls_response(x: Exchange) -> str:
     count = sum(len(rows(row, "matching_acls")) for row in rows(x.response, "filter_results"))
     return f"{words.counted(count, 'ACL')} deleted"
 
 
 # ---------------------------------------------------------------- SCRAM credentials
-def _describe_scram_request(x: Exchange) -> str:
-    return words.some(text(row, "name", "?") for row in rows(x.request, "users")) or "all users"
-
-
-def _describe_scram_response(x: Exchange) -> str:
-    return words.counted(len(rows(x.response, "results")), "user")
-
-
 def _alter_scram_request(x: Exchange) -> str:
     said = []
     for field, verb in (("upsertions", "set"), ("deletions", "delete")):
@@ -149,10 +109,6 @@ def _alter_scram_request(x: Exchange) -> str:
             mechanism = SCRAM_MECHANISM.name_of(number(row, "mechanism")) or "?"
             said.append(f"{verb} {text(row, 'name', '?')} {mechanism}")
     return words.phrases(said)
-
-
-def _alter_scram_response(x: Exchange) -> str:
-    return f"{words.counted(len(rows(x.response, 'results')), 'user')} changed"
 
 
 # ---------------------------------------------------------------- delegation tokens
@@ -171,10 +127,6 @@ def _create_token_request(x: Exchange) -> str:
     )
 
 
-def _create_token_response(x: Exchange) -> str:
-    return listed((f"token of {_principal(x.response) or '?'}", _until(x)))
-
-
 def _until(x: Exchange) -> str:
     end = number(x.response, "expiry_timestamp_ms")
     return f"until {words.moment(end)}" if end >= 0 else ""
@@ -190,24 +142,39 @@ def _expire_token_request(x: Exchange) -> str:
     return f"in {words.duration(period)}" if period >= 0 else "now"
 
 
-def _describe_token_request(x: Exchange) -> str:
-    return words.some(_principal(row) for row in rows(x.request, "owners")) or "all owners"
-
-
-def _describe_token_response(x: Exchange) -> str:
-    return words.counted(len(rows(x.response, "tokens")), "token")
-
-
 SUMMARIES: dict[int, SummaryWriter] = {
-    ApiKey.SASL_HANDSHAKE: SummaryWriter(_handshake_request, _handshake_response, _handshake_errors),
-    ApiKey.DESCRIBE_ACLS: SummaryWriter(_describe_acls_request, _describe_acls_response),
-    ApiKey.CREATE_ACLS: SummaryWriter(_create_acls_request, _create_acls_response),
-    ApiKey.DELETE_ACLS: SummaryWriter(_delete_acls_request, _delete_acls_response),
-    ApiKey.SASL_AUTHENTICATE: SummaryWriter(_authenticate_request, _authenticate_response),
-    ApiKey.CREATE_DELEGATION_TOKEN: SummaryWriter(_create_token_request, _create_token_response),
+    ApiKey.SASL_HANDSHAKE: SummaryWriter(
+        lambda x: text(x.request, "mechanism"), lambda _: "accepted", _handshake_errors
+    ),
+    ApiKey.DESCRIBE_ACLS: SummaryWriter(
+        lambda x: acl_filter(x.request),
+        lambda x: words.counted(sum(len(rows(row, "acls")) for row in rows(x.response, "resources")), "ACL"),
+    ),
+    ApiKey.CREATE_ACLS: SummaryWriter(
+        lambda x: words.phrases([acl(row) for row in rows(x.request, "creations")]),
+        lambda x: f"{words.counted(len(rows(x.response, 'results')), 'ACL')} created",
+    ),
+    ApiKey.DELETE_ACLS: SummaryWriter(
+        lambda x: words.phrases([acl_filter(row) for row in rows(x.request, "filters")]),
+        _delete_acls_response,
+    ),
+    ApiKey.SASL_AUTHENTICATE: SummaryWriter(
+        lambda x: token(x.request.get("auth_bytes"), "empty token"), _authenticate_response
+    ),
+    ApiKey.CREATE_DELEGATION_TOKEN: SummaryWriter(
+        _create_token_request, lambda x: listed((f"token of {_principal(x.response) or '?'}", _until(x)))
+    ),
     ApiKey.RENEW_DELEGATION_TOKEN: SummaryWriter(_renew_token_request, _until),
     ApiKey.EXPIRE_DELEGATION_TOKEN: SummaryWriter(_expire_token_request, _until),
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: SummaryWriter(_describe_token_request, _describe_token_response),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: SummaryWriter(_describe_scram_request, _describe_scram_response),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: SummaryWriter(_alter_scram_request, _alter_scram_response),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: SummaryWriter(
+        lambda x: words.some(_principal(row) for row in rows(x.request, "owners")) or "all owners",
+        lambda x: words.counted(len(rows(x.response, "tokens")), "token"),
+    ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: SummaryWriter(
+        lambda x: words.some(text(row, "name", "?") for row in rows(x.request, "users")) or "all users",
+        lambda x: words.counted(len(rows(x.response, "results")), "user"),
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: SummaryWriter(
+        _alter_scram_request, lambda x: f"{words.counted(len(rows(x.response, 'results')), 'user')} changed"
+    ),
 }

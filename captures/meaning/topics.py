@@ -38,14 +38,6 @@ def _metadata_response(x: Exchange) -> str:
     )
 
 
-def _metadata_errors(x: Exchange) -> str:
-    return _metadata_response(x) if rows(x.response, "brokers") else ""
-
-
-def _describe_partitions_request(x: Exchange) -> str:
-    return words.some(_named(x, "topics"), 4) or "all topics"
-
-
 def _describe_partitions_response(x: Exchange) -> str:
     topics = rows(x.response, "topics")
     count = sum(len(rows(topic, "partitions")) for topic in topics)
@@ -80,14 +72,6 @@ def _create_response(x: Exchange) -> str:
     return "valid" if x.request.get("validate_only") else "created"
 
 
-def _delete_request(x: Exchange) -> str:
-    return words.some([*items(x.request, "topic_names"), *_named(x, "topics")])
-
-
-def _deleted(_: Exchange) -> str:
-    return "deleted"
-
-
 def _create_partitions_request(x: Exchange) -> str:
     said = [f"{text(row, 'name', '?')} to {number(row, 'count')}" for row in rows(x.request, "topics")]
     return join(words.phrases(said), only_check(x))
@@ -115,10 +99,6 @@ def _reassign_request(x: Exchange) -> str:
         replicas = items(row, "replicas")
         said.append(f"{name}-{places.index(row)} {f'to {words.plain(replicas)}' if replicas else 'cancel'}")
     return words.phrases(said)
-
-
-def _reassignments_request(x: Exchange) -> str:
-    return places.told(rows(x.request, "topics"), x.names) or "all"
 
 
 def _reassignments_response(x: Exchange) -> str:
@@ -149,16 +129,24 @@ def _log_dirs_response(x: Exchange) -> str:
 
 
 SUMMARIES: dict[int, SummaryWriter] = {
-    ApiKey.METADATA: SummaryWriter(_metadata_request, _metadata_response, _metadata_errors),
+    ApiKey.METADATA: SummaryWriter(
+        _metadata_request,
+        _metadata_response,
+        lambda x: _metadata_response(x) if rows(x.response, "brokers") else "",
+    ),
     ApiKey.CREATE_TOPICS: SummaryWriter(_create_request, _create_response),
-    ApiKey.DELETE_TOPICS: SummaryWriter(_delete_request, _deleted),
+    ApiKey.DELETE_TOPICS: SummaryWriter(
+        lambda x: words.some([*items(x.request, "topic_names"), *_named(x, "topics")]), lambda _: "deleted"
+    ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: SummaryWriter(_move_request, ok),
     ApiKey.DESCRIBE_LOG_DIRS: SummaryWriter(_log_dirs_request, _log_dirs_response),
     ApiKey.CREATE_PARTITIONS: SummaryWriter(_create_partitions_request, _create_response),
     ApiKey.ELECT_LEADERS: SummaryWriter(_elect_request, _elect_response),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: SummaryWriter(_reassign_request, ok),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: SummaryWriter(_reassignments_request, _reassignments_response),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: SummaryWriter(
+        lambda x: places.told(rows(x.request, "topics"), x.names) or "all", _reassignments_response
+    ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: SummaryWriter(
-        _describe_partitions_request, _describe_partitions_response
+        lambda x: words.some(_named(x, "topics"), 4) or "all topics", _describe_partitions_response
     ),
 }

@@ -127,10 +127,6 @@ def _list_response(x: Exchange) -> str:
     return states(rows(x.response, "transaction_states"))
 
 
-def _allocate_request(x: Exchange) -> str:
-    return f"broker {number(x.request, 'broker_id')}"
-
-
 def _allocate_response(x: Exchange) -> str:
     start, count = number(x.response, "producer_id_start"), number(x.response, "producer_id_len", 0)
     return f"producers {start}-{start + count - 1}" if count > 0 else "none"
@@ -145,5 +141,7 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ApiKey.TXN_OFFSET_COMMIT: SummaryWriter(_offset_commit_request, ok),
     ApiKey.DESCRIBE_TRANSACTIONS: SummaryWriter(_describe_request, _describe_response),
     ApiKey.LIST_TRANSACTIONS: SummaryWriter(_list_request, _list_response),
-    ApiKey.ALLOCATE_PRODUCER_IDS: SummaryWriter(_allocate_request, _allocate_response),
+    ApiKey.ALLOCATE_PRODUCER_IDS: SummaryWriter(
+        lambda x: f"broker {number(x.request, 'broker_id')}", _allocate_response
+    ),
 }

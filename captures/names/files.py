@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from captures.names import hosts, kubectl
-from captures.names.entries import LineError
+from captures.names.hosts import LineError
 from captures.names.names import Names
 
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from captures.names.entries import Entry, LineError, Lines, is_address
+from captures.names.hosts import Entry, LineError, Lines, is_address
 
 ADDRESSES = ("IP", "CLUSTER-IP", "EXTERNAL-IP", "INTERNAL-IP")
 """Headings of the columns with addresses, of pods, services and nodes."""

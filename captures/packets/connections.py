@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -55,13 +55,27 @@ class Connection:
         return "open"
 
 
+class _Default(NamedTuple):
+    """Type of a column, and what stands in a new row."""
+
+    dtype: type
+    value: int
+
+
+def _column(dtype: type, default: int = 0) -> Any:
+    return _Default(dtype, default)
+
+
 class _Columns:
     """Arrays of one length that grow together; capacity doubles, so growing is cheap on average.
 
     The attributes are views of the rows in use: read them again after rows were added.
     """
 
-    _defaults: ClassVar[dict[str, tuple[type, int]]]
+    _defaults: ClassVar[dict[str, _Default]]
+
+    def __init_subclass__(cls) -> None:
+        cls._defaults = {name: each for name, each in vars(cls).items() if isinstance(each, _Default)}
 
     def __init__(self) -> None:
         self._size = 0
@@ -109,40 +123,22 @@ class Streams(_Columns):
     :ivar ack: last acknowledgment number this side sent, -1 if none
     """
 
-    _defaults: ClassVar[dict[str, tuple[type, int]]] = {
-        "syn_seen": (np.bool_, 0),
-        "end": (np.int64, 0),
-        "fin_time": (np.int64, _NONE),
-        "fin_position": (np.int64, _NONE),
-        "reset_time": (np.int64, _NONE),
-        "packets": (np.int64, 0),
-        "retransmitted": (np.int64, 0),
-        "reordered": (np.int64, 0),
-        "lost": (np.int64, 0),
-        "cut": (np.int64, 0),
-        "conflicting": (np.int64, 0),
-        "outside": (np.int64, 0),
-        "zero_windows": (np.int64, 0),
-        "next_seq": (np.int64, _NONE),
-        "isn": (np.int64, _NONE),
-        "ack": (np.int64, _NONE),
-    }
-    syn_seen: Bools
-    end: Int64s
-    fin_time: Int64s
-    fin_position: Int64s
-    reset_time: Int64s
-    packets: Int64s
-    retransmitted: Int64s
-    reordered: Int64s
-    lost: Int64s
-    cut: Int64s
-    conflicting: Int64s
-    outside: Int64s
-    zero_windows: Int64s
-    next_seq: Int64s
-    isn: Int64s
-    ack: Int64s
+    syn_seen: Bools = _column(np.bool_)
+    end: Int64s = _column(np.int64)
+    fin_time: Int64s = _column(np.int64, _NONE)
+    fin_position: Int64s = _column(np.int64, _NONE)
+    reset_time: Int64s = _column(np.int64, _NONE)
+    packets: Int64s = _column(np.int64)
+    retransmitted: Int64s = _column(np.int64)
+    reordered: Int64s = _column(np.int64)
+    lost: Int64s = _column(np.int64)
+    cut: Int64s = _column(np.int64)
+    conflicting: Int64s = _column(np.int64)
+    outside: Int64s = _column(np.int64)
+    zero_windows: Int64s = _column(np.int64)
+    next_seq: Int64s = _column(np.int64, _NONE)
+    isn: Int64s = _column(np.int64, _NONE)
+    ack: Int64s = _column(np.int64, _NONE)
 
 
 class Connections(_Columns):
@@ -160,26 +156,15 @@ class Connections(_Columns):
     :ivar streams: two rows per connection
     """
 
-    _defaults: ClassVar[dict[str, tuple[type, int]]] = {
-        "a": (np.int32, _NONE),
-        "b": (np.int32, _NONE),
-        "generation": (np.int32, 0),
-        "client_known": (np.bool_, 0),
-        "first_number": (np.int64, 0),
-        "first_time": (np.int64, 0),
-        "last_time": (np.int64, 0),
-        "syn_time": (np.int64, _NONE),
-        "handshake": (np.int64, _NONE),
-    }
-    a: Int32s
-    b: Int32s
-    generation: Int32s
-    client_known: Bools
-    first_number: Int64s
-    first_time: Int64s
-    last_time: Int64s
-    syn_time: Int64s
-    handshake: Int64s
+    a: Int32s = _column(np.int32, _NONE)
+    b: Int32s = _column(np.int32, _NONE)
+    generation: Int32s = _column(np.int32)
+    client_known: Bools = _column(np.bool_)
+    first_number: Int64s = _column(np.int64)
+    first_time: Int64s = _column(np.int64)
+    last_time: Int64s = _column(np.int64)
+    syn_time: Int64s = _column(np.int64, _NONE)
+    handshake: Int64s = _column(np.int64, _NONE)
 
     def __init__(self) -> None:
         super().__init__()

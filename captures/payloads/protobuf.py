@@ -15,7 +15,7 @@ from typing import Any
 
 from captures.payloads.payload import Format, PayloadError, SchemaError
 from dissectors.errors import DecodeError
-from dissectors.records.varint import read_varint
+from dissectors.records.cursor import read_varint
 
 _INSTALL = "Protobuf needs more packages: pip install 'kproxy[schema]'"
 _NAMED = 20

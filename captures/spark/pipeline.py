@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from captures.json_objects import to_json
 from captures.packets import CaptureError
 from captures.ranges.edges import pack
 from captures.ranges.jobs import Input, MergeResult
@@ -33,8 +30,8 @@ from captures.spark.table_writer import (
     header_only,
 )
 from captures.spark.task_shares import shares_of
-from captures.tables.folder import Folder, open_folder
-from captures.tables.inputs import choose_inputs
+from captures.tables.folder import Folder, Part, open_folder
+from captures.tables.inputs import RunInputs, choose_inputs
 from captures.tables.manifest import Input as FileInput
 from captures.tables.options import (
     FaultsTold,
@@ -47,7 +44,7 @@ from captures.tables.options import (
     notes_told,
 )
 from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE
-from captures.tables.single import READING, WRITING, TableRequest
+from captures.tables.single import READING, WRITING, TableRequest, write_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,44 +73,21 @@ def write_tables(
     """
     if options.follow:
         return follow_tables(paths, out, options, Event(), progress)
-    begin = monotonic()
-    wanted = TableRequest.of(options)
-    folder = open_folder(*absolute([out]), append=options.append, overwrite=options.overwrite)
-    try:
-        return _write(paths, folder, wanted, options, progress, begin)
-    finally:
-        folder.discard()
 
+    def work(
+        found: RunInputs[Plan], folder: Folder, wanted: TableRequest
+    ) -> tuple[list[Part], dict[str, Any]]:
+        keylog = Path(options.keylog).read_bytes() if options.keylog else b""
+        given = Input(found.read, keylog, max(_BUCKETS, len(found.read.ranges) // _RANGES_A_BUCKET))
+        with running_session(options.master, remote=options.remote, settings=options.settings) as spark:
+            run = _PipelineRun(spark, given, folder, wanted, progress)
+            with run.reading():
+                _check(run.read, options)
+                done = run.write()
+        return [part for each in done for part in each.parts], _told(run.read, done, options)
 
-def _write(
-    paths: Sequence[str],
-    folder: Folder,
-    wanted: TableRequest,
-    options: TablesOptions,
-    progress: Progress,
-    begin: float,
-) -> TablesSummary:
-    found = _look(paths, folder, options)
-    made = TablesSummary(
-        out=folder.out,
-        engine="spark",
-        skipped=tuple(found.skipped),
-        unreadable=tuple(found.unreadable),
-        passed_over=tuple(found.passed_over),
-    )
-    if not found.plan.files:
-        return replace(made, rows=dict.fromkeys(wanted.tables, 0), seconds=monotonic() - begin)
-    keylog = Path(options.keylog).read_bytes() if options.keylog else b""
-    given = Input(found.plan, keylog, max(_BUCKETS, len(found.plan.ranges) // _RANGES_A_BUCKET))
-    with running_session(options.master, remote=options.remote, settings=options.settings) as spark:
-        run = _PipelineRun(spark, given, folder, wanted, progress)
-        with run.reading():
-            _check(run.read, options)
-            done = run.write()
-    made = replace(_described(made, run.read, found, done, options, wanted), seconds=monotonic() - begin)
-    parts = [part for each in done for part in each.parts]
-    folder.commit(parts, tables=wanted.tables, inputs=found.inputs, summary=to_json(made))
-    return made
+    (folder,) = absolute([out])
+    return write_run(folder, "spark", options, lambda folder: _look(paths, folder, options), work)
 
 
 def follow_tables(
@@ -140,25 +114,7 @@ def follow_tables(
 
 
 # ---------------------------------------------------------------- what is read
-@dataclass(frozen=True, slots=True)
-class _InputFiles:
-    """The files of a run.
-
-    :ivar plan: those that are read
-    :ivar inputs: the same, to be known again
-    :ivar skipped: those that a run before has read
-    :ivar unreadable: those that cannot be read
-    :ivar passed_over: those in folders, or matched by patterns, that are no captures
-    """
-
-    plan: Plan
-    inputs: list[FileInput]
-    skipped: list[FileLeftOut]
-    unreadable: list[FileLeftOut]
-    passed_over: list[str]
-
-
-def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> _InputFiles:
+def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> RunInputs[Plan]:
     """Look for captures, and leave out those that the tables have already."""
     plan = make_plan(paths, options.range_bytes)
     unreadable = [FileLeftOut(error.path, error.reason) for error in plan.unreadable]
@@ -173,7 +129,7 @@ def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> _Inpu
     if len(paths_of_new) < len(plan.files):
         plan = make_plan(paths_of_new, options.range_bytes) if paths_of_new else Plan([])
     unreadable += changed
-    return _InputFiles(plan, compared.new, skipped, unreadable, passed_over)
+    return RunInputs(plan, len(plan.files), compared.new, skipped, unreadable, passed_over)
 
 
 def _check(read: MergeResult, options: TablesOptions) -> None:
@@ -297,45 +253,31 @@ def processors(spark: SparkSession) -> int:
 
 
 # ---------------------------------------------------------------- reporting
-def _described(
-    made: TablesSummary,
-    read: MergeResult,
-    found: _InputFiles,
-    done: Sequence[TaskResult],
-    options: TablesOptions,
-    wanted: TableRequest,
-) -> TablesSummary:
-    """Return a summary with what there is to report of a run."""
-    rows = dict.fromkeys(wanted.tables, 0)
-    for written in (part for each in done for part in each.parts):
-        rows[written.table] += written.rows
+def _told(read: MergeResult, done: Sequence[TaskResult], options: TablesOptions) -> dict[str, Any]:
+    """Return what there is to report of a run."""
     wholes, marks = list(read.numbered.connections.values()), [each.mark for each in read.marked]
-    notes = notes_told(
-        options,
-        exchanges=read.numbered.exchanges,
-        fitting=sum(each.exchanges for each in done),
-        dropped=sum(mark.statistics.dropped for mark in marks),
-        foreign=sum(bool(whole.foreign) for whole in wholes),
-    )
     plan = read.given.plan
     tasks = [0] * len(plan.files)
     for part in plan.ranges:
         for number in range(*part.files):
             tasks[number] += 1
-    failed = [FileLeftOut(error.path, error.reason) for mark in marks for error in mark.unreadable]
-    return replace(
-        made,
-        files=tuple(
+    return {
+        "failed": [error for mark in marks for error in mark.unreadable],
+        "files": tuple(
             FileRead(file.path, file.size, tasks[number], plan.whole.get(number, ""))
             for number, file in enumerate(plan.files)
         ),
-        unreadable=(*made.unreadable, *failed),
-        packets=sum(mark.statistics.packets for mark in marks),
-        exchanges=read.numbered.exchanges,
-        undecoded=sum(each.undecoded for each in done),
-        faults=FaultsTold.of(faults_of(done)),
-        rows=rows,
-        lost_bytes=sum(stream["lost"] + stream["cut"] for whole in wholes for stream in whole.streams),
-        damage=damage_told(damage for mark in marks for damage in mark.statistics.damage),
-        notes=notes,
-    )
+        "packets": sum(mark.statistics.packets for mark in marks),
+        "exchanges": read.numbered.exchanges,
+        "undecoded": sum(each.undecoded for each in done),
+        "faults": FaultsTold.of(faults_of(done)),
+        "lost_bytes": sum(stream["lost"] + stream["cut"] for whole in wholes for stream in whole.streams),
+        "damage": damage_told(damage for mark in marks for damage in mark.statistics.damage),
+        "notes": notes_told(
+            options,
+            exchanges=read.numbered.exchanges,
+            fitting=sum(each.exchanges for each in done),
+            dropped=sum(mark.statistics.dropped for mark in marks),
+            foreign=sum(bool(whole.foreign) for whole in wholes),
+        ),
+    }

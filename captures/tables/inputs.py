@@ -3,18 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from time import time_ns
+from typing import Generic, TypeVar
 
 from captures.packets.files import is_one_file
 from captures.ranges.plan import absolute
 from captures.tables.folder import Folder
 from captures.tables.manifest import Input, InputComparison
-from captures.tables.options import ALREADY_READ, CHANGED, FileLeftOut, TablesOptions
+from captures.tables.options import ALREADY_READ, CHANGED, FileLeftOut, TablesOptions, TablesSummary
 
 SETTLED = 60
 """Seconds for which nothing was written to the newest file of a folder, so that it counts as finished."""
 GROWING = f"it was written to within the last {SETTLED} s: the next run with --append reads it"
 """Why the newest file of a folder is left out."""
+
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class RunInputs(Generic[R]):
+    """The files of a run.
+
+    :ivar read: what is read: paths, or a plan
+    :ivar count: how many files these are
+    :ivar inputs: the same, as far as they are files that can be known again
+    :ivar skipped: those that a run before has read
+    :ivar unreadable: those that cannot be read
+    :ivar passed_over: those in folders, or matched by patterns, that are no captures
+    """
+
+    read: R
+    count: int
+    inputs: Sequence[Input]
+    skipped: Sequence[FileLeftOut] = ()
+    unreadable: Sequence[FileLeftOut] = ()
+    passed_over: Sequence[str] = ()
+
+    def summary(self, out: str, engine: str) -> TablesSummary:
+        """Return what there is to report before anything was read."""
+        left_out = tuple(self.unreadable), tuple(self.skipped), tuple(self.passed_over)
+        return TablesSummary(out, engine, (), *left_out)
 
 
 def choose_inputs(

@@ -1,16 +1,16 @@
 """All tables of a capture, made by one process.
 
-:func:`write_tables` does all of it, from paths to a folder, for those who name files. :func:`write_tables_single` takes
-a capture that was read already.
+:func:`write_tables` does all of it, from paths to a folder; :func:`write_parts` takes a capture that was read already.
+Runs on Spark begin and end as these do, with :func:`write_run`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,8 +29,8 @@ from captures.packets.tls import KeyLog
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
 from captures.tables.folder import Folder, Part, PartWriter, open_folder
-from captures.tables.inputs import choose_inputs
-from captures.tables.manifest import Input, Manifest
+from captures.tables.inputs import RunInputs, choose_inputs
+from captures.tables.manifest import Input
 from captures.tables.options import (
     FaultsTold,
     FileLeftOut,
@@ -47,6 +47,7 @@ from captures.tables.whole_rows import WholeTables, needs
 if TYPE_CHECKING:
     from captures.filters.filter import Filter
 
+R = TypeVar("R")
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is to do."""
 
@@ -104,43 +105,12 @@ class UncommittedTables(NamedTuple):
     exchanges: int
     undecoded: int
 
-    @property
-    def rows(self) -> dict[str, int]:
-        """Rows by table."""
-        found: dict[str, int] = {}
-        for part in self.parts:
-            found[part.table] = found.get(part.table, 0) + part.rows
-        return found
-
 
 def _silent(_: str, __: int, ___: int) -> None:
     """Report nothing."""
 
 
 # ---------------------------------------------------------------- a capture that was read
-def write_tables_single(
-    capture: Capture,
-    folder: Folder,
-    wanted: TableRequest,
-    *,
-    inputs: Iterable[Input] = (),
-    summary: Mapping[str, Any] | None = None,
-    progress: Progress = _silent,
-) -> Manifest:
-    """Write the tables of a capture into a folder, all of them or, if it fails, none.
-
-    :param capture: read to its end
-    :param inputs: its files, to be known again
-    :param summary: what else the manifest is to tell of the run
-    :raises FolderError: if another run was written there meanwhile
-    """
-    try:
-        written = write_parts(capture, folder, wanted, progress)
-        return folder.commit(written.parts, tables=wanted.tables, inputs=inputs, summary=summary)
-    finally:
-        folder.discard()
-
-
 def write_parts(
     capture: Capture, folder: Folder, wanted: TableRequest, progress: Progress = _silent
 ) -> UncommittedTables:
@@ -215,21 +185,42 @@ def _write_headers(
 
 
 # ---------------------------------------------------------------- from paths
-class _InputFiles(NamedTuple):
-    """The files of a run.
+def write_run(
+    out: str,
+    engine: str,
+    options: TablesOptions,
+    look: Callable[[Folder], RunInputs[R]],
+    work: Callable[[RunInputs[R], Folder, TableRequest], tuple[list[Part], dict[str, Any]]],
+) -> TablesSummary:
+    """Do one run that writes tables into a folder: all of them or, if it fails, none.
 
-    :ivar paths: those that are to be read
-    :ivar inputs: the same, as far as they are files that can be known again
-    :ivar skipped: those that a run before has read
-    :ivar unreadable: those that cannot be read
-    :ivar passed_over: those in folders, or matched by patterns, that are no captures
+    :param look: finds the files to read
+    :param work: reads them and writes the parts; returns these and what there is to report, by fields of the summary
+    :raises FolderError: if the folder does not fit
+    :raises ValueError: for a table, column, rule or filter that there is not
     """
-
-    paths: list[str]
-    inputs: list[Input]
-    skipped: list[FileLeftOut]
-    unreadable: list[FileLeftOut]
-    passed_over: list[str]
+    begin = monotonic()
+    if options.columns:
+        TABLES["exchanges"].choose(options.columns)
+    wanted = TableRequest.of(options)
+    folder = open_folder(out, append=options.append, overwrite=options.overwrite)
+    try:
+        found = look(folder)
+        made = found.summary(folder.out, engine)
+        rows = dict.fromkeys(wanted.tables, 0)
+        if not found.count:
+            return replace(made, rows=rows, seconds=monotonic() - begin)
+        parts, told = work(found, folder, wanted)
+        for part in parts:
+            rows[part.table] += part.rows
+        failed = (FileLeftOut(error.path, error.reason) for error in told.pop("failed"))
+        made = replace(
+            made, unreadable=(*made.unreadable, *failed), rows=rows, seconds=monotonic() - begin, **told
+        )
+        folder.commit(parts, tables=wanted.tables, inputs=found.inputs, summary=to_json(made))
+        return made
+    finally:
+        folder.discard()
 
 
 def write_tables(
@@ -245,55 +236,22 @@ def write_tables(
 
     if options.follow:
         raise ValueError("files that come are followed with Spark only: leave out --engine single")
-    begin = monotonic()
-    if options.columns:
-        TABLES["exchanges"].choose(options.columns)
-    wanted = TableRequest.of(options)
-    folder = open_folder(out, append=options.append, overwrite=options.overwrite)
-    try:
-        return _write(paths, folder, wanted, options, progress, begin)
-    finally:
-        folder.discard()
+
+    def work(
+        found: RunInputs[list[str]], folder: Folder, wanted: TableRequest
+    ) -> tuple[list[Part], dict[str, Any]]:
+        capture = _read(found.read, options, progress)
+        capture.names = wanted.names
+        written = write_parts(capture, folder, wanted, progress)
+        return written.parts, _told(capture, found, written, options)
+
+    return write_run(out, "single", options, lambda folder: _look(paths, folder, options), work)
 
 
-def _write(
-    paths: Sequence[str],
-    folder: Folder,
-    wanted: TableRequest,
-    options: TablesOptions,
-    progress: Progress,
-    begin: float,
-) -> TablesSummary:
-    found = _look(paths, folder, options)
-    check_passed_over(found.passed_over, options)
-    if options.strict and found.unreadable:
-        first = found.unreadable[0]
-        raise CaptureError(first.path, 0, first.reason)
-    made = TablesSummary(
-        out=folder.out,
-        engine="single",
-        skipped=tuple(found.skipped),
-        unreadable=tuple(found.unreadable),
-        passed_over=tuple(found.passed_over),
-    )
-    if not found.paths:
-        return replace(made, rows=dict.fromkeys(wanted.tables, 0), seconds=monotonic() - begin)
-    capture = _read(found.paths, options, progress)
-    capture.names = wanted.names
-    written = write_parts(capture, folder, wanted, progress)
-    made = replace(
-        _described(made, capture, found, written, options),
-        rows={name: written.rows.get(name, 0) for name in wanted.tables},
-        seconds=monotonic() - begin,
-    )
-    folder.commit(written.parts, tables=wanted.tables, inputs=found.inputs, summary=to_json(made))
-    return made
-
-
-def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> _InputFiles:
+def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> RunInputs[list[str]]:
     """Look for captures, and leave out those that the tables have already."""
     if STANDARD_INPUT in paths:
-        return _InputFiles(list(paths), [], [], [], [])
+        return RunInputs(list(paths), len(paths), [])
     files = find_files(paths, Quota(DEFAULT_SPOOL))
     unreadable = [FileLeftOut(error.path, error.reason) for error in files.unreadable]
     # a pipe with a name can be read only once, and is not known again
@@ -305,7 +263,10 @@ def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> _Inpu
     compared, skipped, changed = choose_inputs(inputs, folder, paths, options)
     unreadable += changed
     read = [*pipes, *(each.path for each in compared.new)]
-    return _InputFiles(read, compared.new, skipped, unreadable, files.passed_over)
+    check_passed_over(files.passed_over, options)
+    if options.strict and unreadable:
+        raise CaptureError(unreadable[0].path, 0, unreadable[0].reason)
+    return RunInputs(read, len(read), compared.new, skipped, unreadable, files.passed_over)
 
 
 def _read(paths: Sequence[str], options: TablesOptions, progress: Progress) -> Capture:
@@ -324,39 +285,33 @@ def _unreadable(capture: Capture) -> list[CaptureError]:
     return capture.source.unreadable if isinstance(capture.source, JoinedSource) else []
 
 
-def _described(
-    made: TablesSummary,
-    capture: Capture,
-    found: _InputFiles,
-    written: UncommittedTables,
-    options: TablesOptions,
-) -> TablesSummary:
-    """Return a summary with what there is to report of a capture."""
+def _told(
+    capture: Capture, found: RunInputs[list[str]], written: UncommittedTables, options: TablesOptions
+) -> dict[str, Any]:
+    """Return what there is to report of a capture."""
     streams, statistics = capture.connections.streams, capture.statistics
-    failed = [FileLeftOut(error.path, error.reason) for error in _unreadable(capture)]
+    failed = _unreadable(capture)
     gone = {each.path for each in failed}
-    notes = notes_told(
-        options,
-        exchanges=len(capture.table),
-        fitting=written.exchanges,
-        dropped=statistics.dropped,
-        foreign=len(capture.foreign),
-    )
     sizes = {each.path: each.size for each in found.inputs}
-    return replace(
-        made,
-        files=tuple(
-            FileRead(path, sizes.get(_absolute(path), 0)) for path in found.paths if path not in gone
+    return {
+        "failed": failed,
+        "files": tuple(
+            FileRead(path, sizes.get(_absolute(path), 0)) for path in found.read if path not in gone
         ),
-        unreadable=(*made.unreadable, *failed),
-        packets=statistics.packets,
-        exchanges=len(capture.table),
-        undecoded=written.undecoded,
-        faults=FaultsTold.of(capture.faults),
-        lost_bytes=int(streams.lost.sum()) + int(streams.cut.sum()),
-        damage=damage_told(statistics.damage),
-        notes=notes,
-    )
+        "packets": statistics.packets,
+        "exchanges": len(capture.table),
+        "undecoded": written.undecoded,
+        "faults": FaultsTold.of(capture.faults),
+        "lost_bytes": int(streams.lost.sum()) + int(streams.cut.sum()),
+        "damage": damage_told(statistics.damage),
+        "notes": notes_told(
+            options,
+            exchanges=len(capture.table),
+            fitting=written.exchanges,
+            dropped=statistics.dropped,
+            foreign=len(capture.foreign),
+        ),
+    }
 
 
 def _absolute(path: str) -> str:

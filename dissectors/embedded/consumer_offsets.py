@@ -14,7 +14,20 @@ from dissectors.domains import (
     TOPOLOGY_DESCRIPTION_EPOCH,
 )
 from dissectors.entities import GroupId, TopicName
-from dissectors.schema import Array, Bytes, Earlier, Int8, Int16, Int32, Int64, Message, String, Struct, Uuid
+from dissectors.schema import (
+    Array,
+    Bytes,
+    Earlier,
+    Field,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Message,
+    String,
+    Struct,
+    Uuid,
+)
 from dissectors.structs import (
     ClientTag,
     StreamsEndpoint,
@@ -23,6 +36,15 @@ from dissectors.structs import (
     TopicIdPartitions,
     TopicPartitionNumbers,
 )
+
+
+def _group_key(name: str, number: int, group: str, *more: Field) -> Message:
+    return Message(name, number, "data", "0", "none", "group_id" / GroupId * group, *more)
+
+
+def _member_key(name: str, number: int, group: str) -> Message:
+    return _group_key(name, number, group, "member_id" / String * "member id")
+
 
 OffsetCommitKey = Message(
     "OffsetCommitKey", 1, "data", "0-1", "none",
@@ -65,21 +87,14 @@ GroupMetadataValue = Message(
     ) * "members of the group",
 )
 
-ConsumerGroupMetadataKey = Message(
-    "ConsumerGroupMetadataKey", 3, "data", "0", "none",
-    "group_id" / GroupId * "consumer group (KIP-848)",
-)
-
+ConsumerGroupMetadataKey = _group_key("ConsumerGroupMetadataKey", 3, "consumer group (KIP-848)")
 ConsumerGroupMetadataValue = Message(
     "ConsumerGroupMetadataValue", 3, "data", "0", "0+",
     "epoch" / Int32 * "group epoch; rises when members, subscriptions or topics change",
     "metadata_hash" / Int64.tag(0) * "hash of the subscribed topics' metadata; a new hash raises the epoch; 0 = none",
 )
 
-ConsumerGroupPartitionMetadataKey = Message(
-    "ConsumerGroupPartitionMetadataKey", 4, "data", "0", "none",
-    "group_id" / GroupId * "consumer group (KIP-848)",
-)
+ConsumerGroupPartitionMetadataKey = _group_key("ConsumerGroupPartitionMetadataKey", 4, "consumer group (KIP-848)")
 
 _ConsumerGroupPartitionMetadataValueUntil35 = Message(
     "ConsumerGroupPartitionMetadataValue", 4, "data", "0", "0+",
@@ -112,11 +127,7 @@ ConsumerGroupPartitionMetadataValue = Message(
     older=(_ConsumerGroupPartitionMetadataValueUntil37, _ConsumerGroupPartitionMetadataValueUntil35,),
 )
 
-ConsumerGroupMemberMetadataKey = Message(
-    "ConsumerGroupMemberMetadataKey", 5, "data", "0", "none",
-    "group_id" / GroupId * "consumer group (KIP-848)",
-    "member_id" / String * "member id",
-)
+ConsumerGroupMemberMetadataKey = _member_key("ConsumerGroupMemberMetadataKey", 5, "consumer group (KIP-848)")
 
 _ClientAssignor = Struct(
     "name" / String * "name of the client-side assignor",
@@ -172,22 +183,14 @@ ConsumerGroupMemberMetadataValue = Message(
     older=(_ConsumerGroupMemberMetadataValueUntil37, _ConsumerGroupMemberMetadataValueUntil35,),
 )
 
-ConsumerGroupTargetAssignmentMetadataKey = Message(
-    "ConsumerGroupTargetAssignmentMetadataKey", 6, "data", "0", "none",
-    "group_id" / GroupId * "consumer group (KIP-848)",
-)
-
+ConsumerGroupTargetAssignmentMetadataKey = _group_key("ConsumerGroupTargetAssignmentMetadataKey", 6, "consumer group (KIP-848)")
 ConsumerGroupTargetAssignmentMetadataValue = Message(
     "ConsumerGroupTargetAssignmentMetadataValue", 6, "data", "0", "0+",
     "assignment_epoch" / Int32 * "group epoch for which the target assignment was made",
     "assignment_timestamp" / Int64.of(TIMESTAMP_MS).tag(0) * "when the assignment was made, ms since 1970; 0 = not stored",
 )
 
-ConsumerGroupTargetAssignmentMemberKey = Message(
-    "ConsumerGroupTargetAssignmentMemberKey", 7, "data", "0", "none",
-    "group_id" / GroupId * "consumer group (KIP-848)",
-    "member_id" / String * "member id",
-)
+ConsumerGroupTargetAssignmentMemberKey = _member_key("ConsumerGroupTargetAssignmentMemberKey", 7, "consumer group (KIP-848)")
 
 _PartitionIndexes = Struct(
     "topic_id" / Uuid.holds("topic_id") * "topic id",
@@ -208,11 +211,7 @@ ConsumerGroupTargetAssignmentMemberValue = Message(
     older=(_ConsumerGroupTargetAssignmentMemberValueUntil37,),
 )
 
-ConsumerGroupCurrentMemberAssignmentKey = Message(
-    "ConsumerGroupCurrentMemberAssignmentKey", 8, "data", "0", "none",
-    "group_id" / GroupId * "consumer group (KIP-848)",
-    "member_id" / String * "member id",
-)
+ConsumerGroupCurrentMemberAssignmentKey = _member_key("ConsumerGroupCurrentMemberAssignmentKey", 8, "consumer group (KIP-848)")
 
 _ConsumerGroupCurrentMemberAssignmentValueUntil35 = Message(
     "ConsumerGroupCurrentMemberAssignmentValue", 8, "data", "0", "0+",
@@ -274,12 +273,7 @@ ShareGroupPartitionMetadataValue = Message(
     older=(_ShareGroupPartitionMetadataValueUntil39,),
 )
 
-ShareGroupMemberMetadataKey = Message(
-    "ShareGroupMemberMetadataKey", 10, "data", "0", "none",
-    "group_id" / GroupId * "share group",
-    "member_id" / String * "member id",
-)
-
+ShareGroupMemberMetadataKey = _member_key("ShareGroupMemberMetadataKey", 10, "share group")
 ShareGroupMemberMetadataValue = Message(
     "ShareGroupMemberMetadataValue", 10, "data", "0", "0+",
     "rack_id" / String.null() * "client.rack of the member; null = none",
@@ -288,11 +282,7 @@ ShareGroupMemberMetadataValue = Message(
     "subscribed_topic_names" / Array(TopicName) * "topics subscribed by name",
 )
 
-ShareGroupMetadataKey = Message(
-    "ShareGroupMetadataKey", 11, "data", "0", "none",
-    "group_id" / GroupId * "share group",
-)
-
+ShareGroupMetadataKey = _group_key("ShareGroupMetadataKey", 11, "share group")
 ShareGroupMetadataValue = Message(
     "ShareGroupMetadataValue", 11, "data", "0", "0+",
     "epoch" / Int32 * "group epoch; rises when members, subscriptions or topics change",
@@ -300,34 +290,20 @@ ShareGroupMetadataValue = Message(
     older=(Earlier("0", "0+", without=("metadata_hash",)),),
 )
 
-ShareGroupTargetAssignmentMetadataKey = Message(
-    "ShareGroupTargetAssignmentMetadataKey", 12, "data", "0", "none",
-    "group_id" / GroupId * "share group",
-)
-
+ShareGroupTargetAssignmentMetadataKey = _group_key("ShareGroupTargetAssignmentMetadataKey", 12, "share group")
 ShareGroupTargetAssignmentMetadataValue = Message(
     "ShareGroupTargetAssignmentMetadataValue", 12, "data", "0", "0+",
     "assignment_epoch" / Int32 * "group epoch for which the target assignment was made",
     "assignment_timestamp" / Int64.of(TIMESTAMP_MS).tag(0) * "when the assignment was made, ms since 1970; 0 = not stored",
 )
 
-ShareGroupTargetAssignmentMemberKey = Message(
-    "ShareGroupTargetAssignmentMemberKey", 13, "data", "0", "none",
-    "group_id" / GroupId * "share group",
-    "member_id" / String * "member id",
-)
-
+ShareGroupTargetAssignmentMemberKey = _member_key("ShareGroupTargetAssignmentMemberKey", 13, "share group")
 ShareGroupTargetAssignmentMemberValue = Message(
     "ShareGroupTargetAssignmentMemberValue", 13, "data", "0", "0+",
     "topic_partitions" / Array(_PartitionIndexes) * "partitions that the member shall have, shared with others",
 )
 
-ShareGroupCurrentMemberAssignmentKey = Message(
-    "ShareGroupCurrentMemberAssignmentKey", 14, "data", "0", "none",
-    "group_id" / GroupId * "share group",
-    "member_id" / String * "member id",
-)
-
+ShareGroupCurrentMemberAssignmentKey = _member_key("ShareGroupCurrentMemberAssignmentKey", 14, "share group")
 ShareGroupCurrentMemberAssignmentValue = Message(
     "ShareGroupCurrentMemberAssignmentValue", 14, "data", "0", "0+",
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
@@ -336,10 +312,7 @@ ShareGroupCurrentMemberAssignmentValue = Message(
     "assigned_partitions" / Array(_PartitionIndexes) * "partitions that the member has, shared with others",
 )
 
-ShareGroupStatePartitionMetadataKey = Message(
-    "ShareGroupStatePartitionMetadataKey", 15, "data", "0", "none",
-    "group_id" / GroupId * "share group",
-)
+ShareGroupStatePartitionMetadataKey = _group_key("ShareGroupStatePartitionMetadataKey", 15, "share group")
 
 _InitializedTopic = Struct(
     "topic_id" / Uuid.holds("topic_id") * "topic id",
@@ -371,11 +344,7 @@ ConsumerGroupRegularExpressionValue = Message(
     "timestamp" / Int64.of(TIMESTAMP_MS) * "when it was searched, ms since 1970",
 )
 
-StreamsGroupMetadataKey = Message(
-    "StreamsGroupMetadataKey", 17, "data", "0", "none",
-    "group_id" / GroupId * "streams group (application.id)",
-)
-
+StreamsGroupMetadataKey = _group_key("StreamsGroupMetadataKey", 17, "streams group (application.id)")
 StreamsGroupMetadataValue = Message(
     "StreamsGroupMetadataValue", 17, "data", "0", "0+",
     "epoch" / Int32 * "group epoch; rises when members, topology or topics change",
@@ -389,12 +358,7 @@ StreamsGroupMetadataValue = Message(
     "failed_description_topology_epoch" / Int32.of(TOPOLOGY_DESCRIPTION_EPOCH).tag(3).default(-1) * "topology version whose description the plugin refused (KIP-1331); -1 = none",
 )
 
-StreamsGroupMemberMetadataKey = Message(
-    "StreamsGroupMemberMetadataKey", 19, "data", "0", "none",
-    "group_id" / GroupId * "streams group (application.id)",
-    "member_id" / String * "member id",
-)
-
+StreamsGroupMemberMetadataKey = _member_key("StreamsGroupMemberMetadataKey", 19, "streams group (application.id)")
 StreamsGroupMemberMetadataValue = Message(
     "StreamsGroupMemberMetadataValue", 19, "data", "0", "0+",
     "instance_id" / String.null() * "group.instance.id of a static member; null = dynamic",
@@ -408,23 +372,14 @@ StreamsGroupMemberMetadataValue = Message(
     "client_tags" / Array(ClientTag) * "client tags for rack-aware standby tasks",
 )
 
-StreamsGroupTargetAssignmentMetadataKey = Message(
-    "StreamsGroupTargetAssignmentMetadataKey", 20, "data", "0", "none",
-    "group_id" / GroupId * "streams group (application.id)",
-)
-
+StreamsGroupTargetAssignmentMetadataKey = _group_key("StreamsGroupTargetAssignmentMetadataKey", 20, "streams group (application.id)")
 StreamsGroupTargetAssignmentMetadataValue = Message(
     "StreamsGroupTargetAssignmentMetadataValue", 20, "data", "0", "0+",
     "assignment_epoch" / Int32 * "group epoch for which the target assignment was made",
     "assignment_timestamp" / Int64.of(TIMESTAMP_MS).tag(0) * "when the assignment was made, ms since 1970; 0 = not stored",
 )
 
-StreamsGroupTargetAssignmentMemberKey = Message(
-    "StreamsGroupTargetAssignmentMemberKey", 21, "data", "0", "none",
-    "group_id" / GroupId * "streams group (application.id)",
-    "member_id" / String * "member id",
-)
-
+StreamsGroupTargetAssignmentMemberKey = _member_key("StreamsGroupTargetAssignmentMemberKey", 21, "streams group (application.id)")
 StreamsGroupTargetAssignmentMemberValue = Message(
     "StreamsGroupTargetAssignmentMemberValue", 21, "data", "0", "0+",
     "active_tasks" / Array(StreamsTasks) * "active tasks it shall run",
@@ -432,11 +387,7 @@ StreamsGroupTargetAssignmentMemberValue = Message(
     "warmup_tasks" / Array(StreamsTasks) * "warm-up tasks it shall build up",
 )
 
-StreamsGroupCurrentMemberAssignmentKey = Message(
-    "StreamsGroupCurrentMemberAssignmentKey", 22, "data", "0", "none",
-    "group_id" / GroupId * "streams group (application.id)",
-    "member_id" / String * "member id",
-)
+StreamsGroupCurrentMemberAssignmentKey = _member_key("StreamsGroupCurrentMemberAssignmentKey", 22, "streams group (application.id)")
 
 _TasksWithEpochs = Struct(
     "subtopology_id" / String * "subtopology of the tasks",
@@ -457,11 +408,7 @@ StreamsGroupCurrentMemberAssignmentValue = Message(
     "warmup_tasks_pending_revocation" / Array(_TasksWithEpochs) * "warm-up tasks that the member has still to give up",
 )
 
-StreamsGroupTopologyKey = Message(
-    "StreamsGroupTopologyKey", 23, "data", "0", "none",
-    "group_id" / GroupId * "streams group (application.id)",
-)
-
+StreamsGroupTopologyKey = _group_key("StreamsGroupTopologyKey", 23, "streams group (application.id)")
 StreamsGroupTopologyValue = Message(
     "StreamsGroupTopologyValue", 23, "data", "0", "0+",
     "epoch" / Int32 * "version of the topology",

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from dissectors.budget import IN_FORCE, Budget, LimitReached
 from dissectors.errors import DecodeError
-from dissectors.records.cursor import Cursor, walk_record
-from dissectors.records.varint import read_varint
+from dissectors.records.cursor import Cursor, read_varint, walk_record
 
 Headers = tuple[tuple[str, bytes | None], ...]
 

@@ -13,7 +13,7 @@ from captures.packets.files import is_one_file
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
 from kproxy.cli.ui import opens_ui, run_ui
 from kproxy.cli.watching import Watching, open_growing
-from kproxy.notices import notice
+from kproxy.printing import notice
 from kproxy.proxy.control import ClosedError, CommandError, ControlClient
 from kproxy.proxy.run_folder import Run
 from kproxy.signals import ended_by_signals

@@ -187,3 +187,26 @@ class progress_bar:  # noqa: N801  # a context manager, used like a function
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.__exit__(None, None, None)
+
+
+# ---------------------------------------------------------------- files that commands write
+def refuse_to_overwrite(output: str, captures: Iterable[str], *, force: bool) -> None:
+    """Check that a file may be written.
+
+    :param output: its path, ``-`` for standard output
+    :param captures: files, folders and patterns that are read, which are never overwritten
+    :param force: whether another file may be
+    :raises click.UsageError: if it may not
+    """
+    from captures.packets.files import STANDARD_INPUT, expanded
+    from captures.packets.remote import is_remote
+
+    out = Path(output)
+    if output == "-" or not out.exists():
+        return
+    here = (path for path in captures if not is_remote(path))
+    read = (name for path in here for name in expanded(path) if name != STANDARD_INPUT)
+    if any(Path(name).exists() and out.samefile(name) for name in read):
+        raise click.UsageError(f"{output} is one of the captures")
+    if not force and out.is_file():
+        raise click.UsageError(f"{output} exists; --force overwrites it")

@@ -22,9 +22,8 @@ from captures.analysis.incidents.model import Incident
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from dissectors.session_context import SessionContext
 from dissectors.units import SECOND
-from kproxy.notices import notice
 from kproxy.pace import Pace
-from kproxy.printing import echo
+from kproxy.printing import echo, notice
 from kproxy.text.findings import FindingsText, verdict
 from kproxy.text.incidents import IncidentText
 

@@ -11,9 +11,8 @@ import click
 
 from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import early_ends
-from kproxy.cli.options import ColorOption, ReadingOptions, UtcOption
+from kproxy.cli.options import ColorOption, Moment, ReadingOptions, UtcOption
 from kproxy.cli.reading import Reading, conclude
-from kproxy.cli.times import Moment
 from kproxy.printing import colored, echo, echo_json, flush, terminal_width
 from kproxy.text.times import resolve
 

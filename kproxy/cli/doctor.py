@@ -39,7 +39,7 @@ def doctor(options: DoctorOptions) -> None:
     The exit code is 0 if captures can be read, even if optional parts are missing, else 1.
     """
     from kproxy.doctor import examine
-    from kproxy.doctor.check import check_of
+    from kproxy.doctor.examination import check_of
 
     found = examine()
     configuration = current()

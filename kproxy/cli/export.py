@@ -16,11 +16,11 @@ from kproxy.cli.common import (
     EXIT_UNREADABLE,
     filter_option,
     progress_bar,
+    refuse_to_overwrite,
     undecided_notes,
     with_progress,
 )
 from kproxy.cli.options import FILTER, Payload, ReadingOptions, TimeOptions, UtcOption
-from kproxy.cli.output import refuse_to_overwrite
 from kproxy.cli.reading import CaptureRun, tell_faults
 from kproxy.cli.selecting import Selecting
 from kproxy.export_files import (

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import read_to_the_end
+from kproxy.cli.common import read_to_the_end, refuse_to_overwrite
 from kproxy.cli.options import ColorOption, GroupOption, ReadingOptions, TimeOptions, UtcOption
-from kproxy.cli.output import refuse_to_overwrite
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import Selecting, chosen, fits
 from kproxy.export_files import replacing

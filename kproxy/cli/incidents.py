@@ -72,8 +72,7 @@ class Incidents(CaptureRun[IncidentsOptions]):
             for each in found:
                 echo_json(each, wait=True)
         elif self.options.as_markdown:
-            from captures.export.findings import escaped
-            from captures.export.incidents import incidents_markdown
+            from captures.export.findings import escaped, incidents_markdown
 
             echo(f"# Incidents in {escaped(str(capture.source.path))}")
             if not found:

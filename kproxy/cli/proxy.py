@@ -13,8 +13,7 @@ from kproxy.addresses import Address
 from kproxy.cli.brokers import Brokers, CommandConfigOption, HostPort, security_of
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import early_ends
-from kproxy.cli.options import FILTER, LEAST_SPOOL, LiveOptions, RecorderOptions, Size
-from kproxy.cli.times import Duration
+from kproxy.cli.options import FILTER, LEAST_SPOOL, Duration, LiveOptions, RecorderOptions, Size
 from kproxy.proxy.modes import MODES
 
 if TYPE_CHECKING:

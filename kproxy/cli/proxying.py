@@ -28,7 +28,7 @@ from kproxy.addresses import address_text
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
 from kproxy.cli.ui import opens_ui, run_ui
 from kproxy.cli.watching import Watching, open_growing
-from kproxy.notices import notice
+from kproxy.printing import notice
 from kproxy.proxy.control import CommandError, ControlClient
 from kproxy.proxy.modes import MODES
 from kproxy.proxy.recording import recorder_settings

@@ -13,11 +13,11 @@ from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import (
     filter_option,
     read_to_the_end,
+    refuse_to_overwrite,
     undecided_notes,
     with_progress,
 )
 from kproxy.cli.options import FILTER, ReadingOptions, ShowingOptions, TimeOptions
-from kproxy.cli.output import refuse_to_overwrite
 from kproxy.cli.reading import CaptureRun, tell_faults
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.showing import SHOWING, Showing

@@ -14,10 +14,9 @@ from kproxy.addresses import Address
 from kproxy.cli.brokers import Brokers, CommandConfigOption, security_of
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE, early_ends, filter_option, with_progress
-from kproxy.cli.options import FILTER, ColorOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import FILTER, ColorOption, Duration, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import Reading, tell_faults
 from kproxy.cli.selecting import Selecting
-from kproxy.cli.times import Duration
 from kproxy.printing import colored, echo, echo_json, flush, terminal_width
 
 if TYPE_CHECKING:

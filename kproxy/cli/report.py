@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.command import argument, command, option, options
-from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, early_ends
+from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, early_ends, refuse_to_overwrite
 from kproxy.cli.options import UtcOption
-from kproxy.cli.output import refuse_to_overwrite
 from kproxy.export_files import replacing
 from kproxy.printing import echo
 

@@ -29,8 +29,7 @@ if TYPE_CHECKING:  # none of these is needed to print the others
     from captures.analysis.topic_stats import TopicRow
     from captures.analysis.version_matrix import Matrix
     from kproxy.cli.config import Setting
-    from kproxy.doctor.check import Check
-    from kproxy.doctor.examination import Examination
+    from kproxy.doctor.examination import Check, Examination
     from kproxy.replay.plan import PlanRow
     from kproxy.replay.results import ApiResult, Outcome
 

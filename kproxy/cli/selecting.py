@@ -27,7 +27,7 @@ class Selecting:
     """Selects exchanges of a capture.
 
     :param wanted: the filter, None lets all pass
-    :param begin: moment before which nothing is selected, as :class:`~kproxy.cli.times.Moment` takes it
+    :param begin: moment before which nothing is selected, as :class:`~kproxy.cli.options.Moment` takes it
     :param end: moment after which nothing is
     :param connections: ids of connections, empty selects all
     :param count: how many exchanges at most
@@ -87,7 +87,7 @@ class Selecting:
         pause: Callable[[], None],
         look: Callable[[Exchange], None],
     ) -> Iterator[Exchange]:
-        from captures.filters.live import LiveFilter
+        from captures.filters.filter import LiveFilter
 
         wanted = LiveFilter(self.wanted, reader)
         for rows in capture.updates():

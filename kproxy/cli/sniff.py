@@ -16,9 +16,8 @@ import click
 
 from captures import private
 from kproxy.cli.command import argument, command, option, options
-from kproxy.cli.common import EXIT_UNREADABLE, early_ends
+from kproxy.cli.common import EXIT_UNREADABLE, early_ends, refuse_to_overwrite
 from kproxy.cli.options import FILTER, LEAST_SPOOL, LiveOptions, RecorderOptions, Size
-from kproxy.cli.output import refuse_to_overwrite
 from kproxy.printing import echo
 
 if TYPE_CHECKING:

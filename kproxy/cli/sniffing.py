@@ -27,8 +27,7 @@ from captures.private import make_folder
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, keylog_option, names_of
 from kproxy.cli.ui import opens_ui, run_ui
 from kproxy.cli.watching import Watching
-from kproxy.notices import notice
-from kproxy.printing import echo, echo_counter, flush
+from kproxy.printing import echo, echo_counter, flush, notice
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kproxy.cli.config import current
 from kproxy.cli.options import LiveOptions
-from kproxy.notices import notice
+from kproxy.printing import notice
 
 if TYPE_CHECKING:
     from captures.filters import Filter

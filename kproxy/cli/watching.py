@@ -13,7 +13,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from captures.exchanges import Capture, Exchange, ExchangeReader
-from captures.filters.live import LiveFilter
+from captures.filters.filter import LiveFilter
 from captures.live.capture import GrowingCapture
 from captures.live.recorder import Match
 from captures.live.recording import open_recording
@@ -24,8 +24,7 @@ from kproxy.cli.options import LiveOptions
 from kproxy.cli.reading import tell_faults
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.showing import Showing
-from kproxy.notices import notice
-from kproxy.printing import echo, flush, print_nothing_more
+from kproxy.printing import echo, flush, notice, print_nothing_more
 from kproxy.text.lines import request_text, response_text
 from kproxy.text.summary import Tally, notes
 

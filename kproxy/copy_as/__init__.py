@@ -10,7 +10,7 @@ One module per format; :mod:`~kproxy.copy_as.formats` has the table of them all.
 * A command says in a comment what it cannot express of the request.
 """
 
-from kproxy.copy_as.errors import CannotCopyError
 from kproxy.copy_as.formats import FORMATS, Context, Format, by_name, formats_of
+from kproxy.copy_as.request import CannotCopyError
 
 __all__ = ["FORMATS", "CannotCopyError", "Context", "Format", "by_name", "formats_of"]

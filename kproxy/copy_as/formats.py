@@ -10,8 +10,7 @@ from functools import partial
 from captures.exchanges import Capture, Exchange
 from dissectors.sides import SIDES, Side
 from kproxy.copy_as import dumps, kcat, python_source, texts, tools
-from kproxy.copy_as.errors import CannotCopyError
-from kproxy.copy_as.request import rendered
+from kproxy.copy_as.request import CannotCopyError, rendered
 from kproxy.copy_as.shell import Command
 
 

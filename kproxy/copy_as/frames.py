@@ -17,7 +17,7 @@ from dissectors.masks import UNDECODED
 from dissectors.records import DECOMPRESSED
 from dissectors.sides import SIDES, Side
 from dissectors.trace import Node
-from kproxy.copy_as.errors import CannotCopyError
+from kproxy.copy_as.request import CannotCopyError
 
 _LAST_STEP = re.compile(r"(?:\.[^.\[]*|\[[^\[]*)$")
 

@@ -23,8 +23,8 @@ from dissectors.headers import (
     response_header_version,
 )
 from dissectors.sides import Side
-from kproxy.copy_as.errors import CannotCopyError
 from kproxy.copy_as.frames import complete_frame
+from kproxy.copy_as.request import CannotCopyError
 
 _WIDTH = 100
 _BYTES_PER_LINE = 24

@@ -9,6 +9,11 @@ from typing import Any
 from captures.exchanges import Exchange
 from kproxy.copy_as.shell import Command, comment
 
+
+class CannotCopyError(Exception):
+    """Exchanges cannot be copied in a format; the text says why, and what to do."""
+
+
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _MOST_COMMANDS = 50
 """Beyond, a paste is no help."""

@@ -7,7 +7,6 @@ checks that are about them.
 
 from __future__ import annotations
 
-from kproxy.doctor.check import Check, State
-from kproxy.doctor.examination import AREAS, Examination, examine
+from kproxy.doctor.examination import AREAS, Check, Examination, State, examine
 
 __all__ = ["AREAS", "Check", "Examination", "State", "examine"]

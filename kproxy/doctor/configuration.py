@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kproxy.doctor.check import Check, check_of
+from kproxy.doctor.examination import Check, check_of
 
 
 def checks() -> Iterator[Check]:

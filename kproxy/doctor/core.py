@@ -9,7 +9,7 @@ from importlib.resources import as_file, files
 from time import perf_counter
 
 from dissectors.codec import KNOWN_CODECS
-from kproxy.doctor.check import Check, State
+from kproxy.doctor.examination import Check, State
 from kproxy.doctor.packages import install_command, listed, own_version, requirements
 
 _LEAST_PYTHON = (3, 11)

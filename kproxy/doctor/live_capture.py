@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dissectors.units import GIB
-from kproxy.doctor.check import Check, State
+from kproxy.doctor.examination import Check, State
 from kproxy.doctor.packages import system_command
 
 _PCAP_PACKAGES = {"": "libpcap", "apt-get": "libpcap0.8", "zypper": "libpcap1"}

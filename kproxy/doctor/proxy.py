@@ -7,7 +7,7 @@ import resource
 import sys
 from collections.abc import Iterator
 
-from kproxy.doctor.check import Check, State
+from kproxy.doctor.examination import Check, State
 from kproxy.doctor.packages import install_command, requirements, version_of
 from kproxy.proxy.settings import Settings
 

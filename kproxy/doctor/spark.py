@@ -8,7 +8,7 @@ from pathlib import Path
 
 from captures.spark.errors import JavaMissing
 from captures.spark.java import find_java
-from kproxy.doctor.check import Check, State
+from kproxy.doctor.examination import Check, State
 from kproxy.doctor.packages import install_command, requirements, version_of
 
 

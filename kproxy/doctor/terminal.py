@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from kproxy.doctor.check import Check, State
+from kproxy.doctor.examination import Check, State
 from kproxy.doctor.terminal_queries import Answers, ask
 
 _TERMINAL = "/dev/tty"

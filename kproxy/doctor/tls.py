@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kproxy.doctor.check import Check, State
+from kproxy.doctor.examination import Check, State
 from kproxy.doctor.packages import install_command, listed, requirements, version_of
 
 if TYPE_CHECKING:

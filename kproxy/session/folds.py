@@ -11,7 +11,7 @@ from captures.arrays import Int64s
 from captures.exchanges import Exchange
 from kproxy.session.access import Access
 from kproxy.session.engine import Priority, Steps
-from kproxy.session.rate import Rate
+from kproxy.session.published import Rate
 
 if TYPE_CHECKING:
     from kproxy.session.session import Session

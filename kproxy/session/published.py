@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -10,6 +12,34 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.filters import Filter
+
+_SECONDS = 3.0
+
+
+class Rate:
+    """Counts things as they come.
+
+    :param clock: seconds
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._came: deque[tuple[float, int]] = deque()
+        self._total = 0
+        self._begin = clock()
+
+    def add(self, count: int) -> None:
+        """Take note of so many."""
+        if count:
+            self._came.append((self._clock(), count))
+            self._total += count
+
+    def now(self) -> float:
+        """Return how many a second there were in the last seconds."""
+        now = self._clock()
+        while self._came and self._came[0][0] < now - _SECONDS:
+            self._total -= self._came.popleft()[1]
+        return self._total / max(min(_SECONDS, now - self._begin), 0.001)
 
 
 class State(Enum):

@@ -39,8 +39,7 @@ from kproxy.session.access import Access
 from kproxy.session.engine import ClosedError, Engine, Priority, Steps
 from kproxy.session.folds import F, Folding
 from kproxy.session.order import ordered
-from kproxy.session.published import HeldMessage, Order, ShownExchanges, Status
-from kproxy.session.rate import Rate
+from kproxy.session.published import HeldMessage, Order, Rate, ShownExchanges, Status
 from kproxy.session.summaries import Summaries
 from kproxy.text.summary import notes
 

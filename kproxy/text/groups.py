@@ -18,6 +18,7 @@ from captures.analysis.groups.facts import (
     facts,
     in_brief,
     manner,
+    refusals,
     storm_facts,
     storm_title,
     storms,
@@ -116,6 +117,8 @@ class GroupText:
         yield from self._line("coordinator", ", then ".join(moves), _ODD if len(moves) > 1 else None)
         for known in timeline.seen:
             yield from self._line("seen", words.line(known), _ODD)
+        for refused in refusals(timeline):
+            yield from self._line("refused", refused, _ODD)
         zone = zone_name(timeline.first, self._zone)
         when = f"{self._clock(timeline.first)} to {self._clock(timeline.last)} {zone}"
         yield from self._line("time", when)

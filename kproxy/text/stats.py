@@ -47,7 +47,7 @@ def api_table(rows: list[ApiRow], *, waits_known: bool = True) -> Table:
                 if any(row.not_recorded for row in rows)
                 else []
             ),
-            (Column("undecoded", right=True, rank=3), lambda row: _count(row.problems)),
+            (Column("undecoded", right=True, rank=3), lambda row: _count(row.undecoded)),
             *([(Column("kproxy", right=True), lambda row: _count(row.intervened))] if intervened else []),
             (Column("sent", right=True, rank=6), lambda row: words.size(row.request_bytes)),
             (Column("received", right=True, rank=5), lambda row: words.size(row.response_bytes)),
@@ -62,7 +62,7 @@ def api_table(rows: list[ApiRow], *, waits_known: bool = True) -> Table:
             if intervened
             else ""
         ),
-        color=lambda row: _TROUBLE if row.errors else _ODD if row.unanswered or row.problems else None,
+        color=lambda row: _TROUBLE if row.errors else _ODD if row.unanswered or row.undecoded else None,
         more=lambda row: _waited(row, 7 if intervened else 6),
     )
 

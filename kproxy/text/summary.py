@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from captures.analysis.exchange_groups import ExchangeGroup, exchange_groups
+from captures.analysis.exchange_groups import Counts, ExchangeGroup, exchange_groups
 from captures.exchanges import Capture, Exchange
 from captures.exchanges.columns import ExchangeColumns
 from captures.filters import Filter
@@ -20,17 +20,10 @@ _MOST_CLOCKS = 20
 _MOST_OPAQUE = 20
 
 
-@dataclass
-class Tally:
+@dataclass(kw_only=True)
+class Tally(Counts):
     """Counts exchanges as they go by."""
 
-    exchanges: int = 0
-    errors: int = 0
-    unanswered: int = 0
-    not_recorded: int = 0
-    orphans: int = 0
-    undecoded: int = 0
-    guessed: int = 0
     clients: set[str] = field(default_factory=set)
     first: int | None = None
     last: int = 0
@@ -46,14 +39,8 @@ class Tally:
 
     def count(self, group: ExchangeGroup) -> None:
         """Count exchanges."""
-        self.exchanges += group.exchanges
+        self.include(group)
         self.clients.add(group.client_id or group.connection.client)
-        self.errors += group.errors
-        self.unanswered += group.unanswered
-        self.not_recorded += group.not_recorded
-        self.orphans += group.orphans
-        self.undecoded += group.undecoded
-        self.guessed += group.guessed
         self.first = group.earliest if self.first is None else min(self.first, group.earliest)
         self.last = max(self.last, group.last)
 
@@ -65,8 +52,7 @@ class Tally:
 
     def merge(self, other: Tally) -> None:
         """Take in what was counted elsewhere."""
-        for name in ("exchanges", "errors", "unanswered", "not_recorded", "orphans", "undecoded", "guessed"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.include(other)
         self.clients |= other.clients
         self.first = min((time for time in (self.first, other.first) if time is not None), default=None)
         self.last = max(self.last, other.last)

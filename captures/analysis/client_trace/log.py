@@ -6,7 +6,7 @@ under the phase that they begin; what belongs to all phases stands where it come
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from captures.analysis.client_trace.authentication import Authentications
 from captures.analysis.client_trace.data import Consumer, Fetches, Jump, Produces
 from captures.analysis.client_trace.lives import Lives
 from captures.analysis.client_trace.model import Line, Party, Phase
-from captures.analysis.client_trace.phases import settle_phases
 from captures.analysis.client_trace.rebalances import rebalance_lines
 from captures.analysis.client_trace.stretches import Commits, Heartbeats, Stretch, alike
 from captures.analysis.client_trace.transactions import TransactionsSeen
@@ -347,3 +346,28 @@ def _is_turn(exchange: Exchange) -> bool:
     epoch, reached = number(request, "member_epoch"), number(response, "member_epoch", -9)
     told = any(response.get(field) is not None for field in ("assignment", "active_tasks"))
     return epoch <= 0 or told or (reached != -9 and reached != epoch)
+
+
+# ---------------------------------------------------------------- under which phase each line of a log stands
+_OF_THE_CLUSTER = frozenset({"metadata", "error", "unanswered"})
+"""What a client goes on with after it authenticated."""
+
+
+def settle_phases(lines: Sequence[Line], *, from_the_beginning: bool) -> None:
+    """Give each line its phase: what belongs to all of them stands in that which was reached.
+
+    :param lines: in the order of time; those that begin a phase have theirs
+    :param from_the_beginning: whether the first connection was seen from its beginning; else the party may be in the
+        middle of the phase that comes up first
+    """
+    first = next((line.phase for line in lines if line.phase is not None), Phase.BOOTSTRAP)
+    current = before = Phase.BOOTSTRAP if from_the_beginning else first
+    for line in lines:
+        if line.phase is Phase.AUTHENTICATION and not line.trouble and before is not Phase.BOOTSTRAP:
+            line.phase = current  # a later connection
+        elif line.phase is None:
+            back = current is Phase.AUTHENTICATION and line.what in _OF_THE_CLUSTER
+            line.phase = before if back else current
+        if line.phase is not Phase.AUTHENTICATION:
+            before = line.phase
+        current = line.phase

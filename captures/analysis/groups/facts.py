@@ -48,6 +48,16 @@ class Fact:
     tone: Tone = Tone.PLAIN
 
 
+def refusals(timeline: GroupTimeline) -> list[str]:
+    """Return whom a group did not take, or shut out, one text each: ``dup FENCED_INSTANCE_ID, 3 times (#12)``."""
+    told = []
+    for each in timeline.refused:
+        who = words.line(each.client) + (f" ({words.line(each.instance)})" if each.instance else "")
+        holder = f"; {words.line(each.holder)} has its group.instance.id" if each.holder else ""
+        told.append(f"{who} {each.name}, {words.counted(each.count, 'time')} (#{each.number}){holder}")
+    return told
+
+
 def members_now(timeline: GroupTimeline) -> int:
     """Return how many members a group has in the end, as far as that is known."""
     ended = [told for told in timeline.rebalances if not told.running]

@@ -28,6 +28,7 @@ from captures.analysis.groups.farewells import NEEDED as BY_FAREWELLS
 from captures.analysis.groups.interventions import InterventionLog
 from captures.analysis.groups.model import GroupTimeline, Kind
 from captures.analysis.groups.reading import read_call
+from captures.analysis.groups.refusals import refused_clients
 from captures.analysis.groups.silence import Silences, explain_timeouts
 from captures.analysis.groups.storms import mark_storms
 from captures.analysis.groups.words import compose
@@ -184,6 +185,7 @@ class GroupHistories:
         """Fill in what comes after the telling; True, as it has come that far."""
         if timeline.group in self._interventions:
             self._interventions[timeline.group].blame(timeline)
+        timeline.refused = refused_clients(groups[timeline.group])
         fill_effects(timeline, groups[timeline.group], self._consumption, now)
         mark_storms(timeline)
         compose(timeline)

@@ -54,6 +54,7 @@ class InterventionLog:
 
     def __init__(self) -> None:
         self._calls: list[IntervenedCall] = []
+        self._left_out = 0
 
     def add(self, exchange: Exchange, call: Call) -> None:
         """Note a call in which kproxy intervened."""
@@ -65,6 +66,7 @@ class InterventionLog:
             or any(each.altered for each in done.response)
         )
         joins = exchange.api_key == ApiKey.JOIN_GROUP and not (isinstance(call, Join) and call.asked_as)
+        self._left_out += len(self._calls) >= _MOST_KEPT
         if len(self._calls) < _MOST_KEPT:
             self._calls.append(
                 IntervenedCall(
@@ -82,6 +84,11 @@ class InterventionLog:
 
     def blame(self, timeline: GroupTimeline) -> None:
         """Name the interventions as the causes of the rebalances that they led to."""
+        if self._left_out:
+            timeline.seen.append(
+                f"kproxy intervened in {self._left_out:,} more calls than the {_MOST_KEPT:,} that are kept: rebalances "
+                "that these led to are not marked as its doing"
+            )
         members = timeline.by_id() if self._calls else {}
         for rebalance in timeline.rebalances if self._calls else ():
             for place, cause in enumerate(rebalance.causes):

@@ -565,6 +565,29 @@ class CoordinatorSeen:
     number: int
 
 
+@dataclass(slots=True)
+class RefusedClient:
+    """A client that a group did not take, or shut out.
+
+    :ivar error: code
+    :ivar name: of the error, such as ``FENCED_INSTANCE_ID``
+    :ivar time: of the first call that was refused
+    :ivar number: of that exchange
+    :ivar count: how many calls were refused
+    :ivar holder: client that has its group.instance.id; empty if it is not about that, or not known
+    """
+
+    client: str
+    host: str
+    instance: str | None
+    error: int
+    name: str
+    time: int
+    number: int
+    count: int = 0
+    holder: str = ""
+
+
 @dataclass(slots=True, kw_only=True)
 class GroupTimeline:
     """All that is known of one group.
@@ -578,6 +601,7 @@ class GroupTimeline:
     :ivar rebalances: in the order of time
     :ivar coordinators: in the order of time, one for each change
     :ivar seen: how much of the group the capture shows, in words; empty if all of it
+    :ivar refused: clients that it did not take, or shut out, in the order of time
     :ivar complete: whether every member of the latest generation was seen speaking
     :ivar first: of the first exchange
     :ivar last: of the last
@@ -593,6 +617,7 @@ class GroupTimeline:
     rebalances: list[Rebalance] = field(default_factory=list)
     coordinators: list[CoordinatorSeen] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
+    refused: list[RefusedClient] = field(default_factory=list)
     complete: bool = True
     first: int = 0
     last: int = 0

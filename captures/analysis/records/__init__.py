@@ -5,7 +5,6 @@ bytes is read by :mod:`captures.tables.batch_rows`, what the bytes mean is for :
 """
 
 from captures.analysis.records.listing import CARRIERS, RecordListing
-from captures.analysis.records.model import CapturedRecord, Origin
-from captures.analysis.records.selection import RecordSelection
+from captures.analysis.records.model import CapturedRecord, Origin, RecordSelection
 
 __all__ = ["CARRIERS", "CapturedRecord", "Origin", "RecordListing", "RecordSelection"]

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from captures.analysis.journey.found_records import BatchSeen
 from captures.analysis.journey.log_facts import LogFacts
-from captures.analysis.records.model import CapturedRecord, Origin
-from captures.analysis.records.selection import RecordSelection
+from captures.analysis.records.model import CapturedRecord, Origin, RecordSelection
 from captures.exchanges import Exchange
 from captures.filters import Filter
 from captures.filters.records import RecordFilter

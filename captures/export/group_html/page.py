@@ -12,6 +12,7 @@ from captures.analysis.groups.facts import (
     facts,
     in_brief,
     manner,
+    refusals,
     storm_facts,
     storm_title,
     storms,
@@ -22,9 +23,8 @@ from captures.analysis.groups.facts import (
 from captures.analysis.groups.labels import Labels, counter_of, step
 from captures.analysis.groups.model import Certainty, GroupTimeline, Rebalance
 from captures.analysis.incidents.model import Incident, in_line
-from captures.export.group_html.legend import Legend
 from captures.export.group_html.markers import NumberedRebalance
-from captures.export.group_html.picture import picture
+from captures.export.group_html.picture import Legend, picture
 from captures.export.markup import PARTS
 from captures.export.markup import page as render
 from captures.meaning import words
@@ -119,6 +119,8 @@ class _Group:
         yield Fact("coordinator", ", then ".join(moves), Tone.ODD if len(moves) > 1 else Tone.PLAIN)
         for seen in timeline.seen:
             yield Fact("seen", seen, Tone.ODD)
+        for refused in refusals(timeline):
+            yield Fact("refused", refused, Tone.ODD)
         for incident in self._incidents:
             yield Fact("happened", in_line(incident, self._clock), Tone.ODD)
 

@@ -7,18 +7,77 @@ are units of the SVG's own, which is as wide as the page lets it be.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import tzinfo
 
 from captures.analysis.groups.facts import took, who
 from captures.analysis.groups.labels import Labels, counter_of, partitions, step
-from captures.analysis.groups.model import GroupMember, GroupTimeline, Phase, Rebalance, Span
+from captures.analysis.groups.model import GroupMember, GroupTimeline, Kind, Phase, Rebalance, Span
 from captures.export.group_html.axis import WIDTH, AxisRow, Piece, axis
-from captures.export.group_html.lanes import Lane, lanes
-from captures.export.group_html.legend import class_of, lone_topic
 from captures.export.group_html.markers import LETTER, LEVEL, Marker, NumberedRebalance, placed
 from captures.export.markup import Markup, on_lines, tag, together
 from captures.meaning import words
 from captures.time_format import Clock, span
+
+_CLASSES = {
+    Phase.JOINING: "joining",
+    Phase.SYNCING: "syncing",
+    Phase.STABLE: "stable",
+    Phase.REVOKING: "revoking",
+    Phase.NOT_JOINING: "refusing",
+    Phase.SILENT: "silent",
+}
+_LEGEND = (
+    ("joining", "joining"),
+    ("syncing", "waiting for its assignment"),
+    ("stable", "has partitions"),
+    ("idle", "has none"),
+    ("unseen", "is a member; its partitions were not captured"),
+    ("revoking", "giving partitions up"),
+    ("refusing", "knows of the rebalance, and does not join"),
+    ("silent", "silent"),
+)
+
+
+def class_of(each: Span) -> str:
+    """Return the class that the box of a span has in the style sheet."""
+    if each.phase is Phase.STABLE and not each.assigned:
+        return "unseen" if each.assigned is None else "idle"
+    return _CLASSES[each.phase]
+
+
+def lone_topic(timeline: GroupTimeline) -> str:
+    """Return the topic of which the members of a group have partitions; empty if there are several, or tasks."""
+    found = {
+        place.topic for member in timeline.members for each in member.spans for place in each.assigned or ()
+    }
+    alone = found.pop() if len(found) == 1 else ""
+    return "" if timeline.kind is Kind.STREAMS else alone
+
+
+@dataclass(frozen=True, slots=True)
+class Legend:
+    """What the colours of a picture mean, of those that it has.
+
+    :ivar colours: class of each, and what it means
+    :ivar failures: whether commits failed
+    :ivar topic: of the partitions whose numbers stand in boxes; empty if they are of several
+    """
+
+    colours: list[tuple[str, str]]
+    failures: bool
+    topic: str
+
+    @classmethod
+    def of(cls, timeline: GroupTimeline) -> Legend:
+        """Return the legend of the picture of a group."""
+        used = {class_of(each) for member in timeline.members for each in member.spans}
+        return cls(
+            [(name, text) for name, text in _LEGEND if name in used],
+            any(told.commit_failures for told in timeline.rebalances),
+            words.line(lone_topic(timeline)),
+        )
+
 
 _LEFT = 165.0
 _RIGHT = 14.0
@@ -298,3 +357,60 @@ def _described(member: GroupMember) -> str:
     if member.instance is not None:
         parts.append(f"instance {member.instance}")
     return ", ".join(parts)
+
+
+# ---------------------------------------------------------------- lanes
+@dataclass(slots=True)
+class Lane:
+    """One line of the picture.
+
+    :ivar members: one after another
+    """
+
+    label: str
+    members: list[GroupMember]
+
+    @property
+    def end(self) -> int:
+        """When its latest member was over."""
+        return _end(self.members[-1])
+
+    def within(self, begin: int, end: int) -> bool:
+        """Return whether one of them was there at some time between two moments."""
+        return any(member.first <= end and _end(member) >= begin for member in self.members)
+
+    def spans(self, begin: int, end: int) -> list[tuple[GroupMember, Span]]:
+        """Return what they did between two moments."""
+        return [
+            (member, span)
+            for member in self.members
+            for span in member.spans
+            if span.begin <= end and span.end >= begin
+        ]
+
+
+def lanes(timeline: GroupTimeline, labels: Labels) -> list[Lane]:
+    """Return the lanes of a group, in the order of their first members."""
+    found: list[Lane] = []
+    by_name: dict[str, list[Lane]] = {}
+    for member in sorted(timeline.members, key=lambda each: each.first):
+        mine = by_name.setdefault(member.name, [])
+        free = next((lane for lane in mine if lane.end <= member.first), None)
+        if free is None:
+            free = Lane("", [])
+            mine.append(free)
+            found.append(free)
+        free.members.append(member)
+    for lane in found:
+        lane.label = _label(lane.members, labels)
+    return found
+
+
+def _label(members: Sequence[GroupMember], labels: Labels) -> str:
+    first = labels.of(members[0].member, members[0].client)
+    return first if len(members) == 1 else f"{first} +{len(members) - 1}"
+
+
+def _end(member: GroupMember) -> int:
+    ends = [span.end for span in member.spans]
+    return max([member.last, *([] if member.left is None else [member.left]), *ends])

@@ -24,8 +24,8 @@ from dissectors.records import (
     record_set,
 )
 from dissectors.records.batch import CRC_START, HEADER
+from dissectors.records.cursor import read_varint
 from dissectors.records.record import most_records
-from dissectors.records.varint import read_varint
 
 FILLER = b"x"
 

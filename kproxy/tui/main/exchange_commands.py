@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kproxy.copy_as.errors import CannotCopyError
 from kproxy.copy_as.formats import by_name
+from kproxy.copy_as.request import CannotCopyError
 from kproxy.session import Priority
 from kproxy.session.response_pairs import PairError, response_pair
 from kproxy.tui.clipboard import copy

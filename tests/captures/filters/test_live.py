@@ -8,7 +8,7 @@ import pytest
 
 from captures.exchanges import ExchangeReader, open_capture
 from captures.filters import compile_filter
-from captures.filters.live import LiveFilter
+from captures.filters.filter import LiveFilter
 
 SAMPLE = Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap"
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from captures.names.entries import Entry, LineError
-from captures.names.hosts import endpoint, entries
+from captures.names.hosts import Entry, LineError, endpoint, entries
 
 
 def parsed(text: str) -> list[Entry]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from captures.names.entries import LineError
+from captures.names.hosts import LineError
 from captures.names.kubectl import entries, is_table
 
 PODS = """\

@@ -22,7 +22,7 @@ from captures.tables.inputs import GROWING
 from captures.tables.options import TablesOptions
 from captures.tables.partition_rows import PartitionRows
 from captures.tables.schema import TABLES, USUAL
-from captures.tables.single import TableRequest, write_tables, write_tables_single
+from captures.tables.single import TableRequest, write_parts, write_tables
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.tables.kit import exchanges_of, gathered, reopened, rows
 from tests.captures.tables.test_whole_rows import whole
@@ -229,7 +229,8 @@ def test_mistakes(tmp_path: Path) -> None:
 def test_a_capture_that_was_read_already(tmp_path: Path) -> None:
     folder = open_folder(str(tmp_path / "out"))
     wanted = TableRequest(tables=("findings", "rebalances"))
-    made = write_tables_single(reopened(SAMPLE), folder, wanted, summary={"why": "test"})
+    written = write_parts(reopened(SAMPLE), folder, wanted)
+    made = folder.commit(written.parts, tables=wanted.tables, summary={"why": "test"})
     assert made.summary == {"why": "test"}
     assert {name: told["rows"] for name, told in made.tables.items()} == {
         "findings": len(rows(whole(SAMPLE)["findings"])),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dissectors.errors import DecodeError
 from dissectors.records.build import encode_varint
-from dissectors.records.varint import read_varint
+from dissectors.records.cursor import read_varint
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,9 @@ from captures.exchanges import Exchange, ExchangeReader, open_capture
 from dissectors.printable import is_printable
 from kproxy.cli import main
 from kproxy.cli.diagnosing import DiagnosisBeside
-from kproxy.copy_as.errors import CannotCopyError
 from kproxy.copy_as.formats import FORMATS, Context
-from kproxy.notices import notice
-from kproxy.printing import echo_lines
+from kproxy.copy_as.request import CannotCopyError
+from kproxy.printing import echo_lines, notice
 from kproxy.text.events import _SENTENCES, sentence_of
 from kproxy.text.tree import problem_lines, traced_exchange
 from kproxy.tui.detail.make import detail_of

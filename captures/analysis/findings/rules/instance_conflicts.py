@@ -5,6 +5,7 @@ from __future__ import annotations
 from captures.analysis.findings.finding import Severity
 from captures.analysis.findings.refused_members import RefusedCalls, RefusedMembers, listed
 from captures.analysis.findings.rule import Threshold, Unit, times
+from captures.meaning import words
 from dissectors.error_codes import ErrorCode
 
 _UNRELEASED = ErrorCode.UNRELEASED_INSTANCE_ID
@@ -22,6 +23,7 @@ class InstanceConflicts(RefusedMembers):
         "the first has crashed and this is its successor."
     )
     codes = frozenset({ErrorCode.FENCED_INSTANCE_ID, _UNRELEASED})
+    of_groups = True
 
     thresholds = (
         Threshold(
@@ -47,12 +49,26 @@ class InstanceConflicts(RefusedMembers):
                 if len(refused.instances) > 1
                 else f"its group.instance.id{instances} belongs to a member whose session has not ended"
             )
+            holders = self._holders(group, code)
+            owned += f" ({holders})" if holders else ""
             return f"{who} could not join group {group}: {owned} (refused {times(refused.seen.count)})."
         were = "were" if len(refused.clients) > 1 else "was"
         return (
-            f"{who} {were} shut out of group {group} {times(refused.seen.count)}: another process joined with its "
-            f"group.instance.id{instances}."
+            f"{who} {were} shut out of group {group} {times(refused.seen.count)}: "
+            f"{self._holders(group, code) or 'another process'} joined with its group.instance.id{instances}."
         )
+
+    def _holders(self, group: str, code: int) -> str:
+        """Return which clients have the instance IDs; empty if that is not known, or they share a client ID."""
+        refused = [
+            each
+            for timeline in self.scene.groups
+            if words.line(timeline.group) == group
+            for each in timeline.refused
+            if each.error == code
+        ]
+        named = {each.holder for each in refused if each.holder} - {each.client for each in refused}
+        return listed(named) if named else ""
 
     def advice(self, code: int) -> str:
         """Return what to do about it."""

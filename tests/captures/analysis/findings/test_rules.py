@@ -14,7 +14,7 @@ from captures.analysis.findings.finding import MOST_EVIDENCE
 from captures.analysis.findings.rule import Rule
 from captures.exchanges import Exchange, ExchangeReader, Flag, open_capture
 from captures.filters import compile_filter
-from captures.filters.live import LiveFilter
+from captures.filters.filter import LiveFilter
 from dissectors.apis import NAMES, api_name
 from tests.captures.analysis.findings.group_kit import made
 from tests.captures.analysis.kit import exchange, unanswered

@@ -61,3 +61,11 @@ def test_addresses_that_were_rewritten_cause_nothing(talk: object) -> None:
     rewritten = Intervention(unlisted=1)
     assert callable(talk)
     assert Trigger.KPROXY_INTERVENED not in {each.trigger for each in told(talk(rewritten))}
+
+
+def test_interventions_that_are_not_kept_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any("kproxy intervened" in known for known in silent(HELD).timeline(until=60).seen)
+    monkeypatch.setattr("captures.analysis.groups.interventions._MOST_KEPT", 0)
+    timeline = silent(HELD).timeline(until=60)
+    assert timeline.rebalances[-1].trigger is Trigger.SESSION_TIMEOUT
+    assert any(known.startswith("kproxy intervened in 1 more calls than the 0") for known in timeline.seen)

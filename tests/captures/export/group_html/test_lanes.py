@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.analysis.groups.labels import Labels
-from captures.export.group_html.lanes import Lane, lanes
+from captures.export.group_html.picture import Lane, lanes
 from tests.captures.analysis.groups.kit import at, member, timeline
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.export.scrub.tokens import scrub_token
+from captures.export.scrub.frames import scrub_token
 from dissectors import embedded
 
 # RFC 4616 section 4, RFC 7677 section 3, RFC 7628 section 4.1; KIP-48 for tokenauth

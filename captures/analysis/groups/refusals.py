@@ -1,0 +1,46 @@
+"""Clients that a group did not take, or shut out: part of its story, though no rebalance may show them."""
+
+from __future__ import annotations
+
+from captures.analysis.groups.calls import GroupCalls, Join, ModernBeat, Run
+from captures.analysis.groups.model import RefusedClient
+from dissectors.error_codes import ErrorCode, error_name
+
+REFUSALS = frozenset({
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID,
+    ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.INVALID_SESSION_TIMEOUT, ErrorCode.UNSUPPORTED_ASSIGNOR,
+})  # fmt: skip
+"""Errors by which a coordinator keeps a client out of a group."""
+MOST = 20
+"""Refused clients that are kept of a group."""
+_OF_INSTANCES = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID)
+
+
+def refused_clients(calls: GroupCalls) -> list[RefusedClient]:
+    """Return the clients that were refused, in the order of time; those behind the first are left out."""
+    if not any(call.error in REFUSALS for call in calls.calls):
+        return []
+    found: dict[tuple[str, str, str | None, int], RefusedClient] = {}
+    holders: dict[str, tuple[str, str]] = {}
+    instances: dict[str, str] = {}
+    for call in calls.ordered():
+        instance = call.instance or instances.get(call.member)
+        if instance and call.member:
+            instances[call.member] = instance
+        if not call.error and instance and isinstance(call, Join | ModernBeat):
+            holders[instance] = call.client, call.member
+        if call.error not in REFUSALS:
+            continue
+        key = call.client, call.host, instance, call.error
+        known = found.get(key)
+        if known is None:
+            if len(found) >= MOST:
+                continue
+            known = found[key] = RefusedClient(
+                call.client, call.host, instance, call.error, error_name(call.error), call.time, call.number
+            )
+        known.count += call.count if isinstance(call, Run) else 1
+        holder, member = holders.get(instance or "", ("", ""))
+        if call.error in _OF_INSTANCES and member not in ("", call.member):
+            known.holder = holder
+    return list(found.values())

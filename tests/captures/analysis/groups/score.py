@@ -1,0 +1,118 @@
+"""How many causes of rebalances are told right, of recordings with a truth: the table of ``docs/groups.md``.
+
+``python -m tests.captures.analysis.groups.score`` prints it; ``--write`` puts it into the page. The recordings are
+those of ``tests/data/groups``, each as a whole, with the connections of one member only, and from the middle on.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from captures.analysis.groups.model import Certainty, Rebalance, TimeoutCause, Trigger
+from tests.captures.analysis.groups.compare import is_of, opens, pairs, read_groups
+from tests.captures.analysis.groups.exceptions import NAMES, rebalances
+from tests.captures.analysis.groups.test_cut import ALONE, LATER, alone, later, matched
+from tests.captures.analysis.groups.truth import FOLDER, Expected, Truth, read
+
+PAGE = Path(__file__).parents[4] / "docs" / "groups.md"
+_PLACE = re.compile(r"(<!-- score -->\n).*?(<!-- /score -->)", re.DOTALL)
+_COLUMNS = "right", "wrong", "possible", "unknown"
+
+Pairs = list[tuple[Expected, Rebalance]]
+
+
+@dataclass
+class Score:
+    """How often causes were told right.
+
+    :ivar rebalances: what opened them
+    :ivar silences: why members fell silent
+    """
+
+    rebalances: Counter[str] = field(default_factory=Counter)
+    silences: Counter[str] = field(default_factory=Counter)
+
+    def add(self, truth: Truth, both: Pairs) -> None:
+        """Count what is told of some rebalances."""
+        for expected, story in both:
+            true = opens(truth, expected, story)
+            unknown = story.trigger is Trigger.UNKNOWN
+            self.rebalances[_judged(true, unknown, story.certainty)] += 1
+            self.silences.update(_of_silences(truth, expected, story))
+
+
+def _judged(true: bool, unknown: bool, certainty: Certainty) -> str:
+    if unknown:
+        return "unknown"
+    if true:
+        return "right"
+    return "possible" if certainty is Certainty.POSSIBLE else "wrong"
+
+
+def _of_silences(truth: Truth, expected: Expected, story: Rebalance) -> Iterator[str]:
+    for happened in expected.causes:
+        if happened.why is None:
+            continue
+        for cause in story.causes:
+            if cause.session_end is not None and is_of(
+                truth, happened, cause.client, cause.instance, cause.member
+            ):
+                end = cause.session_end
+                yield _judged(end.cause is happened.why, end.cause is TimeoutCause.UNKNOWN, end.certainty)
+
+
+def scores() -> dict[str, Score]:
+    """Return the scores of the recordings as a whole, and of parts of them."""
+    found = {
+        name: Score() for name in ("whole recordings", "the connections of one member", "from the middle on")
+    }
+    whole, single, rest = found.values()
+    for name in NAMES:
+        truth = read(name)
+        told = read_groups(str(FOLDER / f"{name}.pcap.zst"))[truth.group].rebalances
+        whole.add(truth, pairs(rebalances(name), told))
+    with TemporaryDirectory() as folder:
+        for name, who in ALONE:
+            single.add(read(name), matched(name, who, alone(Path(folder), name, who).rebalances))
+        for name in LATER:
+            timeline, happened = later(Path(folder), name)
+            rest.add(read(name), pairs(happened, timeline.rebalances))
+    return found
+
+
+def table(found: dict[str, Score]) -> str:
+    """Return scores as a table of Markdown."""
+    lines = [
+        f"| {len(NAMES)} recordings of brokers and clients from 0.9 to 4.3 | causes of | {' | '.join(_COLUMNS)} |",
+        f"|---|---|{'---|' * len(_COLUMNS)}",
+    ]
+    for name, score in found.items():
+        for what, counts in (("rebalances", score.rebalances), ("silences", score.silences)):
+            lines.append(f"| {name} | {what} | {' | '.join(str(counts[column]) for column in _COLUMNS)} |")
+    return "\n".join(lines) + "\n"
+
+
+def on_page() -> str:
+    """Return the table that the page has."""
+    found = _PLACE.search(PAGE.read_text())
+    assert found is not None
+    return found[0].removeprefix(found[1]).removesuffix(found[2]).strip() + "\n"
+
+
+def main() -> None:
+    """Print the table, or put it into the page."""
+    made = table(scores())
+    if "--write" in sys.argv[1:]:
+        PAGE.write_text(_PLACE.sub(lambda found: f"{found[1]}\n{made}\n{found[2]}", PAGE.read_text()))
+    else:
+        sys.stdout.write(made)
+
+
+if __name__ == "__main__":
+    main()

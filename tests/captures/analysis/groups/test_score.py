@@ -1,0 +1,16 @@
+"""The published table of right and wrong causes is what the recordings give."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.captures.analysis.groups.score import on_page, scores, table
+
+
+@pytest.mark.slow
+def test_the_page_has_the_table_of_the_recordings() -> None:
+    found = scores()
+    assert on_page() == table(found)
+    for score in found.values():
+        assert score.rebalances["right"] > 0
+        assert score.silences["wrong"] == 0
