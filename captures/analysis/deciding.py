@@ -17,7 +17,7 @@ from captures.exchanges import Flag
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns
 from dissectors.api_keys import CONNECTING, ApiKey
 
-TAKEN = (*COUNTED, "wait", "throttle_time_ms", "acks")
+TAKEN = (*COUNTED, "wait", "throttle_time_ms", "acks", "replica_id")
 """The columns of messages that :class:`Deciding` takes."""
 
 
@@ -92,10 +92,21 @@ class Deciding:
         found: Bools = self._flags & int(flag) != 0
         return found
 
+    def with_errors(self, codes: Collection[int]) -> Bools:
+        """Return those whose response has one of some errors, as part of a normal conversation or not."""
+        found = self.nothing
+        for name in ("error_codes", "expected_error_codes"):
+            errors = self.columns.ragged(name)
+            found[errors.rows[np.isin(errors.values, list(codes))]] = True
+        return found
+
     def met(self, codes: Collection[int]) -> bool:
         """Tell whether some response has one of some errors, as part of a normal conversation or not."""
-        both = (self.columns.ragged(name).values for name in ("error_codes", "expected_error_codes"))
-        return any(bool(np.isin(each, list(codes)).any()) for each in both)
+        return bool(self.with_errors(codes).any())
+
+    def all_if_met(self, codes: Collection[int]) -> Bools | None:
+        """Return what a rule has to be shown that finds nothing without some errors: all if there is one, else none."""
+        return None if self.met(codes) else self.nothing
 
     def of_version(self, wanted: Callable[[int, int], bool]) -> Bools:
         """Return those of some APIs and versions.
@@ -116,8 +127,15 @@ class Deciding:
         mine = self.of_api({ApiKey.PRODUCE})
         if self.met(codes):
             return mine
-        found: Bools = mine & (self.columns.flat("acks") == 0) | self.first(mine)
+        found: Bools = mine & (self.columns.flat("acks") == 0) | self.evidence_of(mine)
         return found
+
+    def evidence_of(self, among: Bools) -> Bools:
+        """Return the first of each connection among some: they show that there are such exchanges at all.
+
+        Those in which kproxy intervened may be hidden from rules, so that they show nothing.
+        """
+        return self.first(among & (self.columns.flat("intervened") == 0))
 
     def first(self, among: Bools) -> Bools:
         """Return the first of each connection among some."""

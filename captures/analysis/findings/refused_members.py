@@ -8,11 +8,13 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import NO_GROUPS
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.calls import OF_MEMBERS, group_of
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import items, rows, text
@@ -53,6 +55,10 @@ class RefusedMembers(Rule):
         super().__init__(scene)
         self._refused: dict[tuple[str, int], RefusedCalls] = {}
         self._calls = False
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        """Return the calls that fail with these errors, and the first, which says that there are any."""
+        return rows.with_errors(self.codes) | rows.evidence_of(rows.of_api(OF_MEMBERS))
 
     def add(self, exchange: Exchange) -> None:
         """Look at one call of a member."""

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from captures.analysis.conditions import of_client
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import error_names, on_topics, with_errors
 from captures.analysis.findings.finding import EffectOf, Finding, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.analysis.findings.staleness import APIS
+from captures.analysis.findings.staleness import APIS, CODES
 from captures.analysis.groups.model import Certainty
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.time_format import span
 from dissectors.units import MS
@@ -39,6 +41,9 @@ class ClientsThatDoNotRefresh(Rule):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._staleness = scene.shared.staleness
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return rows.all_if_met(CODES)
 
     def add(self, exchange: Exchange) -> None:
         self._staleness.add(exchange)

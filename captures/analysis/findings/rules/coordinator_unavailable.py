@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import (
     answer_time,
     asked,
@@ -19,6 +20,7 @@ from captures.analysis.findings.common import (
 )
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
+from captures.arrays import Bools
 from captures.exchanges import NO_ANSWER_SEEN, Exchange
 from captures.meaning import groups_in, transactional_ids_in
 from captures.time_format import span
@@ -77,6 +79,9 @@ class CoordinatorUnavailable(Rule):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._awaited: dict[tuple[str, str], _Outage] = {}
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return rows.all_if_met(COORDINATOR_AWAY)
 
     def add(self, exchange: Exchange) -> None:
         found = unexpected(exchange, COORDINATOR_AWAY)

@@ -65,7 +65,7 @@ class NotEnoughReplicas(Rule):
         self._refused: dict[str, _TopicRefusals] = {}
 
     def deciding(self, rows: Deciding) -> Bools | None:
-        return None if rows.met(_CODES) else rows.nothing
+        return rows.all_if_met(_CODES)
 
     def add(self, exchange: Exchange) -> None:
         found = unexpected(exchange, _CODES)

@@ -6,15 +6,18 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from captures.analysis.conditions import of_client, of_group, of_topic
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import some_of, together
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import NO_FETCH, consumer
 from captures.analysis.findings.resets import About, Policy, Reset, Resets, Why
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import places, words
 from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode
 from dissectors.units import SECOND
 
 _SOON = SECOND
@@ -99,6 +102,11 @@ class PositionsReset(Rule):
         self._resets = Resets(scene.names)
         self._fetches = 0
         self._latest = 0
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        lost = rows.met({ErrorCode.OFFSET_OUT_OF_RANGE}) or rows.of_api({ApiKey.OFFSET_FETCH}).any()
+        of_consumers = rows.of_api({ApiKey.FETCH}) & (rows.columns.flat("replica_id") < 0)
+        return None if lost else rows.evidence_of(of_consumers)
 
     def add(self, exchange: Exchange) -> None:
         key = exchange.api_key

@@ -73,7 +73,7 @@ class ProducerFenced(Rule):
         self._found: dict[_Who, _Shut] = {}
 
     def deciding(self, rows: Deciding) -> Bools | None:
-        return None if rows.met(_CODES) else rows.nothing
+        return rows.all_if_met(_CODES)
 
     def add(self, exchange: Exchange) -> None:
         codes = {error.code for error in exchange.errors} & _CODES if exchange.errors else set()

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import answer_time, answered, asked, on_topics, replica_of, whole_ids
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.groups.model import Certainty
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import places, words
 from captures.meaning.exchange import number, rows
@@ -91,6 +93,9 @@ class SlowFollowers(Rule):
         self._followers: dict[int, _Follower] = {}
         self._replicating = False
         self._names = whole_ids(scene.names)
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return None if (rows.columns.flat("replica_id") >= 0).any() else rows.nothing
 
     def add(self, exchange: Exchange) -> None:
         if exchange.api_key == ApiKey.PRODUCE:

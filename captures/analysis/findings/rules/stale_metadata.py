@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import (
     error_names,
     of_clients,
@@ -16,7 +17,8 @@ from captures.analysis.findings.common import (
 )
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
-from captures.analysis.findings.staleness import APIS, Episodes
+from captures.analysis.findings.staleness import APIS, CODES, Episodes
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.time_format import span
 from dissectors.error_codes import ErrorCode
@@ -85,6 +87,9 @@ class StaleMetadata(Rule):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._staleness = scene.shared.staleness
+
+    def deciding(self, rows: Deciding) -> Bools | None:
+        return rows.all_if_met(CODES)
 
     def add(self, exchange: Exchange) -> None:
         self._staleness.add(exchange)

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import answered, asked, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import NO_PRODUCE
 from captures.analysis.findings.rule import Rule, Scene
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import Body, items, number, rows
 from dissectors.api_keys import ApiKey
-from dissectors.error_codes import ErrorCode
 
 _TOPIC_RESOURCE = 2
 _MIN_INSYNC = "min.insync.replicas"
-_ALL, _LEADER = -1, 1
+_ALL, _NONE, _LEADER = -1, 0, 1
 
 
 class _Flow(NamedTuple):
@@ -53,6 +56,12 @@ class WeakAcks(Rule):
         self._insync: dict[str, int] = {}
         self._produces = 0
 
+    def deciding(self, rows: Deciding) -> Bools | None:
+        mine = rows.of_api({ApiKey.PRODUCE})
+        weak = np.isin(rows.columns.flat("acks"), (_NONE, _LEADER))
+        found: Bools = ~mine | weak | rows.evidence_of(mine)
+        return found
+
     def add(self, exchange: Exchange) -> None:
         key = exchange.api_key
         if key == ApiKey.PRODUCE:
@@ -73,7 +82,7 @@ class WeakAcks(Rule):
     def _produced(self, exchange: Exchange) -> None:
         self._produces += 1
         acks = number(asked(exchange), "acks", _ALL)
-        if acks not in (ErrorCode.NONE, _LEADER):
+        if acks not in (_NONE, _LEADER):
             return
         for topic in {part.topic for part in self.scene.records.produced(exchange)}:
             self._flows.setdefault(_Flow(client_name(exchange), topic, acks), Occurrences()).add(exchange)
