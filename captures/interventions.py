@@ -2,7 +2,8 @@
 
 The proxy records what client and broker sent, before any change. What it changed, held or made up stands in a comment
 on the packet that holds the frame: a line that begins with ``kproxy: `` and goes on with a JSON object. What the kernel
-tells of the connections (:class:`TcpSample`) stands in the comment of a packet without payload.
+tells of the connections (:class:`TcpSample`) stands in the comment of a packet without payload. What a broker's own
+log tells of a request (:class:`BrokerLog`) stands in the comment of the packet with the request.
 
 The data plane imports this: nothing heavy here.
 """
@@ -290,23 +291,64 @@ class TcpSample(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     state: str = ""
 
 
+class BrokerLog(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
+    """What a broker's request log tells of a request; times are nanoseconds (``RequestChannel.scala``).
+
+    Where it is told, there are no packets: the exchange was made of the log.
+
+    :ivar request_queue: until a handler thread took it up
+    :ivar local: in the handler thread: the leader's own work, its disk
+    :ivar remote: waiting for others: replicas, group members, records to come
+    :ivar throttle: for a quota
+    :ivar response_queue: until a network thread took the response
+    :ivar send: while the network thread sent it
+    :ivar request_left_out: bytes of the request's records, which the log does not have, beyond those that stand for
+        them
+    :ivar response_left_out: bytes of the response's records, likewise
+    :ivar listener: name of the listener
+    :ivar principal: as whom the client was authenticated
+    """
+
+    request_queue: int = 0
+    local: int = 0
+    remote: int = 0
+    throttle: int = 0
+    response_queue: int = 0
+    send: int = 0
+    request_left_out: int = 0
+    response_left_out: int = 0
+    listener: str = ""
+    principal: str = ""
+
+    JSON = (
+        "request_queue_ns=request_queue local_ns=local remote_ns=remote throttle_ns=throttle "
+        "response_queue_ns=response_queue send_ns=send listener principal"
+    )
+
+
 class _Line(Intervention, omit_defaults=True, frozen=True):
     """All that a line may hold."""
 
     tcp: TcpSample | None = None
+    broker: BrokerLog | None = None
 
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(_Line)
 
 
-def as_comment(told: Intervention | TcpSample) -> str:
+Told = Intervention | TcpSample | BrokerLog
+
+
+def as_comment(told: Told) -> str:
     """Return the line of a packet comment.
 
     Of very many changes the last ones are only counted: a comment has no more than 65,535 bytes.
     """
     if isinstance(told, TcpSample):
         return PREFIX + _ENCODER.encode({"tcp": told}).decode()
+    if isinstance(told, BrokerLog):
+        return PREFIX + _ENCODER.encode({"broker": told}).decode()
     text = _ENCODER.encode(told)
     count = len(told.changed)
     while len(text) > MOST_BYTES and count:
@@ -322,7 +364,7 @@ def from_comment(line: str) -> Intervention | None:
     return told if isinstance(told, Intervention) else None
 
 
-def told_by(line: str) -> Intervention | TcpSample | None:
+def told_by(line: str) -> Told | None:
     """Return the contents of a line of a packet comment, None if it is a user's text."""
     if not line.startswith(PREFIX + "{"):
         return None
@@ -332,5 +374,7 @@ def told_by(line: str) -> Intervention | TcpSample | None:
         return None
     if read.tcp is not None:
         return read.tcp
+    if read.broker is not None:
+        return read.broker
     made = Intervention(**{name: getattr(read, name) for name in Intervention.__struct_fields__})
     return made or None

@@ -148,6 +148,7 @@ class Capture:
         self.foreign: dict[int, str] = {}
         self.notes = Notes(self.table, self.client_stream)
         self.table.intervened = lambda: self.notes.intervened()
+        self.table.broker_logs = self.notes.broker_logs
         self.differing = Conflicts(self.table, self.client_stream)
         self.samples = Samples(self.connections)
         self.names = Names()
@@ -254,6 +255,9 @@ class Capture:
         self.bulk.renumber(renumbered)
         self.notes.renumber(renumbered)
         self.notes.forget(before)
+        self.notes.broker_logs.forget(
+            int(table.column("packet").min()) if len(table) else self.statistics.packets
+        )
         for single in self.singles.values():
             single.renumber(renumbered)
         singles = np.array(list(self.singles), np.int64)

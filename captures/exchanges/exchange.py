@@ -16,7 +16,7 @@ from captures.exchanges.notes import NO_NOTE, Note
 from captures.exchanges.prefetch import MOST_ROWS, Lookahead
 from captures.exchanges.table import Flag, cluster_time
 from captures.faults import described
-from captures.interventions import UNTOUCHED, Interventions, ShownInterventions
+from captures.interventions import UNTOUCHED, BrokerLog, Interventions, ShownInterventions
 from captures.json_objects import Time
 from captures.meaning import (
     ErrorFound,
@@ -74,6 +74,7 @@ class Exchange:
     :ivar kproxy_time: ns that request and response stayed in kproxy for a rule or a user; of what kproxy answered
         itself, all of the time until it did
     :ivar frame: number of the packet with its first byte, in its capture, as Wireshark numbers them
+    :ivar broker_log: what the broker's own request log tells of it, None if the capture is not made of one
     :ivar client_names: of the address ``client`` or its host, the one to be shown first
     :ivar broker_names: of ``broker``
     """
@@ -82,7 +83,7 @@ class Exchange:
         "number time latency_ns=latency designed_wait_ns=wait kproxy_time_ns=kproxy_time connection client "
         "broker client_name broker_name client_id api api_key version correlation_id request_size response_size "
         "request=shown_request response=shown_response decoded=annotations.decoded "
-        "masked=annotations.masked flags marked=note.marked comment=note.comment kproxy "
+        "masked=annotations.masked flags marked=note.marked comment=note.comment kproxy broker_log "
         "problems=all_problems"
     )
 
@@ -115,6 +116,7 @@ class Exchange:
     interventions: Interventions = UNTOUCHED
     kproxy_time: int = 0
     frame: int = field(default=0, compare=False)
+    broker_log: BrokerLog | None = None
     client_names: tuple[str, ...] = ()
     broker_names: tuple[str, ...] = ()
 
@@ -400,6 +402,7 @@ class ExchangeReader:
         client, broker = capture.endpoints(connection)
         known = row["api_key"] >= 0
         done = capture.notes.interventions(at, row)
+        logged = capture.notes.broker_logs.of(row["packet"]) if len(capture.notes.broker_logs) else None
         both = row["response_size"] > 0 and row["request_size"] > 0
         latency: int | None = row["response_first"] - row["request_last"] if both else None
         kproxy_time = 0
@@ -422,14 +425,15 @@ class ExchangeReader:
             time=row["request_first"] if row["request_size"] else row["response_first"],
             latency=latency,
             kproxy_time=kproxy_time,
-            request_size=row["request_size"],
-            response_size=row["response_size"],
+            request_size=row["request_size"] + (0 if logged is None else logged.request_left_out),
+            response_size=row["response_size"] + (0 if logged is None else logged.response_left_out),
             flag=flag,
             request=None,
             response=None,
             note=capture.notes.of(at),
             interventions=done,
             frame=row["packet"],
+            broker_log=logged,
             client_names=capture.names.of(client),
             broker_names=capture.names.of(broker),
         )

@@ -17,16 +17,18 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, takewhile
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from captures.arrays import Int64s
+from captures.exchanges.broker_logs import BrokerLogs
 from captures.exchanges.table import ExchangeTable
 from captures.interventions import (
     PREFIX,
     UNTOUCHED,
+    BrokerLog,
     Intervention,
     Interventions,
     TcpSample,
@@ -126,18 +128,20 @@ class ParsedComment(NamedTuple):
     :ivar own: what users wrote
     :ivar interventions: what the proxy did to the frame
     :ivar samples: the kernel's TCP statistics of the connection
-    :ivar lines: the lines of both
+    :ivar broker_logs: what the broker's own log tells of the request
+    :ivar lines: the lines of all three
     """
 
     own: str
     interventions: list[Intervention]
     samples: list[TcpSample]
+    broker_logs: list[BrokerLog]
     lines: list[str]
 
 
 def told_in(text: str) -> ParsedComment:
     """Sort the lines of a packet comment."""
-    found = ParsedComment(text, [], [], [])
+    found = ParsedComment(text, [], [], [], [])
     if PREFIX not in text:
         return found
     own = []
@@ -149,6 +153,8 @@ def told_in(text: str) -> ParsedComment:
         found.lines.append(line)
         if isinstance(told, Intervention):
             found.interventions.append(told)
+        elif isinstance(told, BrokerLog):
+            found.broker_logs.append(told)
         else:
             found.samples.append(told)
     return found._replace(own="\n".join(own))
@@ -175,6 +181,7 @@ class Notes:
     def __init__(self, table: ExchangeTable, client_stream: Callable[[int], int]) -> None:
         self._table = table
         self._client_stream = client_stream
+        self.broker_logs = BrokerLogs()
         self._comments: dict[int, list[_Part]] = {}
         self._interventions: dict[int, list[Intervention]] = {}
         self._read_at: dict[int, int] = {}
@@ -198,8 +205,10 @@ class Notes:
         :returns: samples that were among them; they belong to connections, which are not known here
         """
         samples, known = {}, len(self._read_at)
+        logged: list[tuple[int, BrokerLog]] = []
         for number, text in comments.items():
             told = told_in(text)
+            logged += ((number, each) for each in told.broker_logs[:1])
             if told.own:
                 self._comments[number] = parts_of(told.own)
             if told.interventions:
@@ -208,6 +217,7 @@ class Notes:
                 samples[number] = told.samples
             if told.own or told.interventions:
                 self._read_at[number] = time
+        self.broker_logs.add(sorted(logged, key=itemgetter(0)))
         new = list(self._read_at)[known:]
         if new:
             self._packets = np.sort(np.append(self._packets, new), kind="stable")
@@ -356,6 +366,11 @@ class Notes:
         asked = self._table.column("request_size")
         for row, note in self.all().items():
             found[row, 0 if asked[row] else 1] = [note.as_text()]
+        packets = self._table.column("packet").tolist() if len(self.broker_logs) else []
+        for row, packet in enumerate(packets):
+            logged = self.broker_logs.of(packet)
+            if logged is not None:
+                found.setdefault((row, 0), []).append(as_comment(logged))
         for row, sides in self.all_interventions().items():
             for side, done in enumerate(sides):
                 if done:

@@ -235,7 +235,7 @@ class Shape:
             else:
                 marks.append(_number(data, begins[watermark[0]][fits] + watermark[1], ">i8"))
         found = _tally(data, starts.ravel(), sizes.ravel())
-        columns = [sizes, *(column.reshape(starts.shape) for column in found), np.stack(marks, axis=1)]
+        columns = [*(column.reshape(starts.shape) for column in found), np.stack(marks, axis=1)]
         return RecordTallies(*columns)
 
 
@@ -358,7 +358,7 @@ def _length(data: Bytes, at: Int64s, *, compact: bool) -> tuple[Int64s, Int64s]:
 
 def _tally(data: Bytes, starts: Int64s, sizes: Int64s) -> tuple[Int64s, ...]:
     """Add up the batches of records fields, as :func:`captures.meaning.payload.payload` does."""
-    count = len(starts)
+    count, held = len(starts), sizes.copy()
     batches, batch_bytes, records, uncounted, markers = (np.zeros(count, np.int64) for _ in range(5))
     last = np.full(count, -1, np.int64)
     ends = starts + sizes
@@ -391,9 +391,10 @@ def _tally(data: Bytes, starts: Int64s, sizes: Int64s) -> tuple[Int64s, ...]:
     for index in np.flatnonzero(odd).tolist():
         field = data[starts[index] : ends[index]].tobytes()
         found = payload([field])
+        held[index] = found.size
         batches[index], records[index] = found.batches, found.records
         uncounted[index], markers[index] = found.uncounted, found.markers
         complete = record_set(field).batches
         batch_bytes[index] = sum(batch.size for batch in complete)
         last[index] = complete[0].last_offset if len(complete) == 1 else -1
-    return batches, batch_bytes, records, uncounted, markers, last
+    return held, batches, batch_bytes, records, uncounted, markers, last

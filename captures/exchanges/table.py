@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.arrays import Bools, Int64s
+from captures.exchanges.broker_logs import BrokerLogs, Told
 from captures.interventions import Interventions
+from dissectors.sides import Side
 
 NO_TIME = -1
 
@@ -102,6 +104,8 @@ class ExchangeTable:
         self._client_numbers: dict[bytes | None, int] = {}
         self.intervened: Callable[[], Mapping[int, Interventions]] = dict
         """Tells in which rows kproxy intervened (:meth:`captures.exchanges.notes.Notes.intervened`)."""
+        self.broker_logs = BrokerLogs()
+        """What the brokers' request logs tell of the requests."""
 
     def __len__(self) -> int:
         return self._size
@@ -180,6 +184,18 @@ class ExchangeTable:
                 there[at] &= not done.answered
                 passed[at] = cluster_time(int(passed[at]), done)
         return passed, there
+
+    def told(self, name: str, rows: Any) -> Told:
+        """Return what the brokers' request logs tell of some rows (:class:`captures.interventions.BrokerLog`)."""
+        return self.broker_logs.column(name, self.column("packet")[rows])
+
+    def sizes(self, side: Side, rows: Any) -> Int64s:
+        """Return the bytes that frames had where they were sent, which a request log tells but does not have."""
+        sizes: Int64s = self.column(f"{side}_size")[rows].astype(np.int64)
+        if not len(self.broker_logs):
+            return sizes
+        left_out, told = self.told(f"{side}_left_out", rows)
+        return np.where(told, sizes + left_out, sizes)
 
     def client_number(self, client_id: bytes | None) -> int:
         """Return the number under which a client ID is kept in the ``client_id`` column."""

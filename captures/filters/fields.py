@@ -110,6 +110,15 @@ def _done(value: Callable[[Interventions], Any]) -> Column:
     return decide.by_number(lambda context: context.interventions, value)
 
 
+def _measured(name: str, told: str, doc: str) -> Field:
+    """A time that the broker has measured, which its request log tells."""
+    return Field(
+        name, D, CAPTURE, f"{doc}, as the broker's request log tells",
+        lambda x, _: None if x.broker_log is None else getattr(x.broker_log, told),
+        numbers(columns.broker_time(told)), example=f"{name} > 10ms",
+    )  # fmt: skip
+
+
 def _named(names: Iterable[str], doc: str = "") -> Callable[[], Mapping[str, str]]:
     return lambda: dict.fromkeys(names, doc)
 
@@ -166,10 +175,16 @@ FIELDS: tuple[Field, ...] = (
           example="excess > 100ms"),
     Field("wait", D, RESPONSE, "designed waiting within the latency; 0 if there is none", lambda x, _: x.wait,
           decide.WAIT, example="wait > 1s"),
+    _measured("broker.queue", "request_queue", "how long the request waited for a handler thread"),
+    _measured("broker.local", "local", "how long the handler thread worked on it, its disk included"),
+    _measured("broker.remote", "remote", "how long it waited for others: replicas, group members, records to come"),
+    _measured("broker.throttle", "throttle", "how long a quota held it back"),
+    _measured("broker.response_queue", "response_queue", "how long the response waited for a network thread"),
+    _measured("broker.send", "send", "how long the network thread sent the response"),
     Field("request.size", S, REQUEST, "bytes of the request with its size field; 0 if there is none",
-          lambda x, _: x.request_size, numbers(columns.plain("request_size")), example="request.size > 1MB"),
+          lambda x, _: x.request_size, numbers(columns.side_size("request")), example="request.size > 1MB"),
     Field("response.size", S, RESPONSE, "bytes of the response with its size field; 0 if there is none",
-          lambda x, _: x.response_size, numbers(columns.plain("response_size")), example="response.size > 1MiB"),
+          lambda x, _: x.response_size, numbers(columns.side_size("response")), example="response.size > 1MiB"),
     Field("size", S, RESPONSE, "bytes of request and response", lambda x, _: x.request_size + x.response_size,
           numbers(columns.size), example="size > 64kB"),
     Field("error", Kind.ERROR, RESPONSE, "errors that do not belong to a normal conversation",

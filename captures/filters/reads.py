@@ -220,7 +220,10 @@ def batches(exchange: Exchange, context: Context) -> Iterator[dict[str, Any]]:
 
 
 def _added_up(exchange: Exchange, context: Context, one: Callable[[dict[str, Any]], int]) -> int | None:
-    """Add up something of all batches; None if the messages are none that carry records."""
+    """Add up something of all batches; None if the messages are none that carry records, or a log leaves these out."""
+    logged = exchange.broker_log
+    if logged is not None and (logged.request_left_out or logged.response_left_out):
+        return None
     total = None
     for key, version, body, side in _bodies(exchange):
         if record_paths(key, version, side):

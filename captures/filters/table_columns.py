@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from captures.arrays import Int64s
 from captures.exchanges import Capture, ExchangeTable, Flag
+from captures.exchanges.broker_logs import Told
 from captures.exchanges.columns import ExchangeColumns
 from captures.filters.predicates import Mask
 from captures.filters.values import split_endpoint
 from captures.names.names import Names, with_port
 from dissectors.apis import NAMES, api_name
+from dissectors.sides import Side
 
 Ints = NDArray[Any]
 
@@ -136,6 +138,14 @@ class TableColumns:
         """Return latencies in ns (:meth:`captures.exchanges.table.ExchangeTable.latency`)."""
         return Numbers(*self._table.latency(self._rows))
 
+    def sizes(self, side: Side) -> Int64s:
+        """Return the bytes that one side has sent."""
+        return self._table.sizes(side, self._rows)
+
+    def told(self, name: str) -> Told:
+        """Return what request logs of brokers tell."""
+        return self._table.told(name, self._rows)
+
     def exchange_numbers(self) -> Ints:
         """Return the numbers that the exchanges have in the capture."""
         if self._numbers is None:
@@ -184,6 +194,18 @@ def plain(name: str) -> NumberRecipe:
 
 
 @cache
+def side_size(side: Side) -> NumberRecipe:
+    """Return the recipe of the bytes that one side has sent."""
+    return lambda columns: Numbers(columns.sizes(side), None)
+
+
+@cache
+def broker_time(name: str) -> NumberRecipe:
+    """Return the recipe of a time that brokers have measured, in ns; it is where their logs tell it."""
+    return lambda columns: Numbers(*columns.told(name))
+
+
+@cache
 def of_known_api(name: str) -> NumberRecipe:
     """Return the recipe of a column that holds something where the API is known."""
     return lambda columns: Numbers(columns.view(name), columns.view("api_key") >= 0)
@@ -211,7 +233,7 @@ def time(columns: TableColumns) -> Numbers:
 def size(columns: TableColumns) -> Numbers:
     """Return the bytes of request and response."""
     # two frames of 1 GiB do not fit into 32 bits
-    return Numbers(columns.view("request_size").astype(np.int64) + columns.view("response_size"), None)
+    return Numbers(columns.sizes("request") + columns.sizes("response"), None)
 
 
 def correlation_id(columns: TableColumns) -> Numbers:

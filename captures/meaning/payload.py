@@ -11,7 +11,7 @@ from captures.meaning.exchange import Body
 from captures.meaning.plans import paths, plan, walk
 from dissectors import wire
 from dissectors.codec import CODEC_LABELS, CODEC_MASK
-from dissectors.records import Batch, record_set
+from dissectors.records import Batch, record_set, records_size
 from dissectors.sides import Side
 
 
@@ -25,6 +25,7 @@ class Payload:
     :ivar size: bytes of all fields, incomplete batches at their ends included
     :ivar batches: complete batches
     :ivar partial: bytes of incomplete batches
+    :ivar left_out: bytes of records that the source of the capture does not have
     :ivar codecs: names of the codecs met, in order
     :ivar magics: message formats met, in order
     :ivar damaged: record sets that could not be read to their end
@@ -36,6 +37,7 @@ class Payload:
     size: int = 0
     batches: int = 0
     partial: int = 0
+    left_out: int = 0
     codecs: list[str] = field(default_factory=list)
     magics: list[int] = field(default_factory=list)
     damaged: int = 0
@@ -44,6 +46,8 @@ class Payload:
         """Put it into words; empty if there are no bytes."""
         if not self.size:
             return ""
+        if self.left_out and not self.batches:
+            return f"records {words.size(self.size)}"
         if not self.batches:
             return (
                 f"damaged records {words.size(self.size)}"
@@ -130,11 +134,13 @@ def payload(fields: Iterable[Any]) -> Payload:
 
 def _add(out: Payload, data: bytes) -> None:
     found = record_set(data)
-    out.size += len(data)
+    out.size += records_size(data)
     out.batches += len(found.batches)
     if found.problems:
         out.damaged += 1
-    if found.trailing is not None:
+    if found.trailing is not None and found.trailing.kind == "left_out":
+        out.left_out += found.trailing.size
+    elif found.trailing is not None:
         out.partial += found.trailing.size
     for batch in found.batches:
         if batch.control:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,9 @@ POLL = 0.1
 """Seconds between two looks at a file that is being written."""
 GONE = 1.0
 """Seconds without new bytes after which a file that has lost its name counts as finished."""
+
+LEAST_HEADER = 24
+"""Bytes of the shortest header of a capture, that of pcap."""
 
 _CHUNK = 1 << 18
 _LEAST_STEP = 64
@@ -373,7 +376,70 @@ class _DecompressedFeed:
         self._fault = f"{told}, would go over the limit {shown('file_ratio')}"
 
 
-def unwrapped(feed: Feed) -> tuple[Feed, str]:
+REQUEST_LOG_MARK = b"Completed request:"
+"""What an entry of a broker's request log begins with (``core/.../network/RequestChannel.scala``)."""
+REQUEST_LOG = "request log"
+"""What a feed is called that was one."""
+HEAD_SIZE = 1 << 16
+"""Bytes in which a request log has its first entry, and more than its first line."""
+
+_LINE_BEGINS = frozenset(bytes([each]) for each in b"[{0123456789")
+_NO_TEXT = re.compile(rb"[\0-\x08\x0e-\x1a]")
+
+
+def is_request_log(head: bytes) -> bool:
+    """Whether a feed is a request log, by its first :data:`HEAD_SIZE` bytes."""
+    return REQUEST_LOG_MARK in head and _is_text(head)
+
+
+def may_become_a_log(head: bytes, *, live: bool) -> bool:
+    """Whether more bytes may show that a feed is a request log, or has to be looked at as a capture.
+
+    :param live: whether they have to be waited for, which only what begins as lines of logs do is worth
+    """
+    if len(head) < MAGIC_SIZE:
+        return True
+    unknown = len(head) < HEAD_SIZE and REQUEST_LOG_MARK not in head and _is_text(head)
+    return unknown and (not live or head[:1] in _LINE_BEGINS)
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether it may be text: all capture files have control characters among their first bytes."""
+    return _NO_TEXT.search(head[:LEAST_HEADER]) is None
+
+
+def is_read_in_place(head: bytes) -> bool:
+    """Whether a file is read as it is, by its first :data:`HEAD_SIZE` bytes: neither compressed nor a request log."""
+    return compression(head[:MAGIC_SIZE]) is None and not is_request_log(head)
+
+
+def unwrapped(feed: Feed, *, live: bool = False) -> tuple[Feed, str]:
+    """The feed decompressed, and how it was compressed; a request log as the packets that it becomes.
+
+    :param live: whether it still grows
+    """
+    feed, wrappings = decompressed(feed)
+    head = b""
+    while may_become_a_log(head, live=live) and (more := feed.read(HEAD_SIZE - len(head))):
+        head += more
+    feed = _ReplayedFeed(head, feed)
+    if is_request_log(head):
+        return logs_as_packets([feed], live=live), "+".join(filter(None, (wrappings, REQUEST_LOG)))
+    return feed, wrappings
+
+
+def logs_as_packets(logs: Sequence[Feed], *, live: bool = False) -> Feed:
+    """The packets that request logs become together.
+
+    :param live: whether they still grow
+    """
+    # here, as it needs captures.export, which needs this package
+    from captures.request_log.feed import RequestLogFeed
+
+    return RequestLogFeed(logs, live=live)
+
+
+def decompressed(feed: Feed) -> tuple[Feed, str]:
     """The feed decompressed, as often as it was compressed, and how it was: ``gzip``, ``gzip+zstd`` or empty."""
     wrappings: list[str] = []
     feed = file = _CountingFeed(feed)

@@ -22,15 +22,13 @@ import numpy as np
 from captures.packets import remote
 from captures.packets.clock_offsets import ClockOffset
 from captures.packets.errors import CaptureError, NotACapture
+from captures.packets.feeds import LEAST_HEADER, REQUEST_LOG
 from captures.packets.reader import PacketReader, recognise
-from captures.packets.source import Source, open_source
+from captures.packets.source import Source, open_logs, open_source
 from captures.packets.spool import Quota
 from captures.packets.table import PADDING, Statistics
 
 STANDARD_INPUT = "-"
-
-LEAST_HEADER = 24
-"""Bytes of the shortest header of a capture, that of pcap."""
 
 _HEAD = 1 << 16
 """Bytes of a file looked at first for its first packet."""
@@ -47,6 +45,7 @@ class CaptureFile:
     :ivar source: the open file, if it is a pipe, or followed
     :ivar reopened: whether it can be opened again
     :ivar clock: what is to be taken away from its times, one after another
+    :ivar is_log: whether it is a broker's request log
     :ivar lag: ns by which its packets come later than their times, so that those of another host go before them
     """
 
@@ -58,6 +57,7 @@ class CaptureFile:
     reopened: bool = True
     clock: tuple[ClockOffset, ...] = ()
     lag: int = 0
+    is_log: bool = False
 
 
 @dataclass(slots=True)
@@ -167,8 +167,20 @@ def find_files(paths: Sequence[str], quota: Quota, succession: Succession | None
             _find(path, found, quota, succession)
         except CaptureError as error:  # it is elsewhere, and cannot be reached
             found.unreadable.append(error)
+    _join_logs(found, quota)
     _sort(found.files, succession)
     return found
+
+
+def _join_logs(found: FoundFiles, quota: Quota) -> None:
+    """Make one file of all request logs: a connection goes on in the next one where a log was rotated."""
+    logs = [file for file in found.files if file.is_log and file.reopened and not remote.is_remote(file.path)]
+    if len(logs) < 2:
+        return
+    source = open_logs([file.path for file in logs], quota)
+    times = [file.first_time for file in logs if file.first_time is not None]
+    joined = CaptureFile(source.path, 0, logs[0].identity, min(times, default=None), source, reopened=False)
+    found.files[:] = [file for file in found.files if file not in logs] + [joined]
 
 
 def _find(path: str, found: FoundFiles, quota: Quota, succession: Succession | None) -> None:
@@ -336,6 +348,7 @@ def _opened(path: str, status: FileStatus, quota: Quota) -> CaptureFile:
         source.close()
         raise
     if status.regular:
+        is_log = source.compression.endswith(REQUEST_LOG)
         source.close()
-        return CaptureFile(path, status.size, status.identity, time)
+        return CaptureFile(path, status.size, status.identity, time, is_log=is_log)
     return CaptureFile(path, 0, status.identity, time, source, reopened=False)

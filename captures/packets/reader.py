@@ -53,7 +53,7 @@ def recognise(source: Source, statistics: Statistics) -> _Format:
     if is_pcap(magic):
         return PcapFormat(source)
     begins = f"begins with {source.read(0, 8).hex(' ')}" if magic else "is empty"
-    reason = f"not a capture file: {begins}; kproxy reads pcap, pcapng, gzip, zstd"
+    reason = f"not a capture file: {begins}; kproxy reads pcap, pcapng, gzip, zstd, request logs of brokers"
     if source.damage:
         reason += f" ({source.damage})"
     raise NotACapture(source.path, 0, reason)

@@ -17,7 +17,7 @@ import os
 import stat
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -26,13 +26,16 @@ from typing import BinaryIO, Self
 from captures.packets import remote
 from captures.packets.errors import CaptureError, SpoolDropped
 from captures.packets.feeds import (
-    MAGIC_SIZE,
+    HEAD_SIZE,
     Feed,
     FileFeed,
     GrowingFileFeed,
     PipeFeed,
     Stop,
-    compression,
+    decompressed,
+    is_read_in_place,
+    logs_as_packets,
+    may_become_a_log,
 )
 from captures.packets.spool import DEFAULT_SPOOL, Quota, Spool, spool_directory
 from captures.packets.stores import InPlace, Rest, SpooledFeed, Store
@@ -244,6 +247,32 @@ def open_source(
         raise _unusable(name, 0, error) from error
 
 
+def open_logs(paths: Sequence[str], quota: Quota) -> Source:
+    """Open request logs of brokers as one capture: connections go on where a log was rotated.
+
+    :param paths: files of this machine
+    :raises CaptureError: if one cannot be read
+    """
+    closing: list[Callable[[], None]] = []
+    feeds = []
+    for path in paths:
+        try:
+            file = Path(path).open("rb")  # noqa: SIM115  # the source closes it
+        except OSError as error:
+            _close_all(closing)
+            raise _unusable(path, 0, error) from error
+        closing.append(file.close)
+        feeds.append(decompressed(FileFeed(file, Path(path).stat().st_size))[0])
+    name = ", ".join(paths)
+
+    def begin() -> Store:
+        spool = Spool(name, quota)
+        closing.append(spool.close)
+        return SpooledFeed(logs_as_packets(feeds), spool)
+
+    return Source(name, begin, quota, None, closing)
+
+
 def _opened(name: str, quota: Quota, over: Callable[[], bool] | None, *, follow: bool, first: int) -> Source:
     file = _file(name)
     closing: list[Callable[[], None]] = [file.close]
@@ -263,7 +292,7 @@ def _opened(name: str, quota: Quota, over: Callable[[], bool] | None, *, follow:
         begin = partial(_follow, name, fd, growing, quota, closing)
         return Source(name, (lambda: Rest(begin(), first)) if first else begin, quota, stop, closing)
     feed = PipeFeed(fd, stop)
-    return Source(name, partial(_spooled, name, feed, quota, closing), quota, stop, closing)
+    return Source(name, partial(_spooled, name, feed, quota, closing, live=True), quota, stop, closing)
 
 
 def _elsewhere(name: str, quota: Quota) -> Source:
@@ -273,7 +302,7 @@ def _elsewhere(name: str, quota: Quota) -> Source:
     def begin() -> Store:
         store = remote.InReach(name, size)
         closing.append(store.close)
-        if compression(store.read(0, MAGIC_SIZE)) is None:
+        if is_read_in_place(store.read(0, HEAD_SIZE)):
             return store
         file = remote.opened(name)
         closing.append(file.close)
@@ -304,7 +333,7 @@ def _read_file(
     name: str, file: BinaryIO, size: int, quota: Quota, closing: list[Callable[[], None]]
 ) -> Store:
     fd = file.fileno()
-    if compression(os.pread(fd, MAGIC_SIZE, 0)) is None:
+    if is_read_in_place(os.pread(fd, HEAD_SIZE, 0)):
         return InPlace(fd)
     file.seek(0)  # standard input may have been read from by others
     return _spooled(name, FileFeed(file, size), quota, closing)
@@ -314,17 +343,22 @@ def _follow(
     name: str, fd: int, growing: GrowingFileFeed, quota: Quota, closing: list[Callable[[], None]]
 ) -> Store:
     size = 0
-    while size < MAGIC_SIZE and (more := growing.wait_beyond(size)) > size:
+    while (
+        may_become_a_log(head := os.pread(fd, HEAD_SIZE, 0), live=True)
+        and (more := growing.wait_beyond(size)) > size
+    ):
         size = more
-    if compression(os.pread(fd, MAGIC_SIZE, 0)) is None:
+    if is_read_in_place(head):
         return InPlace(fd, growing)
-    return _spooled(name, growing, quota, closing)
+    return _spooled(name, growing, quota, closing, live=True)
 
 
-def _spooled(name: str, feed: Feed, quota: Quota, closing: list[Callable[[], None]]) -> Store:
+def _spooled(
+    name: str, feed: Feed, quota: Quota, closing: list[Callable[[], None]], *, live: bool = False
+) -> Store:
     spool = Spool(name, quota)
     closing.append(spool.close)
-    return SpooledFeed(feed, spool)
+    return SpooledFeed(feed, spool, live=live)
 
 
 def _unusable(path: str, offset: int, error: OSError) -> CaptureError:

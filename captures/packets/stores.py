@@ -131,10 +131,13 @@ class Rest:
 
 
 class SpooledFeed:
-    """A feed, and the spool that keeps what it gave."""
+    """A feed, and the spool that keeps what it gave.
 
-    def __init__(self, feed: Feed, spool: Spool) -> None:
-        self._feed, self.compression = unwrapped(feed)
+    :param live: whether the feed still grows
+    """
+
+    def __init__(self, feed: Feed, spool: Spool, *, live: bool = False) -> None:
+        self._feed, self.compression = unwrapped(feed, live=live)
         self._spool = spool
         self.complete = False
 

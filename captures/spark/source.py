@@ -52,7 +52,8 @@ from captures.filters import FilterError, compile_filter
 from captures.filters.errors import did_you_mean
 from captures.filters.lexer import quoted
 from captures.packets.errors import CaptureError
-from captures.packets.files import LEAST_HEADER, CaptureFile, FileStatus, expanded, head_of
+from captures.packets.feeds import LEAST_HEADER
+from captures.packets.files import CaptureFile, FileStatus, expanded, head_of
 from captures.packets.tls import KeyLog
 from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import EDGES, MARK, Input, RangeOutput, read_here, read_part

@@ -12,7 +12,7 @@ from dissectors.records.codecs import InflatedBytes, compress, decompress, infla
 from dissectors.records.control import ControlRecord, ControlType, control_record
 from dissectors.records.cursor import DECOMPRESSED
 from dissectors.records.record import DecodedRecords, Record
-from dissectors.records.sets import RecordSet, Trailing, record_set
+from dissectors.records.sets import RecordSet, Trailing, left_out_records, record_set, records_size
 from dissectors.records.trace import RecordsTrace, trace_records
 
 __all__ = [
@@ -31,6 +31,8 @@ __all__ = [
     "control_record",
     "decompress",
     "inflate",
+    "left_out_records",
     "record_set",
+    "records_size",
     "trace_records",
 ]

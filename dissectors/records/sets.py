@@ -30,13 +30,14 @@ class Trailing:
     """The incomplete entry at the end of a field.
 
     :ivar kind: "partial": cut off by the byte limit of the Fetch; "padding": the filler of lazy
-        down-conversion, brokers 2.0 to 3.9 (``LazyDownConversionRecordsSend.java``)
+        down-conversion, brokers 2.0 to 3.9 (``LazyDownConversionRecordsSend.java``); "left_out": records that the
+        source of a capture does not have, only how many bytes they were (:func:`left_out_records`)
     :ivar start: position of its first byte
     :ivar size: bytes there are
     :ivar announced: bytes the whole entry would have; None if even that was cut off
     """
 
-    kind: Literal["partial", "padding"]
+    kind: Literal["partial", "padding", "left_out"]
     start: int
     size: int
     announced: int | None
@@ -64,6 +65,20 @@ class RecordSet:
         return len(self.batches)
 
 
+_LEFT_OUT = b"kproxy\0\0"
+"""Base offset of what stands for records that are not there: no log has one of 7.7 quintillion."""
+
+
+def left_out_records(size: int) -> bytes:
+    """Return a records field that stands for one of so many bytes, of which nothing else is known."""
+    return _ENTRY.pack(int.from_bytes(_LEFT_OUT), size) + bytes(_TO_MAGIC - _ENTRY.size)
+
+
+def records_size(data: bytes) -> int:
+    """Return how many bytes a records field had where it was sent."""
+    return _ENTRY.unpack_from(data)[1] if data.startswith(_LEFT_OUT) and len(data) == _TO_MAGIC else len(data)
+
+
 OBJECTS_PER_BATCH = 20
 """What a batch counts of the limit ``message_objects``: its header has so many fields, more or less."""
 
@@ -77,6 +92,9 @@ def record_set(data: Buffer, budget: Budget | None = None, *, aligned: bool = Tr
         begins at the first batch of magic 2 with a valid CRC
     """
     found = RecordSet([], 0, None, [])
+    if len(data) == _TO_MAGIC and (size := records_size(bytes(data))) != len(data):
+        found.trailing = Trailing("left_out", 0, size, size)
+        return found
     objects = limit("message_objects") if budget is None else budget.left("message_objects")
     most = objects // OBJECTS_PER_BATCH
     if not aligned:

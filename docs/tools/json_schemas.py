@@ -147,7 +147,7 @@ PRINTED = {
     "exchange": Printed(
         "An exchange",
         ("read", "sniff", "proxy", "attach", "export"),
-        (Words("json.md", Exchange, {"kproxy.request": 1, "kproxy.response": 1}),),
+        (Words("json.md", Exchange, {"kproxy.request": 1, "kproxy.response": 1, "broker_log": 2}),),
         lines=True,
     ),
     "stats": Printed(

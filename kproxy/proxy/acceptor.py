@@ -145,6 +145,7 @@ class Acceptor:
         if down is not None:
             if not down.is_silent:
                 session.abort()
+                down.met()
                 raise _DownError
             if session.responses.transport is None:
                 peers.broker = address_of(client.getsockname())

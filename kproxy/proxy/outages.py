@@ -44,14 +44,18 @@ class Down:
         """Whether connections are accepted and never answered."""
         return self._manner == SILENT
 
+    def met(self) -> None:
+        """Count a connection that met with it."""
+        self.rule.hits += 1
+        self.rule.last_hit = time_ns()
+
     def end(self, session: Session) -> None:
         """End a connection to it, or let it fall silent, and mark it."""
         then, now = ENDS[self._manner], time_ns()
         if session.recording is not None:
             said = Intervention(rule=self.rule.rule.text, action=f"connection {then.value}", ended=then.value)
             session.recording.note(1, as_comment(said), now)
-        self.rule.hits += 1
-        self.rule.last_hit = now
+        self.met()
         session.then(then)
         if self.is_silent:
             self.sessions.append(session)

@@ -132,6 +132,10 @@ def notes(capture: Capture) -> list[str]:
         f"{damage.path}: damaged at byte {damage.offset:,}: {damage.reason}"
         for damage in capture.statistics.damage
     ]
+    if len(capture.notes.broker_logs):
+        lines.append(
+            "made of a broker's request log, which leaves out records, packets and requests without an end"
+        )
     foreign: dict[tuple[str, str], list[str]] = {}
     for connection, guess in sorted(capture.foreign.items()):
         client, broker = capture.shown_endpoints(connection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shlex
 import shutil
@@ -158,6 +159,11 @@ def lay_out(folder: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(packets)
     (folder / "old.pcap.gz").write_bytes(compress(packets))
+    log = gzip.decompress((ROOT / "tests" / "data" / "request_log" / "kafka_4.3.0.log.gz").read_bytes())
+    (folder / "kafka-request.log").write_bytes(log)
+    for broker in ("broker-1", "broker-2"):
+        (folder / broker).mkdir()
+        (folder / broker / "kafka-request.log").write_bytes(log)
     shutil.copy(TLS, folder / "tls.pcap")
     shutil.copy(OTHER, folder / "bad.pcap")
     shutil.copy(TLS.with_suffix(".keylog"), folder / "keys.log")

@@ -28,6 +28,7 @@ NOT_RUN = {
     r"^ssh |^rsync ": "takes another host",
     r"^dumpcap |^tcpdump ": "takes the privilege to capture, and goes on until Ctrl-C",
     r"^kubectl ": "takes a cluster",
+    r"^kafka-configs": "takes brokers",
     r"^(sudo )?(docker|podman) ": "takes a container engine: tests/packaging/test_container.py",
     r"^kproxy proxy\b": "takes brokers, and goes on until Ctrl-C",
     r"^kproxy (attach|ctl)\b": "takes a running proxy",

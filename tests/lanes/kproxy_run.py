@@ -94,13 +94,16 @@ class Kproxy:
         found = {"front": psutil.Process(self._process.pid), "plane": plane}
         return found | dict(zip(["recorder"], plane.children(), strict=False))
 
-    def ask(self, command: str) -> Any:
-        """Ask over the control socket."""
+    def ask(self, command: str, *, control: bool = False, **parameters: Any) -> Any:
+        """Ask over the control socket.
+
+        :param control: the command changes something
+        """
         live = self._folder / "state" / "kproxy" / "proxy"
         newest = max(live.glob("*/control.sock"), key=lambda path: path.stat().st_ctime_ns)
-        client = ControlClient(newest)
+        client = ControlClient(newest, control, lasting=False)
         try:
-            return client.call(command)
+            return client.call(command, **parameters)
         finally:
             client.close()
 

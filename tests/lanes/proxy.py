@@ -25,6 +25,7 @@ import psutil
 
 from captures.exchanges import ExchangeReader, open_capture
 from kproxy.proxy.control import CommandError
+from kproxy.proxy.rules.outages import MANNERS
 from tests.lanes.broker import CONSUMER, PRODUCER, java
 from tests.lanes.cluster import NODES, Cluster
 from tests.lanes.confined import Confined, enter
@@ -38,6 +39,7 @@ CROWD = 1000
 CHURN = 50_000
 
 _PARTITIONS = 3
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _STEP = 20  # records that have to pass after each fault
 _RECOVERY_S = 120
 _SETTLED = 5_000  # connections after which memory is looked at first
@@ -115,6 +117,44 @@ class Lane:
             said = run(java(_VERSIONS, *cluster))
             if said.count("Produce(0)") != len(NODES):
                 raise Wrong(said[-500:])
+
+    # -- rules -------------------------------------------------------------------------------------------------
+    def rules(self, _: dict[str, Command]) -> None:
+        """Fields that rules set, in records too, are what brokers and consumers get; a broker that a rule takes down is
+        back when the rule ends, and a producer that waits for it goes on."""
+        through = ("--bootstrap-server", self._kproxy.address)
+        past = ("--bootstrap-server", self._cluster.internal)
+        self._cluster.create_topic("edited", 1)
+        with (
+            self._part("values of records set, with every codec"),
+            self._ruled(
+                "topic == edited => set request.topic_data.partition_data.records.records.value=set, name=edited"
+            ),
+        ):
+            for codec in _CODECS:
+                topic = ("--topic", "edited", "--compression-codec", codec)
+                run(java(PRODUCER, *through, *topic), stdin="a\nb\n")
+        with self._part("what brokers have is what was set"):
+            count = 2 * len(_CODECS)
+            limits = ("--from-beginning", "--max-messages", str(count), "--timeout-ms", "20000")
+            seen = run(java(CONSUMER, *past, "--topic", "edited", *limits)).splitlines()
+            if seen.count("set") != count:
+                raise Wrong(f"consumed {seen}")
+        self._cluster.move_leaders(["edited"], 1, (1, 2, 3))
+        for manner in MANNERS:
+            with self._part(f"a broker down, {manner}, and back"):
+                with self._ruled(f"broker 1 down {manner}, for=5s, name=away"):
+                    run(java(PRODUCER, *through, "--topic", "edited"), stdin="c\n")
+
+    @contextmanager
+    def _ruled(self, rule: str) -> Iterator[None]:
+        """Have a rule for a while; it may end sooner."""
+        name = rule.rpartition("name=")[2]
+        self._kproxy.ask("add_rule", control=True, rule=rule)
+        try:
+            yield
+        finally:
+            self._kproxy.ask("remove_rule", control=True, number=name)
 
     # -- faults ------------------------------------------------------------------------------------------------
     def failures(self, commands: dict[str, Command]) -> None:
@@ -301,7 +341,13 @@ def wait_for_progress(enduring: Sequence[Endurer]) -> None:
         raise Wrong(f"{late}: {', '.join(stuck())}") from None
 
 
-PARTS = {"errands": Lane.errands, "faults": Lane.failures, "crowd": Lane.crowd, "churn": Lane.churn}
+PARTS = {
+    "errands": Lane.errands,
+    "rules": Lane.rules,
+    "faults": Lane.failures,
+    "crowd": Lane.crowd,
+    "churn": Lane.churn,
+}
 
 
 def _clients(names: str) -> tuple[dict[str, Command], int]:

@@ -177,7 +177,7 @@ class Diagnosis:
         """Return the rules that could not judge, or not all there is."""
         found = []
         for rule in self._rules:
-            said = self._faults.made(rule.blind, _doing(type(rule)), "")
+            said = rule.lacking() or self._faults.made(rule.blind, _doing(type(rule)), "")
             why = "; ".join(filter(None, (self._failed(type(rule)), said)))
             if why:
                 found.append(Blind(type(rule), why))

@@ -16,7 +16,7 @@ from captures.meaning import Names, words
 from captures.meaning.exchange import Body, number, rows, text
 from captures.meaning.places import TopicPartition, each, index
 from dissectors.api_keys import ApiKey
-from dissectors.records import Batch, Trailing, record_set
+from dissectors.records import Batch, Trailing, record_set, records_size
 
 NO_PRODUCE = "no Produce request was captured"
 NO_FETCH = "no Fetch of a consumer was captured"
@@ -165,7 +165,7 @@ class RecordTraffic:
                 ProducedPartition(
                     topic=topic,
                     partition=partition,
-                    size=len(data),
+                    size=records_size(data),
                     batches=record_set(data).batches if data else (),
                     error=number(answer, "error_code", 0),
                     base_offset=number(answer, "base_offset"),
@@ -186,7 +186,7 @@ class RecordTraffic:
                 FetchedPartition(
                     topic=topic,
                     partition=partition,
-                    size=len(data),
+                    size=records_size(data),
                     batches=held.batches if held is not None else (),
                     trailing=held.trailing if held is not None else None,
                     error=number(row, "error_code", 0),

@@ -23,6 +23,7 @@ from captures.analysis.findings.shared_followers import SharedFollowers
 from captures.analysis.groups.model import Certainty, GroupTimeline
 from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import Names, words
 
 
@@ -104,6 +105,7 @@ class Rule:
     :cvar apis: keys of the APIs whose exchanges it is shown; None for all, empty for none
     :cvar thresholds: bounds that it depends on
     :cvar of_groups: whether it looks at the groups' timelines
+    :cvar needs: what a capture has to have, and a request log has not
     :cvar effect_of: of which incidents its findings may be effects
     """
 
@@ -114,6 +116,7 @@ class Rule:
     apis: ClassVar[frozenset[int] | None] = frozenset()
     thresholds: ClassVar[tuple[Threshold, ...]] = ()
     of_groups: ClassVar[bool] = False
+    needs: ClassVar[Lack | None] = None
     effect_of: ClassVar[EffectOf | None] = None
 
     def __init__(self, scene: Scene) -> None:
@@ -147,6 +150,11 @@ class Rule:
     def blind(self) -> str:
         """Return why it could not judge, or not all there is, in words; empty if it could, whatever it found."""
         return ""
+
+    def lacking(self) -> str:
+        """Return what it needs and the source of the capture does not have, in words; empty if it has."""
+        found = self.scene.capture.notes.broker_logs.lacks
+        return self.needs.value if self.needs is not None and self.needs in found else ""
 
     def limit(self, name: str) -> float:
         """Return a threshold as it is set."""

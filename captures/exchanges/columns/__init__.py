@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +48,7 @@ from captures.exchanges.projected import BLOCK_ROWS, PROBLEMS, ProjectedReader, 
 from captures.meaning.exchange import Names
 from dissectors.apis import api
 from dissectors.session_context import SessionContext
+from dissectors.sides import SIDES
 
 __all__ = ["COLUMNS", "NO_VALUE", "Column", "ColumnKind", "ExchangeColumns", "RaggedArray", "reference"]
 
@@ -300,6 +302,18 @@ class ExchangeColumns:
         asked = self.flat("request_size") > 0
         return np.where(asked, self.flat("request_first"), self.flat("response_first"))
 
+    def _told_by_records(self, name: str) -> Column:
+        """Return what batch headers tell; nothing where the records are left out of a log."""
+        maker = self._maker("records")
+        assert isinstance(maker, ColumnBuilder)
+        self._fill([maker])
+        found = np.asarray(maker.column(name))
+        table = self._capture.table
+        for side in SIDES if len(table.broker_logs) else ():
+            left_out, told = table.told(f"{side}_left_out", self.rows)
+            found = np.where(told & (left_out > 0), NO_VALUE, found)
+        return found
+
     def _excess(self) -> Int64s:
         latency = self.flat("latency")
         return np.where(latency == NO_VALUE, NO_VALUE, latency - self.flat("wait"))
@@ -403,8 +417,14 @@ _NEEDS: Mapping[str, str] = {
 
 _DERIVED: Mapping[str, Callable[[ExchangeColumns], Column]] = {
     "time": ExchangeColumns._time,
+    "request_size": lambda columns: columns._capture.table.sizes("request", columns.rows),
+    "response_size": lambda columns: columns._capture.table.sizes("response", columns.rows),
     "latency": lambda columns: columns._latency(columns.rows),
     "excess": ExchangeColumns._excess,
+    **{
+        name: partial(ExchangeColumns._told_by_records, name=name)
+        for name in ("records", "batches", "record_bytes")
+    },
     "intervened": ExchangeColumns._intervened,
     "client": lambda columns: columns.flat("connection"),
     "broker": lambda columns: columns.flat("connection"),

@@ -62,7 +62,7 @@ def test_refused_until_it_comes_back(tmp_path: Path) -> None:
                 ) as client:  # the same broker, by the shared port
                     client.send(b"\0")
                     assert await ends(client) == "reset"
-                assert rules.to_json()[0]["hits"] == 1
+                assert rules.to_json()[0]["hits"] == 2
                 rules.remove("away")
                 assert await is_answered(port)
                 assert await is_answered(proxy.address[1])

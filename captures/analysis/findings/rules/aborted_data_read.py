@@ -12,6 +12,7 @@ from captures.analysis.findings.finding import Finding, Occurrences
 from captures.analysis.findings.record_traffic import NO_FETCH, FetchedPartition, consumer, partitions_shown
 from captures.analysis.findings.rule import Rule, Scene
 from captures.exchanges import Exchange
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 from captures.meaning.exchange import number
 from dissectors.api_keys import ApiKey
@@ -57,6 +58,7 @@ class AbortedDataRead(Rule):
     """Puts abort markers to the records that the same consumer got before them."""
 
     name: ClassVar[str] = "aborted_data_read"
+    needs = Lack.RECORDS
     title: ClassVar[str] = "Aborted records read"
     about: ClassVar[str] = (
         "A consumer with isolation.level=read_uncommitted, which is the default of the Java client, gets the records "

@@ -10,6 +10,7 @@ import numpy as np
 from captures.analysis.findings.common import captured_twice
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 
 _SHOWN = 20
@@ -19,6 +20,7 @@ class CaptureLosses(Rule):
     """Finds packets and bytes that were on the wire and are not in the capture."""
 
     name: ClassVar[str] = "capture_losses"
+    needs = Lack.PACKETS
     title: ClassVar[str] = "Losses in the capture itself"
     about: ClassVar[str] = (
         "The capturing machine was too slow or kept only the beginning of packets, or the file is damaged. Bytes that "

@@ -14,6 +14,7 @@ from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 from captures.time_format import span
 
@@ -112,6 +113,7 @@ class ClosedByBroker(Rule):
     """Finds connections that the broker ended first."""
 
     name: ClassVar[str] = "closed_by_broker"
+    needs = Lack.PACKETS
     effect_of = EffectOf.BROKERS
     title: ClassVar[str] = "Connections that the broker closed, and the request before"
     about: ClassVar[str] = (

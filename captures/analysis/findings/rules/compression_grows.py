@@ -13,6 +13,7 @@ from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import NO_PRODUCE
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 from dissectors.api_keys import ApiKey
 from dissectors.budget import Budget, of_message
@@ -46,6 +47,7 @@ class CompressionGrows(Rule):
     """Decompresses a sample of the batches that are produced, and compares sizes."""
 
     name: ClassVar[str] = "compression_grows"
+    needs = Lack.RECORDS
     title: ClassVar[str] = "Compression that makes data larger"
     about: ClassVar[str] = (
         "A producer compresses batches and makes them larger: they are too small, or hold compressed or encrypted "

@@ -12,6 +12,7 @@ from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import FetchedPartition, ProducedPartition, partitions_shown
 from captures.analysis.findings.rule import Rule, Scene
 from captures.exchanges import Exchange, Flag
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 from dissectors.api_keys import ApiKey
 
@@ -43,6 +44,7 @@ class CrcFailures(Rule):
     """Computes the checksum of every batch that was captured whole."""
 
     name: ClassVar[str] = "crc_failures"
+    needs = Lack.RECORDS
     title: ClassVar[str] = "Damaged record batches"
     about: ClassVar[str] = (
         "The checksum of a record batch (CRC-32C, of messages of magic 0 and 1 CRC-32) does not match its bytes. "

@@ -16,6 +16,7 @@ from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 from dissectors.api_keys import ApiKey
 from dissectors.error_codes import ErrorCode, error_name
@@ -50,6 +51,7 @@ class DownConversion(Rule):
     """Puts what old clients are given beside what lies in the log."""
 
     name: ClassVar[str] = "down_conversion"
+    needs = Lack.RECORDS
     title: ClassVar[str] = "Down-conversion"
     about: ClassVar[str] = (
         "A client that fetches with a version before v4 cannot read the record batches that are in the log (magic 2), "

@@ -13,6 +13,7 @@ from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import NO_PRODUCE, ProducedPartition
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 from dissectors.api_keys import ApiKey
 from dissectors.records import Codec, compress
@@ -45,6 +46,7 @@ class NoCompression(Rule):
     """Adds up uncompressed data, and compresses a sample of it to see what would be saved."""
 
     name: ClassVar[str] = "no_compression"
+    needs = Lack.RECORDS
     title: ClassVar[str] = "Data without compression"
     about: ClassVar[str] = (
         "A producer sends much data uncompressed that would compress well. Compression saves network on the way to the "

@@ -13,6 +13,7 @@ from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import FetchedPartition, ProducedPartition, consumer
 from captures.analysis.findings.rule import Rule, Scene
 from captures.exchanges import Exchange
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 from dissectors.api_keys import ApiKey
 
@@ -50,6 +51,7 @@ class OldMessageFormats(Rule):
     """Looks for messages of magic 0 and 1."""
 
     name: ClassVar[str] = "old_message_formats"
+    needs = Lack.RECORDS
     title: ClassVar[str] = "Old message formats"
     about: ClassVar[str] = (
         "Messages of magic 0 (before 0.10) and magic 1 (0.10) know neither record headers nor idempotence nor "

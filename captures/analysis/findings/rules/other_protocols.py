@@ -8,6 +8,7 @@ from typing import ClassVar
 from captures.analysis.findings.common import Alike
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rule import Rule, times
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 
 _SHOWN = 20
@@ -17,6 +18,7 @@ class OtherProtocols(Rule):
     """Finds connections that speak something else than Kafka."""
 
     name: ClassVar[str] = "other_protocols"
+    needs = Lack.PACKETS
     title: ClassVar[str] = "Connections that are not Kafka"
     about: ClassVar[str] = (
         "Something speaks HTTP, or another protocol, to a broker's port: health checks, monitoring or scanners. Brokers"

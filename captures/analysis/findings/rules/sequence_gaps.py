@@ -14,6 +14,7 @@ from captures.analysis.findings.record_traffic import ProduceAnswers, ProducedPa
 from captures.analysis.findings.rule import Rule, Scene
 from captures.arrays import Bools
 from captures.exchanges import Exchange
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 from dissectors.api_keys import ApiKey
 from dissectors.error_codes import ErrorCode, error_name
@@ -69,6 +70,7 @@ class SequenceGaps(Rule):
     """Looks for batches that the broker refused for their sequence number."""
 
     name: ClassVar[str] = "sequence_gaps"
+    needs = Lack.RECORDS
     title: ClassVar[str] = "Sequence numbers out of order"
     about: ClassVar[str] = (
         "Idempotent producers number their batches per partition; the broker accepts them only in order (KIP-98, "

@@ -13,6 +13,7 @@ from captures.analysis.findings.rates import Busiest
 from captures.analysis.findings.record_traffic import NO_PRODUCE
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 from dissectors.api_keys import ApiKey
 
@@ -38,6 +39,7 @@ class SmallBatches(Rule):
     """Looks at how many records a batch holds, and how many requests that costs."""
 
     name: ClassVar[str] = "small_batches"
+    needs = Lack.RECORDS
     title: ClassVar[str] = "Tiny batches"
     about: ClassVar[str] = (
         "At its peak a producer sends many requests a second, with hardly more than one record in each batch. Every "

@@ -12,6 +12,7 @@ from captures.analysis.findings.common import captured_twice
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Threshold, Unit
 from captures.exchanges import Capture
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 from captures.time_format import span
 from dissectors.sides import ENDS
@@ -57,6 +58,7 @@ class TcpTrouble(Rule):
     """Finds paths between a client's host and a broker on which TCP has trouble."""
 
     name: ClassVar[str] = "tcp_trouble"
+    needs = Lack.PACKETS
     effect_of = EffectOf.BROKERS
     title: ClassVar[str] = "Network trouble, not Kafka"
     about: ClassVar[str] = (

@@ -12,6 +12,7 @@ from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import NO_PRODUCE
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 from captures.time_format import span
 from dissectors.api_keys import ApiKey
@@ -40,6 +41,7 @@ class TimestampsFarOff(Rule):
     """Compares CreateTime with the clock of the capture."""
 
     name: ClassVar[str] = "timestamps_far_off"
+    needs = Lack.RECORDS
     title: ClassVar[str] = "Timestamps far off"
     about: ClassVar[str] = (
         "Records carry timestamps (CreateTime) that are far from the time at which they were captured. Retention by "

@@ -12,6 +12,7 @@ from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import NO_FETCH, FetchedPartition, consumer, partitions_shown
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 from captures.meaning.exchange import number, rows
 from dissectors.api_keys import ApiKey
@@ -48,6 +49,7 @@ class TinyFetches(Rule):
     """Puts the sizes of batches beside what fetches ask for."""
 
     name: ClassVar[str] = "tiny_fetches"
+    needs = Lack.RECORDS
     title: ClassVar[str] = "Fetch sizes too small for the batches"
     about: ClassVar[str] = (
         "A consumer asks for fewer bytes of a partition (max.partition.fetch.bytes) than its batches have. Since "

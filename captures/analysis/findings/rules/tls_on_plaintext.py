@@ -11,6 +11,7 @@ from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rule import Rule, times
 from captures.analysis.groups.model import Certainty
 from captures.exchanges import Capture
+from captures.exchanges.broker_logs import Lack
 
 _SHOWN = 20
 
@@ -19,6 +20,7 @@ class TlsOnPlaintext(Rule):
     """Finds clients and listeners of which one speaks TLS and the other does not."""
 
     name: ClassVar[str] = "tls_on_plaintext"
+    needs = Lack.PACKETS
     title: ClassVar[str] = "TLS on a plaintext port, or plaintext on a TLS port"
     about: ClassVar[str] = (
         "A listener without TLS reads a ClientHello as the size of a request of some 369 MB, and closes the "

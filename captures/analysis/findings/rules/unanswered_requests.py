@@ -17,6 +17,7 @@ from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, S
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
+from captures.exchanges.broker_logs import Lack
 from captures.filters.lexer import quoted
 from captures.meaning.exchange import number
 from captures.time_format import span
@@ -59,6 +60,7 @@ class UnansweredRequests(Rule):
     """Finds requests that were waited for in vain."""
 
     name: ClassVar[str] = "unanswered_requests"
+    needs = Lack.SILENCE
     effect_of = EffectOf.BROKERS
     title: ClassVar[str] = "Requests without an answer"
     about: ClassVar[str] = (

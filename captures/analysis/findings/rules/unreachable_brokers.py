@@ -15,6 +15,7 @@ from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, S
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.groups.model import Certainty
 from captures.exchanges import Exchange
+from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 from captures.names.names import split
 from captures.time_format import span
@@ -38,6 +39,7 @@ class UnreachableBrokers(Rule):
     """Finds addresses at which nobody answers, or a RST does."""
 
     name: ClassVar[str] = "unreachable_brokers"
+    needs = Lack.PACKETS
     effect_of = EffectOf.BROKERS
     title: ClassVar[str] = "Brokers that cannot be reached"
     about: ClassVar[str] = (

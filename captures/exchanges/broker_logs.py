@@ -1,0 +1,106 @@
+"""What the brokers' own request logs tell of exchanges, by the packets of the requests."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.arrays import Bools, Int64s
+from captures.interventions import BrokerLog
+
+
+class Lack(Enum):
+    """What a request log does not tell; the value says it in words."""
+
+    RECORDS = "a request log has the size of records, not the records"
+    PACKETS = "a request log tells nothing of packets and connections"
+    SILENCE = "a request log has only requests that the broker has finished"
+
+
+_TEXTS = ("listener", "principal")
+_NUMBERS = tuple(name for name in BrokerLog.__struct_fields__ if name not in _TEXTS)
+_COLUMNS = (*_NUMBERS, *_TEXTS)
+
+
+class Told(NamedTuple):
+    """A column for some packets: values, and where there is one."""
+
+    values: Int64s
+    present: Bools
+
+
+class BrokerLogs:
+    """Entries of request logs in columns, in the order of their packets."""
+
+    def __init__(self) -> None:
+        self._packets = array("q")
+        self._values = array("q")
+        self._codes: dict[str, int] = {}
+        self._texts: list[str] = []
+        self._read: tuple[Int64s, NDArray[Any]] = (
+            np.empty(0, np.int64),
+            np.empty((0, len(_COLUMNS)), np.int64),
+        )
+
+    def __len__(self) -> int:
+        return len(self._packets)
+
+    @property
+    def lacks(self) -> frozenset[Lack]:
+        """What is not known of the exchanges that are made of entries; empty if there are none."""
+        return frozenset(Lack) if self else frozenset()
+
+    def add(self, told: Iterable[tuple[int, BrokerLog]]) -> None:
+        """Take in entries by packet number, in this order."""
+        for packet, entry in told:
+            self._packets.append(packet)
+            self._values.extend(getattr(entry, name) for name in _NUMBERS)
+            self._values.extend(self._code(getattr(entry, name)) for name in _TEXTS)
+
+    def forget(self, packet: int) -> None:
+        """Drop the entries of packets before one."""
+        packets, values = self._columns()
+        kept = packets >= packet
+        self._packets, self._values = (
+            array("q", packets[kept].tolist()),
+            array("q", values[kept].ravel().tolist()),
+        )
+
+    def of(self, packet: int) -> BrokerLog | None:
+        """Return what is told of the request that begins in a packet."""
+        packets, values = self._columns()
+        at = int(np.searchsorted(packets, packet))
+        if at == len(packets) or packets[at] != packet:
+            return None
+        told: dict[str, Any] = dict(zip(_COLUMNS, values[at].tolist(), strict=True))
+        return BrokerLog(**told | {name: self._texts[told[name]] for name in _TEXTS})
+
+    def column(self, name: str, packets: Int64s) -> Told:
+        """Return one value for each of some packets with requests; those of texts are codes of :meth:`texts`."""
+        known, values = self._columns()
+        if not len(known):
+            return Told(np.zeros(len(packets), np.int64), np.zeros(len(packets), np.bool_))
+        at = np.minimum(np.searchsorted(known, packets), len(known) - 1)
+        return Told(values[at, _COLUMNS.index(name)], known[at] == packets)
+
+    def texts(self) -> list[str]:
+        """Return what the codes of listeners and principals stand for."""
+        return self._texts
+
+    def _code(self, text: str) -> int:
+        code = self._codes.get(text)
+        if code is None:
+            code = self._codes[text] = len(self._texts)
+            self._texts.append(text)
+        return code
+
+    def _columns(self) -> tuple[Int64s, NDArray[Any]]:
+        if len(self._read[0]) != len(self._packets):
+            values = np.array(self._values, np.int64).reshape(-1, len(_COLUMNS))
+            self._read = np.array(self._packets, np.int64), values
+        return self._read

@@ -1,0 +1,106 @@
+"""Bodies as Kafka's ``JsonConverter`` classes write them, as values of a layout.
+
+JSON has the fields of one version in the order of their declaration, in camel case; tagged fields only where they are
+not the default. Some fields had other names in earlier releases, at the same place: what has no field of its name is
+matched by its place. Bytes are base64, records only a size (``recordsSizeInBytes``).
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from dissectors import wire
+from dissectors.records import left_out_records
+
+_SIZE_SUFFIX = "sizeinbytes"
+
+#: makes the value of a field from what JSON says
+_Read = Callable[[Any], Any]
+
+
+class BodyError(ValueError):
+    """A body that is not one of its layout; the text says where and why."""
+
+
+class _Entry(NamedTuple):
+    """A key of a JSON object, and the field that it is."""
+
+    key: str
+    name: str
+    read: _Read
+
+
+def body_of(struct: wire.Struct, told: Any) -> dict[str, Any]:
+    """Return the values of a layout from what JSON says.
+
+    :raises BodyError: if that has other fields than the layout
+    """
+    try:
+        return _struct(struct, told)
+    except (AttributeError, TypeError, Base64Error) as error:
+        raise BodyError(str(error)) from None
+
+
+def _struct(struct: wire.Struct, told: dict[str, Any]) -> dict[str, Any]:
+    return {entry.name: entry.read(told[entry.key]) for entry in _entries(struct, tuple(told))}
+
+
+@lru_cache(maxsize=4096)
+def _entries(struct: wire.Struct, keys: tuple[str, ...]) -> tuple[_Entry, ...]:
+    """Match the keys of an object with the fields of a struct: by name, the rest by place."""
+    by_name = {member.name.replace("_", ""): member for member in struct.all_members}
+    found: dict[str, wire.Member] = {}
+    for key in keys:
+        member = by_name.get(_plain(key))
+        if member is not None:
+            found[key] = member
+    taken = {member.name for member in found.values()}
+    left = [member for member in struct.members if member.name not in taken]
+    others = [key for key in keys if key not in found]
+    if len(left) != len(others):
+        names = ", ".join(others or [member.name for member in left])
+        raise BodyError(f"{'unknown' if others else 'missing'} fields: {names}")
+    found.update(zip(others, left, strict=True))
+    return tuple(
+        _Entry(key, found[key].name, _records if _tells_size(key) else _reader(found[key].con))
+        for key in keys
+    )
+
+
+def _plain(key: str) -> str:
+    return key.lower().replace("_", "").removesuffix(_SIZE_SUFFIX)
+
+
+def _tells_size(key: str) -> bool:
+    return key.lower().endswith(_SIZE_SUFFIX)
+
+
+def _reader(con: wire.WireType) -> _Read:
+    if isinstance(con, wire.NullableStruct):
+        con = con.struct
+    if isinstance(con, wire.Struct):
+        inner = con
+        return lambda told: None if told is None else _struct(inner, told)
+    if isinstance(con, wire.Array):
+        element = _reader(con.element)
+        return lambda told: None if told is None else [element(each) for each in told]
+    if isinstance(con, wire.Records):
+        return _records  # null, where the key of the size is the field's own
+    if isinstance(con, wire.Bytes):
+        return lambda told: None if told is None else b64decode(told)
+    if con.kind == "float64":
+        return float  # JSON has NaN and infinity as texts
+    return _same
+
+
+def _same(told: Any) -> Any:
+    return told
+
+
+def _records(told: Any) -> bytes | None:
+    """Records are not in the log, only how many bytes they had."""
+    return None if told is None else left_out_records(told) if told else b""

@@ -1,0 +1,107 @@
+"""Entries of a request log in JSON."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from captures.interventions import BrokerLog
+
+_CONNECTION = re.compile(
+    r"(.+):(\d+)-(.+):(\d+)-\d+(?:-\d+)?"
+)  # org.apache.kafka.common.network.ServerConnectionId
+
+
+class EntryError(ValueError):
+    """A line that is not a whole entry; the text says why."""
+
+
+class Header(msgspec.Struct, rename="camel"):
+    """The header of a request."""
+
+    request_api_key: int
+    request_api_version: int
+    correlation_id: int
+    client_id: str | None = None
+
+
+class ClientInformation(msgspec.Struct, rename="camel"):
+    """What the client said of itself on this connection."""
+
+    software_name: str = ""
+    software_version: str = ""
+
+
+class Entry(msgspec.Struct, rename="camel", kw_only=True):
+    """What a broker says of a request that it has answered. Times are milliseconds.
+
+    :ivar connection: ``broker:port-client:port-index``
+    :ivar response: its fields; empty if none was sent
+    """
+
+    request_header: Header
+    request: dict[str, Any] | str | None = None
+    response: dict[str, Any] | str | None = None
+    connection: str
+    total_time_ms: float
+    request_queue_time_ms: float
+    local_time_ms: float
+    remote_time_ms: float
+    throttle_time_ms: float = 0
+    response_queue_time_ms: float
+    send_time_ms: float
+    security_protocol: str = ""
+    principal: str = ""
+    listener: str = ""
+    is_forwarded: bool = False
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Return the addresses of client and broker.
+
+        :raises EntryError: if the connection has another form
+        """
+        found = _CONNECTION.fullmatch(self.connection)
+        if found is None:
+            raise EntryError(f"a connection {self.connection!r}")
+        broker, broker_port, client, client_port = found.groups()
+        return _address(client, client_port), _address(broker, broker_port)
+
+    def told(self, *, request_left_out: int, response_left_out: int) -> BrokerLog:
+        """Return what the broker measured, in nanoseconds."""
+        return BrokerLog(
+            request_queue=_ns(self.request_queue_time_ms),
+            local=_ns(self.local_time_ms),
+            remote=_ns(self.remote_time_ms),
+            throttle=_ns(self.throttle_time_ms),
+            response_queue=_ns(self.response_queue_time_ms),
+            send=_ns(self.send_time_ms),
+            request_left_out=request_left_out,
+            response_left_out=response_left_out,
+            listener=self.listener,
+            principal=self.principal,
+        )
+
+
+_DECODER = msgspec.json.Decoder(Entry, strict=False)
+
+
+def entry_of(text: bytes) -> Entry:
+    """Return the entry that a JSON object is.
+
+    :raises EntryError: if it is none, such as one that was cut
+    """
+    try:
+        return _DECODER.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise EntryError(str(error)) from None
+
+
+def _ns(milliseconds: float) -> int:
+    return round(milliseconds * 1e6)
+
+
+def _address(host: str, port: str) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,142 @@
+"""Request logs read as pcapng, from their bytes on."""
+
+from __future__ import annotations
+
+import heapq
+import io
+from collections import deque
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from captures.export.pcapng_writer import PcapngWriter
+from captures.request_log.bodies import BodyError
+from captures.request_log.entries import Entry, EntryError, entry_of
+from captures.request_log.lines import Cut, Unwrapping
+from captures.request_log.packets import RequestLogPackets
+
+if TYPE_CHECKING:
+    from captures.packets.feeds import Feed
+
+INTERFACE = "kafka.request.logger"
+"""Name of the interface that packets of a request log come from."""
+
+_CHUNK = 1 << 18
+_LONGEST_LINE = 1 << 28
+
+
+class RequestLogFeed:
+    """The pcapng that request logs become: those of several brokers, or what was rotated, are one.
+
+    :param logs: their bytes
+    :param live: whether they still grow, so that nothing is waited for
+    """
+
+    def __init__(self, logs: Sequence[Feed], *, live: bool) -> None:
+        self._logs = [_Log(log) for log in logs]
+        self._live = live
+        self._packets = RequestLogPackets()
+        self._ended = False
+        self._output = io.BytesIO()
+        self._writer = PcapngWriter(self._output)
+        self._writer.interface(name=INTERFACE, description="request log of a broker", snapshot_length=0)
+        self._ready = memoryview(self._output.getvalue())
+
+    @property
+    def damage(self) -> str:
+        """Why a log ended early, and how many entries could not be read."""
+        return "; ".join(filter(None, (log.damage for log in self._logs)))
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes of the pcapng."""
+        while not self._ready and not self._ended:
+            self._more()
+        part, self._ready = self._ready[:size], self._ready[size:]
+        return bytes(part)
+
+    def consumed(self) -> float | None:
+        shares = [log.feed.consumed() for log in self._logs]
+        return None if None in shares else sum(share for share in shares if share is not None) / len(shares)
+
+    def _more(self) -> None:
+        """Read on in the logs, as far as all of them are known."""
+        for log in self._logs:
+            log.fill()
+        known = min((log.latest for log in self._logs if not log.ended), default=None)
+        for time, entry, log in heapq.merge(*(log.take(known) for log in self._logs), key=itemgetter(0)):
+            try:
+                self._packets.add(time, entry)
+            except (EntryError, BodyError) as error:
+                log.lose(str(error))
+        self._ended = all(log.ended for log in self._logs)
+        self._output.seek(0)
+        self._output.truncate()
+        self._writer.write_packets(self._packets.ready(all_of_them=self._ended or self._live))
+        self._ready = memoryview(self._output.getvalue())
+
+
+class _Log:
+    """One log: its entries, and what could not be read.
+
+    :ivar feed: its bytes
+    :ivar latest: time of the latest entry
+    :ivar ended: whether all of it was read
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+        self.latest = 0
+        self.ended = False
+        self._unwrapping = Unwrapping()
+        self._entries: deque[tuple[int, Entry]] = deque()
+        self._rest = b""
+        self._line = 0
+        self._first_lost = ""
+        self._lost = 0
+
+    @property
+    def damage(self) -> str:
+        """Why it ended early, and how many of its entries could not be read."""
+        told = ""
+        if self._lost:
+            others = f", and {self._lost - 1:,} more" if self._lost > 1 else ""
+            told = f"entries of the request log that could not be read: {self._first_lost}{others}"
+        return "; ".join(filter(None, (self.feed.damage, told)))
+
+    def fill(self) -> None:
+        """Read on, unless there are entries that were not taken."""
+        if self._entries or self.ended:
+            return
+        data = self.feed.read(_CHUNK)
+        self.ended = not data
+        *lines, rest = (self._rest + data).split(b"\n") if data else (self._rest, b"")
+        self._rest = rest if len(rest) < _LONGEST_LINE else b""
+        for line in lines:
+            self._line += 1
+            if line:
+                self._read(line)
+
+    def take(self, until: int | None) -> Iterator[tuple[int, Entry, _Log]]:
+        """Yield entries up to a moment, all there are if that is None."""
+        while self._entries and (until is None or self._entries[0][0] <= until):
+            yield *self._entries.popleft(), self
+
+    def lose(self, reason: str) -> None:
+        """Count an entry that could not be read."""
+        self._lost += 1
+        self._first_lost = self._first_lost or f"line {self._line:,}: {reason}"
+
+    def _read(self, line: bytes) -> None:
+        found = self._unwrapping.read(line)
+        if isinstance(found, Cut):
+            self.lose(found.reason)
+        elif found is not None and found.time is None:
+            self.lose("no time stands on the line")
+        elif found is not None and found.time is not None:
+            try:
+                entry = entry_of(found.text[: found.text.rfind(b"}") + 1])
+            except EntryError as error:
+                self.lose(str(error))
+                return
+            self._entries.append((found.time, entry))
+            self.latest = max(self.latest, found.time)

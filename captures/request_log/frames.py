@@ -1,0 +1,117 @@
+"""An entry of a request log as the frames that were sent: header and body, encoded again."""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import Any, NamedTuple
+
+from construct import ConstructError
+
+from captures.request_log.bodies import BodyError, body_of
+from captures.request_log.entries import Entry
+from dissectors.api_keys import ApiKey
+from dissectors.apis import Api, api, api_name
+from dissectors.error_codes import ErrorCode
+from dissectors.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
+from dissectors.message_version import MessageVersion
+from dissectors.records import left_out_records, records_size
+from dissectors.wire import uvarint_bytes
+
+_SIZE = struct.Struct(">i")
+_RECORDS = re.compile(re.escape(left_out_records(0)[:8]) + b".{9}", re.DOTALL)
+_REFUSED = ErrorCode.UNSUPPORTED_VERSION
+
+
+class Frames(NamedTuple):
+    """What client and broker sent, with the size fields.
+
+    :ivar response: empty if there was none
+    :ivar request_left_out: bytes that the request had beyond these: records that the log leaves out
+    :ivar response_left_out: of the response, likewise
+    """
+
+    request: bytes
+    response: bytes
+    request_left_out: int
+    response_left_out: int
+
+
+def frames_of(entry: Entry) -> Frames:
+    """Encode an entry.
+
+    :raises BodyError: if a body has other fields than its layout, or the API or version is not known
+    """
+    header = entry.request_header
+    known = api(header.request_api_key)
+    if known is None:
+        raise BodyError(f"unknown API {header.request_api_key}")
+    version, refused = header.request_api_version, _is_refused(entry)
+    try:
+        request = _request(known, version, entry, refused=refused)
+        response = _response(known, 0 if refused else version, entry)
+    except (ConstructError, KeyError, ValueError, struct.error) as error:
+        raise BodyError(f"{api_name(known.key)} v{version}: {error}") from None
+    return Frames(
+        request,
+        response,
+        *(
+            _left_out(frame, compact=version in message.flexible)
+            for frame, message in ((request, known.request), (response, known.response))
+        ),
+    )
+
+
+def _is_refused(entry: Entry) -> bool:
+    """Whether a broker that does not know the version of an ApiVersions request has said so, in version 0."""
+    return (
+        entry.request_header.request_api_key == ApiKey.API_VERSIONS
+        and isinstance(entry.response, dict)
+        and entry.response.get("errorCode") == _REFUSED
+    )
+
+
+def _request(known: Api, version: int, entry: Entry, *, refused: bool) -> bytes:
+    asked = known.request.nearest(version) if refused else version
+    header: bytes = RequestHeader[request_header_version(known.request, asked)].build(
+        {
+            "request_api_key": known.key,
+            "request_api_version": version,
+            "correlation_id": entry.request_header.correlation_id,
+            "client_id": entry.request_header.client_id,
+        }
+    )
+    if refused:  # a request that the broker could not read is logged without its fields
+        return _framed(header, known.request[asked].build({}))
+    return _framed(header, _body(known.request[asked], entry.request))
+
+
+def _response(known: Api, version: int, entry: Entry) -> bytes:
+    if entry.response is None or entry.response == "":
+        return b""
+    header: bytes = ResponseHeader[response_header_version(known.response, version)].build(
+        {"correlation_id": entry.request_header.correlation_id}
+    )
+    return _framed(header, _body(known.response[version], entry.response))
+
+
+def _body(layout: MessageVersion, told: dict[str, Any] | str | None) -> bytes:
+    if not isinstance(told, dict):
+        raise BodyError(f"{told!r} in place of a body"[:80])
+    body: bytes = layout.build(body_of(layout.struct, told))
+    return body
+
+
+def _left_out(frame: bytes, *, compact: bool) -> int:
+    """Return how many bytes a frame lacks where records are left out; their length may take more bytes, too."""
+    lacking = 0
+    for found in _RECORDS.finditer(frame):
+        size, there = records_size(found[0]), len(found[0])
+        lacking += size - there
+        if compact:
+            lacking += len(uvarint_bytes(size + 1)) - len(uvarint_bytes(there + 1))
+    return lacking
+
+
+def _framed(header: bytes, body: bytes) -> bytes:
+    return _SIZE.pack(len(header) + len(body)) + header + body

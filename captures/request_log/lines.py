@@ -1,0 +1,149 @@
+"""The lines of a request log: what is an entry, and when it was written.
+
+An entry begins with :data:`~captures.packets.feeds.REQUEST_LOG_MARK`, whatever the layout puts before and behind it: a
+time of log4j's ``%d`` with or without a zone, a level. It may be wrapped: as the message of a JSON layout (log4j 2,
+logstash, Elastic's), as the ``log`` of Docker's json-file, behind the time of the CRI that Kubernetes has. Containers
+cut long lines into parts, which are joined again.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from captures.packets.feeds import REQUEST_LOG_MARK
+
+_TIME = re.compile(rb"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?\s?(Z|UTC|[+-]\d\d:?\d\d)?")
+_CRI = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.]*(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) ([FP])\S* ")
+_FRAGMENT = (b'"sendTimeMs":', b'\\"sendTimeMs\\":', b"sendTime:")
+"""What stands near the end of an entry, and shows that a line was one before it was cut."""
+_MESSAGES = ("message", "log", "msg", "@message", "line", "short_message")
+_TIMES = ("@timestamp", "timestamp", "time", "ts", "asctime", "datetime")
+_LONGEST = 1 << 28
+"""Bytes of a line that is put together of parts."""
+
+
+class Line(NamedTuple):
+    """An entry as the log has it.
+
+    :ivar time: when it was written, in ns since the epoch; None if the line does not tell
+    :ivar text: from behind the mark to the end of the line
+    """
+
+    time: int | None
+    text: bytes
+
+
+class Cut(NamedTuple):
+    """A line that was an entry, and is not whole."""
+
+    reason: str
+
+
+class Unwrapping:
+    """Finds the entries among lines, and joins the parts of lines that a container has cut."""
+
+    def __init__(self) -> None:
+        self._times = _Times()
+        self._parts: list[bytes] = []
+        self._joined = 0
+
+    def read(self, line: bytes) -> Line | Cut | None:
+        """Return the entry that a line is; None if it is something else, or only a part."""
+        return self._read(line.rstrip(b"\r"), None)
+
+    def _read(self, line: bytes, outer: int | None) -> Line | Cut | None:
+        if line[:1] == b"{":
+            return self._unwrapped(line, outer)
+        cri = _CRI.match(line)
+        if cri is not None:
+            time = self._times.of(cri[1])
+            text = self._whole(line[cri.end() :], last=cri[2] == b"F")
+            return None if text is None else self._read(text, time if time is not None else outer)
+        place = line.find(REQUEST_LOG_MARK)
+        if place < 0:
+            return Cut("the beginning is missing") if any(each in line for each in _FRAGMENT) else None
+        time = self._times.of(line[:place])
+        return Line(time if time is not None else outer, line[place + len(REQUEST_LOG_MARK) :])
+
+    def _unwrapped(self, line: bytes, outer: int | None) -> Line | Cut | None:
+        """Read the message inside a JSON object."""
+        try:
+            told = _ANY.decode(line)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            return Cut("no whole JSON object") if REQUEST_LOG_MARK in line or _FRAGMENT[1] in line else None
+        message = next((told[name] for name in _MESSAGES if isinstance(told.get(name), str)), None)
+        if message is None:
+            return None
+        time = self._times.told(told)
+        text = message.encode()
+        if "log" in told and "stream" in told:  # Docker ends the last part of a line with a newline
+            joined = self._whole(text.removesuffix(b"\n"), last=text.endswith(b"\n"))
+            if joined is None:
+                return None
+            text = joined
+        return self._read(text.rstrip(b"\r\n"), time if time is not None else outer)
+
+    def _whole(self, part: bytes, *, last: bool) -> bytes | None:
+        """Return a line once its last part has come."""
+        if last and not self._parts:
+            return part
+        self._parts.append(part)
+        self._joined += len(part)
+        if not last and self._joined < _LONGEST:
+            return None
+        joined, self._parts, self._joined = b"".join(self._parts), [], 0
+        return joined
+
+
+class _Times:
+    """Reads times; those of one second are read once. A time without a zone is one of this machine's zone."""
+
+    def __init__(self) -> None:
+        self._second: tuple[bytes, ...] = ()
+        self._base = 0
+
+    def of(self, text: bytes) -> int | None:
+        """Return the first time in a text, in ns since the epoch."""
+        found = _TIME.search(text)
+        if found is None:
+            return None
+        date, clock, fraction, zone = found.groups(b"")
+        key = (date, clock, zone)
+        if key != self._second:
+            try:
+                moment = datetime.fromisoformat(f"{date.decode()}T{clock.decode()}{_zone(zone)}")
+                self._base = int(moment.timestamp()) * 1_000_000_000
+            except (ValueError, OverflowError, OSError):
+                return None
+            self._second = key
+        return self._base + int(fraction.ljust(9, b"0") or 0)
+
+    def told(self, line: dict[str, Any]) -> int | None:
+        """Return the time that a JSON layout tells."""
+        instant = line.get("instant")
+        if isinstance(instant, dict) and isinstance(instant.get("epochSecond"), int):
+            return int(instant["epochSecond"]) * 1_000_000_000 + int(instant.get("nanoOfSecond") or 0)
+        for name in ("timeMillis", *_TIMES):
+            value = line.get(name)
+            if isinstance(value, str):
+                return self.of(value.encode())
+            if isinstance(value, int | float):
+                return int(value * _unit(value))
+        return None
+
+
+def _zone(text: bytes) -> str:
+    return "+00:00" if text in (b"Z", b"UTC") else text.decode()
+
+
+def _unit(value: float) -> int:
+    """Return the nanoseconds of a number's unit: seconds, ms, us or ns since the epoch, whichever is of our time."""
+    latest = datetime(2116, 1, 1, tzinfo=UTC).timestamp()
+    return next((unit for unit in (10**9, 10**6, 10**3) if value < latest * (10**9 // unit)), 1)
+
+
+_ANY = msgspec.json.Decoder(dict[str, Any])

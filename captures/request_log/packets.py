@@ -1,0 +1,108 @@
+"""Entries as packets: connections between the endpoints that they name, at the times that they tell.
+
+A broker writes an entry when the response is sent, so those that took long come late. Packets are put in the order of
+their times, as far as entries may be waited for.
+
+The time of an entry is that of the log line, mostly in milliseconds, while what it measured is in microseconds. A
+broker reads no further request of a connection before it has answered the one before, so an entry that would begin
+before the last one of its connection has ended is moved by as much as the line's time is inexact.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+from captures.export.pcapng_writer import Packet
+from captures.export.segments import MAX_SEGMENT, Conversation
+from captures.interventions import as_comment
+from captures.request_log.entries import Entry
+from captures.request_log.frames import frames_of
+from dissectors.units import SECOND
+
+_INEXACT = 2_000_000
+"""Nanoseconds by which an entry may be moved: the milliseconds of two lines."""
+_LONGEST_WAIT = 900 * SECOND
+"""How long an answer may take and still be put in its place; a group's members have 5 minutes to join."""
+_MOST_WAITING = 1 << 26
+"""Bytes of frames that wait for earlier ones."""
+
+
+class _Connection:
+    """A connection: its packets, and where its streams are."""
+
+    def __init__(self, ends: tuple[str, str], number: int) -> None:
+        self.conversation = Conversation(*ends, number)
+        self.positions = [0, 0]
+        self.latest = [0, 0]
+        self.end = 0
+
+
+class RequestLogPackets:
+    """Makes packets of entries."""
+
+    def __init__(self) -> None:
+        self._connections: dict[str, _Connection] = {}
+        self._waiting: list[tuple[int, int, _Connection, int, bytes, str]] = []
+        self._bytes = self._count = self._latest = 0
+
+    def add(self, time: int, entry: Entry) -> None:
+        """Take in an entry.
+
+        :param time: when it was written, in ns since the epoch
+        :raises BodyError: if its bodies cannot be encoded
+        :raises EntryError: if its connection is none
+        """
+        frames = frames_of(entry)
+        told = entry.told(
+            request_left_out=frames.request_left_out, response_left_out=frames.response_left_out
+        )
+        connection = self._connections.get(entry.connection)
+        fresh = connection is None
+        if connection is None:
+            connection = _Connection(entry.ends, len(self._connections))
+            self._connections[entry.connection] = connection
+        total = round(entry.total_time_ms * 1e6)
+        late = connection.end - (time - total)
+        if 0 < late <= _INEXACT:
+            time += late
+        start = max(time - total, connection.latest[0])
+        answered = max(time - told.send, start, connection.latest[1])
+        connection.end, connection.latest = time, [start, answered]
+        self._latest = max(self._latest, time)
+        if fresh:  # the half of a handshake: who is the client is known, and nothing of a round trip
+            self._push(start, connection, 1, b"", "")
+        self._push(start, connection, 0, frames.request, as_comment(told))
+        if frames.response:
+            self._push(answered, connection, 1, frames.response, "")
+
+    def ready(self, *, all_of_them: bool) -> Iterator[Packet]:
+        """Yield the packets before which no other can come any more.
+
+        :param all_of_them: nothing is waited for, as the log ends here or is read while it grows
+        """
+        while self._waiting and (
+            all_of_them or self._bytes > _MOST_WAITING or self._waiting[0][0] < self._latest - _LONGEST_WAIT
+        ):
+            time, _, connection, side, frame, comment = heapq.heappop(self._waiting)
+            self._bytes -= len(frame)
+            yield from _packets(time, connection, side, frame, comment)
+
+    def _push(self, time: int, connection: _Connection, side: int, frame: bytes, comment: str) -> None:
+        self._count += 1
+        self._bytes += len(frame)
+        heapq.heappush(self._waiting, (time, self._count, connection, side, frame, comment))
+
+
+def _packets(time: int, connection: _Connection, side: int, frame: bytes, comment: str) -> Iterator[Packet]:
+    conversation = connection.conversation
+    if not frame:
+        yield Packet(0, time, conversation.handshake()[1])
+    for begin in range(0, len(frame), MAX_SEGMENT):
+        part = frame[begin : begin + MAX_SEGMENT]
+        data = conversation.segment(
+            side, connection.positions[side], part, push=begin + len(part) == len(frame)
+        )
+        connection.positions[side] += len(part)
+        yield Packet(0, time, data, 0, comment)
+        comment = ""

@@ -1,0 +1,159 @@
+"""Request logs as they come from loggers and containers: layouts, wrappings, lines cut and mixed, files that grow."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from captures.exchanges import Capture, ExchangeReader, open_capture
+from captures.packets.feeds import FileFeed
+from captures.request_log.feed import RequestLogFeed
+from captures.request_log.lines import Cut, Line, Unwrapping
+
+DATA = Path(__file__).parents[2] / "data" / "request_log"
+_LINES = gzip.decompress((DATA / "kafka_4.3.0.log.gz").read_bytes()).splitlines()[60:90]
+_PLAIN = b"".join(line + b"\n" for line in _LINES)
+_NS = 1_795_479_922_880_000_000  # 2026-11-24T00:25:22.880Z
+
+
+def _read(path: Path, log: bytes) -> Capture:
+    path.write_bytes(log)
+    capture = open_capture(str(path))
+    capture.read()
+    return capture
+
+
+def _summaries(capture: Capture) -> list[tuple[str, int, tuple[str, str]]]:
+    return [(each.api, each.time, each.summary) for each in ExchangeReader(capture)]
+
+
+def _message(line: bytes) -> str:
+    return line[line.index(b"Completed") : line.rindex(b" (kafka")].decode()
+
+
+def _docker(lines: list[bytes]) -> bytes:
+    """As Docker's json-file driver writes it, which cuts lines at 16 KiB; here sooner."""
+    out = []
+    for line in lines:
+        text = line.decode() + "\n"
+        for begin in range(0, len(text), 500):
+            part = text[begin : begin + 500]
+            out.append(json.dumps({"log": part, "stream": "stdout", "time": "2030-01-01T00:00:00.5Z"}))
+    return "\n".join(out).encode() + b"\n"
+
+
+def _kubernetes(lines: list[bytes]) -> bytes:
+    """As the container runtime interface prescribes: P is a part of a line, F its last one."""
+    out = []
+    for line in lines:
+        parts = [line[begin : begin + 500] for begin in range(0, len(line), 500)]
+        for number, part in enumerate(parts, 1):
+            mark = b"F" if number == len(parts) else b"P"
+            out.append(b"2030-01-01T00:00:00.123456789Z stdout " + mark + b" " + part + b"\n")
+    return b"".join(out)
+
+
+def _json_layout(lines: list[bytes]) -> bytes:
+    """Log4j 2's JsonTemplateLayout, as a 4.3.0 broker wrote it: time in UTC."""
+    told = (
+        {
+            "@timestamp": line[1:24].decode().replace(" ", "T").replace(",", ".") + "Z",
+            "message": _message(line),
+        }
+        for line in lines
+    )
+    return b"".join(json.dumps(each).encode() + b"\n" for each in told)
+
+
+@pytest.mark.parametrize("wrapped", [_docker, _kubernetes, _json_layout])
+def test_wrapped_lines_give_the_same_exchanges(
+    wrapped: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    assert callable(wrapped)
+    plain = _summaries(_read(tmp_path / "plain.log", _PLAIN))
+    capture = _read(tmp_path / "wrapped.log", wrapped(_LINES))
+    assert len(plain) == len(_LINES)
+    assert _summaries(capture) == plain
+    assert not capture.statistics.damage
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        b"[2026-11-24 00:25:22,880+0000] DEBUG ",
+        b"2026-11-24T01:25:22.880+01:00 DEBUG kafka.request.logger - ",
+        b"2026-11-24 00:25:22.880Z [data-plane-kafka-network-thread] DEBUG ",
+        b'{"instant":{"epochSecond":1795479922,"nanoOfSecond":880000000},"message":"',
+        b'{"timeMillis":1795479922880,"message":"',
+    ],
+)
+def test_the_time_of_a_line_is_read_with_its_zone(begin: bytes) -> None:
+    end = b'"}' if begin.startswith(b"{") else b""
+    assert Unwrapping().read(begin + b"Completed request:{}" + end) == Line(_NS, b"{}")
+
+
+def test_other_lines_are_passed_over_and_cut_ones_told() -> None:
+    read = Unwrapping().read
+    assert read(b"[2026-11-24 00:25:22,880] INFO started (kafka.server.KafkaServer)") is None
+    assert isinstance(read(_LINES[0][-400:]), Cut)
+
+
+def test_lines_cut_and_mixed_are_counted_and_the_others_read(tmp_path: Path) -> None:
+    mixed = _LINES[2][:300] + _LINES[3]
+    log = b"\n".join([_LINES[0][-300:], _LINES[1], mixed, _LINES[4], _LINES[5][:-200]]) + b"\n"
+    capture = _read(tmp_path / "cut.log", log)
+    assert len(capture.table) == 2
+    [damage] = capture.statistics.damage
+    assert "line 1: the beginning is missing, and 2 more" in damage.reason
+
+
+def test_an_entry_that_is_not_one_of_its_api_is_damage_and_no_fault(tmp_path: Path) -> None:
+    log = _PLAIN + _LINES[0].replace(b'"request":{', b'"request":{"noSuchField":1,') + b"\n"
+    capture = _read(tmp_path / "other.log", log)
+    assert len(capture.table) == len(_LINES)
+    assert "nosuchfield" in capture.statistics.damage[0].reason.lower()
+    assert not capture.faults
+
+
+def test_packets_do_not_depend_on_where_reads_end() -> None:
+    class Small(FileFeed):
+        def read(self, size: int) -> bytes:
+            return super().read(min(size, 777))
+
+    whole, small = (RequestLogFeed([kind(io.BytesIO(_PLAIN))], live=False) for kind in (FileFeed, Small))
+    assert b"".join(iter(partial(whole.read, 9999), b"")) == b"".join(iter(partial(small.read, 77), b""))
+
+
+def test_connections_go_on_in_the_next_file_of_a_rotated_log(tmp_path: Path) -> None:
+    whole = _read(tmp_path / "whole", _PLAIN)
+    rotated = tmp_path / "rotated"
+    rotated.mkdir()
+    (rotated / "kafka-request.log").write_bytes(b"\n".join(_LINES[20:]))
+    (rotated / "kafka-request.log.2026-11-24-00.gz").write_bytes(gzip.compress(b"\n".join(_LINES[:20])))
+    capture = open_capture(str(rotated))
+    capture.read()
+    assert _summaries(capture) == _summaries(whole)
+    assert len(capture.connections) == len(whole.connections)
+    assert not capture.statistics.damage
+
+
+def test_logs_of_several_brokers_are_one_capture(tmp_path: Path) -> None:
+    whole = _read(tmp_path / "whole", _PLAIN)
+    brokers = tmp_path / "brokers"
+    brokers.mkdir()
+    for number in (0, 1):
+        (brokers / f"{number}.log").write_bytes(b"\n".join(_LINES[number::2]))
+    capture = open_capture(str(brokers))
+    capture.read()
+    assert _summaries(capture) == _summaries(whole)
+
+
+def test_text_that_is_no_request_log_is_no_capture(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="not a capture file"):
+        _read(tmp_path / "server.log", b"[2026-11-24 00:25:22,880] INFO started\n" * 9)

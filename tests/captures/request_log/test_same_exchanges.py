@@ -1,0 +1,161 @@
+"""A broker's request log and the packets of the same time give the same exchanges.
+
+``tests/data/request_log`` has both of brokers that talked to kafka-python 3.0.12: producers, a group with two members,
+a transaction, errors. Times in the logs are in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from captures.analysis.findings.diagnosis import Diagnosis
+from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
+from captures.filters import Filter
+from captures.filters.table_columns import TableColumns
+from captures.interventions import BrokerLog
+from dissectors.api_keys import ApiKey
+
+DATA = Path(__file__).parents[2] / "data" / "request_log"
+_OTHERS = [pytest.param(release, marks=pytest.mark.slow) for release in ("2.8.2", "3.9.2")]
+RELEASES = (*_OTHERS, "4.3.0")
+_KEY = tuple[str, str, int | None]
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+
+
+@cache
+def _capture(name: str) -> Capture:
+    capture = open_capture(str(DATA / name))
+    capture.read()
+    return capture
+
+
+@cache
+def _exchanges(name: str) -> dict[_KEY, Exchange]:
+    found = ExchangeReader(_capture(name), annotate=False)
+    return {(each.client, each.broker, each.correlation_id): each for each in found}
+
+
+def _both(release: str) -> list[tuple[Exchange, Exchange]]:
+    wire, log = _exchanges(f"kafka_{release}.pcap.zst"), _exchanges(f"kafka_{release}.log.gz")
+    assert wire
+    return [(each, log[key]) for key, each in wire.items()]
+
+
+def _differences(wire: Any, log: Any, path: str) -> Iterator[str]:
+    if isinstance(wire, dict) and isinstance(log, dict):
+        for name in wire.keys() | log.keys():
+            if name != "records":
+                yield from _differences(wire.get(name), log.get(name), f"{path}.{name}")
+    elif isinstance(wire, list | tuple) and isinstance(log, list | tuple) and len(wire) == len(log):
+        for one, other in zip(wire, log, strict=True):
+            yield from _differences(one, other, path)
+    elif wire != log:
+        yield path
+
+
+def _is_refused(exchange: Exchange) -> bool:
+    """Whether a broker has not read an ApiVersions request, so that its log lacks its fields."""
+    return exchange.api_key == ApiKey.API_VERSIONS and bool(exchange.errors)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_value_but_records_is_the_same(release: str) -> None:
+    for wire, log in _both(release):
+        assert (wire.api, wire.version, wire.client_id, wire.flag) == (
+            log.api,
+            log.version,
+            log.client_id,
+            log.flag,
+        )
+        assert [each.code for each in wire.errors] == [each.code for each in log.errors]
+        for side in ("request", "response"):
+            one, other = getattr(wire, side), getattr(log, side)
+            if one is None or (side == "request" and _is_refused(wire)):
+                assert (one is None) == (other is None)
+                continue
+            assert not list(_differences(one.value, other.value, f"{wire.api} {side}"))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_sizes_are_those_on_the_wire(release: str) -> None:
+    for wire, log in _both(release):
+        assert log.response_size == wire.response_size
+        assert log.request_size == wire.request_size or _is_refused(wire)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_latencies_are_those_at_the_broker(release: str) -> None:
+    for wire, log in _both(release):
+        if wire.latency is not None:
+            assert log.latency is not None
+            assert 0 <= log.latency <= wire.latency
+            assert (
+                abs(log.time - wire.time) < 300_000_000
+            )  # a broker that starts reads its first requests late
+
+
+def test_an_entry_tells_where_the_time_went() -> None:
+    log = _exchanges("kafka_4.3.0.log.gz")
+    joins = [each.broker_log for each in log.values() if each.api_key == ApiKey.JOIN_GROUP]
+    slowest = max((each for each in joins if each is not None), key=lambda each: each.remote)
+    assert slowest.remote > 150_000_000  # the group waits for its other member
+    assert slowest == BrokerLog(
+        **{name: getattr(slowest, name) for name in BrokerLog.__struct_fields__}
+        | {"listener": "PLAINTEXT", "principal": "User:ANONYMOUS"}
+    )
+
+
+@pytest.mark.parametrize("name", ["queue", "local", "remote", "throttle", "response_queue", "send"])
+def test_filters_on_what_the_broker_measured_agree_with_the_entries(name: str) -> None:
+    capture = _capture("kafka_4.3.0.log.gz")
+    log = list(ExchangeReader(capture, annotate=False))
+    told = "request_queue" if name == "queue" else name
+    filter_ = Filter(f"broker.{name} > 1ms")
+    mask = filter_.mask(TableColumns.of(capture))
+    found = {each.row for each in log if getattr(each.broker_log, told) > 1_000_000}
+    assert set(np.flatnonzero(mask[0]).tolist()) == found
+    assert {each.row for each in log if filter_.match(each)} == found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["2.8.2", "3.9.2", "4.3.0"])
+def test_groups_have_the_same_rebalances(release: str) -> None:
+    told = []
+    for name in (f"kafka_{release}.pcap.zst", f"kafka_{release}.log.gz"):
+        capture = _capture(name)
+        reader = ExchangeReader(capture)
+        diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
+        for exchange in reader:
+            diagnosis.add(exchange)
+        found = {finding.rule for finding in diagnosis.findings()}
+        told.append(
+            (
+                [
+                    (each.trigger, each.generation)
+                    for group in diagnosis.groups.result()
+                    for each in group.rebalances
+                ],
+                found,
+                [each.kind for each in diagnosis.incidents],
+            )
+        )
+    assert told[0] == told[1]
+    assert told[0][0]
+
+
+def test_rules_that_need_records_say_that_they_are_blind() -> None:
+    capture = _capture("kafka_4.3.0.log.gz")
+    diagnosis = Diagnosis(capture, lambda _: None)
+    blind = {each.rule.name: each.why for each in diagnosis.blind()}
+    assert "not the records" in blind["crc_failures"]
+    assert "finished" in blind["unanswered_requests"]
