@@ -8,6 +8,7 @@ from datetime import tzinfo
 from functools import partial
 
 from captures.exchanges import Capture, Exchange
+from captures.exchanges.broker_logs import Lack
 from captures.packets.joined import JoinedSource
 from dissectors.sides import SIDES, Side
 from kproxy.copy_as import dumps, kcat, python_source, texts, tools
@@ -122,6 +123,8 @@ def _wireshark(exchanges: Sequence[Exchange], context: Context) -> str:
     from captures.export.packets import packet_numbers
 
     source = context.capture.source
+    if Lack.PACKETS in context.capture.notes.broker_logs.lacks:
+        raise CannotCopyError("a request log has no packets")
     if source.live or isinstance(source, JoinedSource):
         raise CannotCopyError("packets are numbered by file: write the exchange to a file of its own (w)")
     numbers = packet_numbers(context.capture, [each.row for each in exchanges])

@@ -6,6 +6,7 @@ import numpy as np
 
 from captures.analysis.round_trips import RoundTrips
 from captures.exchanges import Exchange
+from captures.exchanges.broker_logs import Lack
 from captures.packets.joined import JoinedSource
 from captures.time_format import latency as duration
 from captures.time_format import span
@@ -37,7 +38,10 @@ def _time(exchange: Exchange, access: Access) -> str:
 
 def _place(exchange: Exchange, access: Access) -> str:
     parts = [f"connection {exchange.connection}"]
-    if not isinstance(access.capture.source, JoinedSource):
+    if not (
+        isinstance(access.capture.source, JoinedSource)
+        or Lack.PACKETS in access.capture.notes.broker_logs.lacks
+    ):
         parts.append(f"frame {exchange.frame:,}")
     at, reader = access.index(exchange.number), access.reader
     rows = reader.rows

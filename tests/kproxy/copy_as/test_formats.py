@@ -100,3 +100,9 @@ def test_masked_secrets_are_in_no_format() -> None:
                 assert secret.decode() not in text
     login = next(each for each in in_clear if each.api == "SaslAuthenticate")
     assert secrets[0].hex() in by_name("request-hex").text([login], open_context)
+
+
+def test_a_request_log_has_no_packets_to_name() -> None:
+    context, exchanges = recorded(DATA.parent / "request_log" / "kafka_4.3.0.log.gz")
+    with pytest.raises(CannotCopyError, match="a request log has no packets"):
+        by_name("wireshark").text(exchanges[:1], context)
