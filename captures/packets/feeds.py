@@ -408,9 +408,15 @@ def _is_text(head: bytes) -> bool:
     return _NO_TEXT.search(head[:LEAST_HEADER]) is None
 
 
-def is_read_in_place(head: bytes) -> bool:
-    """Whether a file is read as it is, by its first :data:`HEAD_SIZE` bytes: neither compressed nor a request log."""
-    return compression(head[:MAGIC_SIZE]) is None and not is_request_log(head)
+def is_read_in_place(first: Callable[[int], bytes]) -> bool:
+    """Whether a file is read as it is: neither compressed nor a request log.
+
+    :param first: returns as many of its first bytes; only if it may be text, more than a header is asked for
+    """
+    head = first(LEAST_HEADER)
+    return compression(head[:MAGIC_SIZE]) is None and not (
+        _is_text(head) and is_request_log(first(HEAD_SIZE))
+    )
 
 
 def unwrapped(feed: Feed, *, live: bool = False) -> tuple[Feed, str]:

@@ -302,7 +302,7 @@ def _elsewhere(name: str, quota: Quota) -> Source:
     def begin() -> Store:
         store = remote.InReach(name, size)
         closing.append(store.close)
-        if is_read_in_place(store.read(0, HEAD_SIZE)):
+        if is_read_in_place(partial(store.read, 0)):
             return store
         file = remote.opened(name)
         closing.append(file.close)
@@ -333,7 +333,7 @@ def _read_file(
     name: str, file: BinaryIO, size: int, quota: Quota, closing: list[Callable[[], None]]
 ) -> Store:
     fd = file.fileno()
-    if is_read_in_place(os.pread(fd, HEAD_SIZE, 0)):
+    if is_read_in_place(lambda size: os.pread(fd, size, 0)):
         return InPlace(fd)
     file.seek(0)  # standard input may have been read from by others
     return _spooled(name, FileFeed(file, size), quota, closing)
@@ -348,7 +348,7 @@ def _follow(
         and (more := growing.wait_beyond(size)) > size
     ):
         size = more
-    if is_read_in_place(head):
+    if is_read_in_place(lambda wanted: head[:wanted]):
         return InPlace(fd, growing)
     return _spooled(name, growing, quota, closing, live=True)
 
