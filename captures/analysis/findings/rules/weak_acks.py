@@ -22,7 +22,7 @@ from dissectors.api_keys import ApiKey
 
 _TOPIC_RESOURCE = 2
 _MIN_INSYNC = "min.insync.replicas"
-_ALL, _NONE, _LEADER = -1, 0, 1
+_ACKS_ALL, _ACKS_0, _ACKS_1 = -1, 0, 1
 
 
 class _Flow(NamedTuple):
@@ -58,7 +58,7 @@ class WeakAcks(Rule):
 
     def deciding(self, rows: Deciding) -> Bools | None:
         mine = rows.of_api({ApiKey.PRODUCE})
-        weak = np.isin(rows.columns.flat("acks"), (_NONE, _LEADER))
+        weak = np.isin(rows.columns.flat("acks"), (_ACKS_0, _ACKS_1))
         found: Bools = ~mine | weak | rows.evidence_of(mine)
         return found
 
@@ -81,8 +81,8 @@ class WeakAcks(Rule):
 
     def _produced(self, exchange: Exchange) -> None:
         self._produces += 1
-        acks = number(asked(exchange), "acks", _ALL)
-        if acks not in (_NONE, _LEADER):
+        acks = number(asked(exchange), "acks", _ACKS_ALL)
+        if acks not in (_ACKS_0, _ACKS_1):
             return
         for topic in {part.topic for part in self.scene.records.produced(exchange)}:
             self._flows.setdefault(_Flow(client_name(exchange), topic, acks), Occurrences()).add(exchange)
@@ -109,7 +109,7 @@ class WeakAcks(Rule):
             promised = f" and min.insync.replicas={insync}" if insync > 1 else ""
             lost = (
                 "if the leader fails, acknowledged records that it has not replicated are lost"
-                if flow.acks == _LEADER
+                if flow.acks == _ACKS_1
                 else "records that do not arrive are lost, and the producer does not notice"
             )
             yield self.finding(
