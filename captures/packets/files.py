@@ -167,9 +167,21 @@ def find_files(paths: Sequence[str], quota: Quota, succession: Succession | None
             _find(path, found, quota, succession)
         except CaptureError as error:  # it is elsewhere, and cannot be reached
             found.unreadable.append(error)
+    _leave_out_logs_beside_packets(found)
     _join_logs(found, quota)
     _sort(found.files, succession)
     return found
+
+
+def _leave_out_logs_beside_packets(found: FoundFiles) -> None:
+    """Read no request log together with packets: both may have the same connections, which would be one."""
+    logs = [file for file in found.files if file.is_log]
+    if not logs or len(logs) == len(found.files):
+        return
+    beside = next(file.path for file in found.files if not file.is_log)
+    told = f"a request log is not read together with packets ({beside}), which may be of the same connections"
+    found.unreadable += [CaptureError(file.path, 0, f"{told}: read it by itself") for file in logs]
+    found.files[:] = [file for file in found.files if not file.is_log]
 
 
 def _join_logs(found: FoundFiles, quota: Quota) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.packets.feeds import FileFeed
+from captures.packets.joined import JoinedSource
 from captures.request_log.feed import RequestLogFeed
 from captures.request_log.lines import Cut, Line, Unwrapping
 
@@ -157,3 +158,15 @@ def test_logs_of_several_brokers_are_one_capture(tmp_path: Path) -> None:
 def test_text_that_is_no_request_log_is_no_capture(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="not a capture file"):
         _read(tmp_path / "server.log", b"[2026-11-24 00:25:22,880] INFO started\n" * 9)
+
+
+def test_a_log_beside_packets_is_named_and_left_out() -> None:
+    packets = str(DATA / "kafka_4.3.0.pcap.zst")
+    capture = open_capture([str(DATA / "kafka_4.3.0.log.gz"), packets])
+    capture.read()
+    assert isinstance(capture.source, JoinedSource)
+    (left_out,) = capture.source.unreadable
+    assert "read it by itself" in str(left_out)
+    alone = open_capture(packets)
+    alone.read()
+    assert len(capture.table) == len(alone.table)
