@@ -55,6 +55,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("arguments", "passed"),
     [
@@ -73,6 +74,7 @@ def test_what_runs(project: pytest.Pytester, arguments: tuple[str, ...], passed:
     assert done.ret == 0
 
 
+@pytest.mark.slow
 def test_default_and_slow_tests_are_all_tests(project: pytest.Pytester) -> None:
     def named(*arguments: str) -> list[str]:
         done = project.runpytest_inprocess(*_ALONE, "--collect-only", "-q", *arguments)

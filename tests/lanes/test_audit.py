@@ -40,7 +40,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["file", "list", "folder", "zip"])
 def test_a_planted_vulnerable_version_is_found(tmp_path: Path, form: str) -> None:
     path = tmp_path / "one.json"
@@ -55,6 +55,7 @@ def test_a_planted_vulnerable_version_is_found(tmp_path: Path, form: str) -> Non
     assert _ABOUT in done.stdout
 
 
+@pytest.mark.slow
 def test_what_is_fixed_is_not_found(tmp_path: Path) -> None:
     path = tmp_path / "one.json"
     path.write_text(json.dumps(advisory({"introduced": "0"}, {"fixed": installed()["click"]})))
@@ -63,6 +64,7 @@ def test_what_is_fixed_is_not_found(tmp_path: Path) -> None:
     assert "no known vulnerabilities" in done.stdout
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"id": 3}'])
 def test_what_is_no_advisory_leaves_nothing_known(tmp_path: Path, text: str) -> None:
     path = tmp_path / "one.json"
@@ -150,6 +152,7 @@ def test_what_pip_audit_finds(tmp_path: Path) -> None:
     assert asked([pip_audit(tmp_path, answer(_VULNERABLE), answer(_FINE))]) == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "probe",
     [

@@ -125,7 +125,7 @@ def test_old_clients_are_refused_by_4_3_where_they_really_were(release):
         assert bool(refused) is (done not in happened), (client, refused)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("release", OF_THEIR_TIME)
 def test_at_4_3_itself_what_is_said_to_be_refused_is_what_was_not_answered(release):
     recording = truth(OLD).path

@@ -58,7 +58,7 @@ def test_it_is_this_client_and_nobody_else(name, worker):
     assert {each["client"] for each in lines} <= {worker, None}
 
 
-@pytest.mark.sample(27)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "worker"), PARTIES)
 def test_its_log_is_in_the_order_of_time_and_begins_with_a_connection_before_its_first_record(name, worker):
     _, lines = log(name, worker)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from captures.analysis.topic_mentions import TopicMentions
 from captures.exchanges import ExchangeReader, open_capture
 from captures.filters import compile_filter
@@ -39,6 +41,7 @@ def test_a_topic_that_is_named_by_name_and_id_counts_once() -> None:
     assert stats.result() == {("orders", None): 1, ("orders", 1): 1}
 
 
+@pytest.mark.slow
 def test_it_is_what_a_filter_finds() -> None:
     capture = open_capture(str(FOLDER / "35_k282_sasl_plain.pcap.zst"))
     capture.read()

@@ -66,6 +66,7 @@ SHOWN = (
 )
 
 
+@pytest.mark.slow
 def test_secrets_are_masked_unless_asked_for() -> None:
     """alice's password in 35_k282_sasl_plain is alice-secret (the JAAS file of the broker)."""
     name = "35_k282_sasl_plain.pcap.zst"

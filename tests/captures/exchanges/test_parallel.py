@@ -56,6 +56,7 @@ def test_the_same_exchanges_in_the_same_order(reader: ExchangeReader) -> None:
     assert not active_children()
 
 
+@pytest.mark.slow
 def test_chosen_exchanges(reader: ExchangeReader) -> None:
     expected = lines(ExchangeReader(reader.capture))
     chosen = every(reader)[5::3]

@@ -53,6 +53,7 @@ def test_projected_values_are_parts_of_the_full_ones(name):
     assert met
 
 
+@pytest.mark.slow
 def test_every_row_comes_once_in_the_given_order(monkeypatch):
     capture = read("36_k251_sweep.pcap.zst")
     rows = np.random.default_rng(1).permutation(len(capture.table))

@@ -54,6 +54,7 @@ def test_times_are_those_of_first_and_last_byte(tmp_path: Path, kind: type[Captu
     assert found == [record.time for record in talk.records[3:]]
 
 
+@pytest.mark.slow
 def test_hand_back_leaves_the_ending_to_the_bulk_way(tmp_path: Path) -> None:
     """Requests in flight when a connection goes back to the bulk way are answered there, not given up here."""
     talk = Talk(0)

@@ -25,7 +25,7 @@ def texts(shapes: list[dict]) -> str:
     return repr(shapes)  # telemetry has NaN, which is not equal to itself
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 @pytest.mark.parametrize("synthetic", [False, True], ids=["original", "synthetic"])
 def test_our_reader_sees_the_same_exchanges(path: Path, synthetic: bool, tmp_path: Path) -> None:
@@ -73,6 +73,7 @@ def comments_of(file: Path) -> list[str]:
     return [text for block in read_packets(open_source(file)) for text in block.comments.values()]
 
 
+@pytest.mark.slow
 def test_comments_and_marks_are_kept(tmp_path: Path) -> None:
     first, second, made = (tmp_path / f"{name}.pcapng" for name in ("first", "second", "made"))
     capture = opened(SAMPLE)
@@ -167,6 +168,7 @@ def test_no_packets_stand_for_gigabytes_that_are_missing_in_a_frame(tmp_path: Pa
     assert len(opened(out).table) == len(capture.table)
 
 
+@pytest.mark.slow
 def test_scapy_agrees_on_every_checksum(tmp_path: Path) -> None:
     out = tmp_path / "out.pcapng"
     exported(opened(SAMPLE), out, [*range(60)], synthetic=True)

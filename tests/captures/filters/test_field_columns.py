@@ -66,7 +66,7 @@ PROJECTED_ONLY = (
 )
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_message_columns_decide_as_full_decodes_do(name, recording):
     found = recording(name)
@@ -83,7 +83,7 @@ def test_message_columns_decide_as_full_decodes_do(name, recording):
                 assert matches[exchange.row] == fits, (text, exchange.number)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_projected_bodies_decide_as_full_decodes_do(name, recording):
     found = recording(name)
@@ -102,6 +102,7 @@ def test_every_field_of_messages_is_among_the_filters():
     assert all(field.column.messages and field.column.needs for field in fields)
 
 
+@pytest.mark.slow
 def test_columns_of_some_rows_decide_these(rebalance):
     capture = rebalance.capture
     rows = np.random.default_rng(5).permutation(len(capture.table))[:200]

@@ -20,6 +20,8 @@ from captures.names import Names
 from captures.packets import Source, open_files
 from captures.packets.spool import Quota
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap"
 SNIFFER: Any = SimpleNamespace(taken=SimpleNamespace(missing=7))
 

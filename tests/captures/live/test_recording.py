@@ -73,6 +73,7 @@ def test_files_follow_each_other_by_their_names(tmp_path: Path) -> None:
     assert Path(newest_first(pattern)[0]).name == "a-100000.pcapng"
 
 
+@pytest.mark.slow
 def test_the_end_is_noticed(tmp_path: Path) -> None:
     write(tmp_path / "1.pcapng", 1)
     found: list[list[int]] = []

@@ -115,6 +115,7 @@ def test_a_reader_that_falls_behind_loses_whole_packets_only(
     assert times == sorted(times)
 
 
+@pytest.mark.slow
 def test_what_was_read_and_dropped_since_is_told(make_ring: Callable[..., Ring], tmp_path: Path) -> None:
     ring = make_ring(LIMIT, folder=tmp_path)
     writer = Writer(ring)

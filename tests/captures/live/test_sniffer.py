@@ -102,6 +102,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.slow
 def test_all_that_came_is_in_the_file_when_it_was_stopped(
     ring: Ring, notices: list[str], tmp_path: Path
 ) -> None:
@@ -122,6 +123,7 @@ def test_a_number_of_packets(ring: Ring, notices: list[str], tmp_path: Path) -> 
     assert (tmp_path / "out.pcap").read_bytes() == HEADER + b"".join(map(record, range(150)))
 
 
+@pytest.mark.slow
 def test_what_the_kernel_dropped_is_told(ring: Ring, notices: list[str]) -> None:
     device = MadeUpDevice(0)
     device.kernel = Counts(received=100, dropped=7, interface_dropped=2)
@@ -144,6 +146,7 @@ def test_an_interface_that_goes_away_ends_it(ring: Ring, notices: list[str], tmp
     assert ring.complete or ring.more(1) is None  # the reader does not wait for more
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_and_capturing_goes_on_elsewhere(
     ring: Ring, notices: list[str], tmp_path: Path
 ) -> None:
@@ -161,6 +164,7 @@ def test_a_full_disk_is_said_and_capturing_goes_on_elsewhere(
     assert sniffer.taken.not_written >= 100
 
 
+@pytest.mark.slow
 def test_while_nothing_can_be_written_packets_are_counted(
     ring: Ring, notices: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

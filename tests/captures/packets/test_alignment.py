@@ -96,6 +96,7 @@ def test_the_offset_is_told_and_taken_away(tmp_path: Path, ahead: int) -> None:
     assert end - begin < 40 * 10**9, "the sample lasts 37 s"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("align", [False, True], ids=["as they are", "aligned"])
 def test_exchanges_are_those_of_one_capture(tmp_path: Path, align: bool) -> None:
     capture, single = read(two_hosts(tmp_path, ahead=3 * MS), align_clocks=align), read([str(SAMPLE)])
@@ -106,12 +107,14 @@ def test_exchanges_are_those_of_one_capture(tmp_path: Path, align: bool) -> None
     assert int(streams.reordered.sum()) == 0
 
 
+@pytest.mark.slow
 def test_latencies_are_those_of_one_host(tmp_path: Path) -> None:
     paths = two_hosts(tmp_path, ahead=3 * MS)
     together = [exchange.latency for exchange in ExchangeReader(read(paths, align_clocks=True))]
     assert together == [exchange.latency for exchange in ExchangeReader(read(paths[:1]))]
 
 
+@pytest.mark.slow
 def test_what_one_capture_lacks_comes_from_the_other(tmp_path: Path) -> None:
     capture = read(two_hosts(tmp_path, ahead=3 * MS, lost=0.05), align_clocks=True)
     single = read([str(SAMPLE)])

@@ -418,7 +418,7 @@ def wrappings() -> dict[str, Callable[[bytes], bytes]]:
     }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["VLAN", "QinQ", "GRE", "VXLAN", "Geneve", "MPLS", "PPPoE"])
 def test_encapsulation(tmp_path: Path, name: str) -> None:
     talk, wrap = conversation(), wrappings()[name]

@@ -98,6 +98,7 @@ def many_blocks(content: Path, count: int) -> SegmentIndex:
     return index
 
 
+@pytest.mark.slow
 def test_chunks_are_packed_and_unpacked(content: Path) -> None:
     """More blocks than fit a chunk, and more chunks than stay unpacked."""
     count = 1000
@@ -140,6 +141,7 @@ def test_what_is_old_is_forgotten(content: Path) -> None:
     assert index.read(7, 0, 10) == CONTENT[:10]
 
 
+@pytest.mark.slow
 def test_it_is_small(content: Path) -> None:
     """Segments of a full packet: less than one byte in a hundred."""
     rng = np.random.default_rng(5)

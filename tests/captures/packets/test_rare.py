@@ -38,6 +38,7 @@ def test_link_types_nobody_knows_are_counted(tmp_path: Path) -> None:
     assert find_ip(b"\xff", 9) == (0, -1)
 
 
+@pytest.mark.slow
 def test_scapy_is_not_imported_for_common_captures(tmp_path: Path) -> None:
     path = tmp_path / "raw"
     path.write_bytes(pcap([V4, V6], 101))

@@ -65,6 +65,7 @@ def damage(reader: PacketReader) -> list[str]:
     return [each.reason for each in reader.statistics.damage]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("capture", "name"), [(PCAP, "pcap"), (PCAPNG, "pcapng")])
 def test_a_packet_is_handed_out_as_soon_as_it_is_there(
     writer: Writer, live: Source, capture: bytes, name: str
@@ -145,6 +146,7 @@ def test_a_large_record_that_comes_slowly_is_read_once(
     thread.join()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("cut", "stopped", "told"),
     [
@@ -271,6 +273,7 @@ def test_a_file_that_shrinks_while_it_is_read_ends(tmp_path: Path) -> None:
         assert damage(reader) == ["the file ends inside packet 2"]
 
 
+@pytest.mark.slow
 def test_a_compressed_capture_reads_as_a_plain_one(tmp_path: Path) -> None:
     records = [kit.Record(FRAME + bytes(number % 1000), kit.T0 + number) for number in range(2_000)]
     plain, packed = tmp_path / "plain", tmp_path / "packed"

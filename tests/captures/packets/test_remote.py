@@ -51,6 +51,7 @@ def exchanges(*paths: str | Path) -> list[bytes]:
 
 
 # ---------------------------------------------------------------- the same as here
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("path", [SAMPLE, ZSTD, PCAPNG], ids=lambda path: path.suffix)
 def test_a_file_is_read_where_it_is(memory: Any, path: Path) -> None:
     assert exchanges(f"memory://captures/{path.name}") == exchanges(path)
@@ -69,6 +70,7 @@ def test_a_folder_and_a_pattern(memory: Any) -> None:
     assert expanded("memory://captures/*.zst") == [f"memory://captures/{ZSTD.name}"]
 
 
+@pytest.mark.slow
 def test_files_of_this_machine_as_urls() -> None:
     here = exchanges(SAMPLE)
     assert exchanges(f"file://{SAMPLE}") == here
@@ -81,6 +83,7 @@ def test_files_of_this_machine_as_urls() -> None:
     ] + 5 * [False]
 
 
+@pytest.mark.slow
 def test_ranges_are_read_side_by_side(memory: Any) -> None:
     read = read_here(Input(make_plan(["memory://captures/rebalance.pcap"], 30_000)))
     assert len(read.given.plan.ranges) == 8

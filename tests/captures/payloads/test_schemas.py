@@ -314,7 +314,7 @@ def test_redirections_are_not_followed(registry: tuple[str, type[Answers]]) -> N
     assert "HTTP 302" in asked.failures[0]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schema",
     [

@@ -24,6 +24,8 @@ from tests.captures.packets.kit import pcap
 from tests.captures.ranges.made import traffic
 from tests.captures.spark.kit import cut
 
+pytestmark = pytest.mark.slow
+
 TLS = DATA / "24_k430_tls13_franz.pcap"
 KEYLOG = (DATA / "24_k430_tls13_franz.keylog").read_bytes()
 
@@ -96,7 +98,6 @@ def compare(found: Batches, expected: list[dict[str, Any]]) -> None:
     assert [each["number"] for each in found.exchanges] == list(range(1, len(found.exchanges) + 1))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 7, 40])
 def test_a_recorded_rebalance(count: int, tmp_path: Path) -> None:
     batches = Batches()
@@ -109,7 +110,6 @@ def test_a_recorded_rebalance(count: int, tmp_path: Path) -> None:
     assert len(pack(batches.standing)) < 20_000
 
 
-@pytest.mark.slow
 def test_several_files_a_batch(tmp_path: Path) -> None:
     batches = Batches(15_000, buckets=5)
     files = cut(SAMPLE, 9, tmp_path)
@@ -119,7 +119,6 @@ def test_several_files_a_batch(tmp_path: Path) -> None:
     compare(batches, one_reading(SAMPLE))
 
 
-@pytest.mark.slow
 def test_within_a_batch_numbers_are_in_the_order_of_first_bytes(tmp_path: Path) -> None:
     batches = Batches(8_000)
     expected = {
@@ -134,7 +133,6 @@ def test_within_a_batch_numbers_are_in_the_order_of_first_bytes(tmp_path: Path) 
         assert found == sorted(found)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 5])
 def test_tls(count: int, tmp_path: Path) -> None:
     batches = Batches(9_000, KEYLOG)
@@ -155,14 +153,12 @@ def test_secrets_that_come_late_are_in_time_for_what_was_not_read_yet(tmp_path: 
     assert not found - counted(one_reading(TLS, KEYLOG))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(6), 24])  # 24: a port is used again while its connection is carried
 def test_made_traffic(seed: int, tmp_path: Path) -> None:
     found, expected = both(seed, 0, tmp_path)
     compare(found, expected)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_in_trouble_nothing_is_told_twice(seed: int, tmp_path: Path) -> None:
     """What is told at the end of a batch may turn out to be otherwise, but is not taken back, or told again."""

@@ -43,6 +43,7 @@ def talk(*, end: bool = False) -> list[Record]:
     return [Record(each.frame, T0 + number * MS) for number, each in enumerate(made.records)]
 
 
+@pytest.mark.slow
 def test_a_frame_may_come_in_as_many_batches_as_it_has_packets(tmp_path: Path) -> None:
     path = tmp_path / "talk.pcap"
     path.write_bytes(pcap(list(talk())))
@@ -105,6 +106,7 @@ def test_little_is_carried_of_connections_that_stand(tmp_path: Path) -> None:
     assert len(pack(batches.standing)) < 20_000
 
 
+@pytest.mark.slow
 def test_a_long_tls_connection_stays_open(tmp_path: Path) -> None:
     files = cut(TLS, 4, tmp_path)
     batches = Batches(9_000, KEYLOG)
@@ -119,6 +121,7 @@ def test_a_long_tls_connection_stays_open(tmp_path: Path) -> None:
     compare(batches, one_reading(TLS, KEYLOG))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "name", ["22_k430_java_commit_abort.pcap", "09_snaplen128.pcap", "06_tansu_garbage.pcap"]
 )

@@ -17,6 +17,8 @@ from tests.captures.packets.kit import pcap
 from tests.captures.ranges.both import same
 from tests.captures.ranges.made import packets, traffic
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def made(tmp_path: Path) -> tuple[str, MergeResult]:
@@ -65,7 +67,6 @@ def test_headers_alone_are_the_same(made: tuple[str, MergeResult]) -> None:
             assert mine[headers.rows].tolist() == theirs[part.rows].tolist()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("client_id", ["consu\0er-1", "\x1b[2J", "a\ufffdb"], ids=ascii)
 def test_client_ids_that_are_no_text(tmp_path: Path, client_id: str) -> None:
     """A connection that uses one is in step where a range begins, as it is in one reading."""

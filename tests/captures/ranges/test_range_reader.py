@@ -99,6 +99,7 @@ def test_what_makes_a_connection_unsure_of_itself(what: str, tmp_path: Path) -> 
     assert len(edges.packets) > len(records) - 3 * skipped
 
 
+@pytest.mark.slow
 def test_packets_between_endpoints(tmp_path: Path) -> None:
     paths = written(tmp_path / "a.pcap", traffic(Random(2), connections=3, trouble=0)[:600])
     part = Range(0, (0, 1), 0, None)
@@ -112,6 +113,7 @@ def test_packets_between_endpoints(tmp_path: Path) -> None:
         assert set(each.pair.tolist()) <= {number}
 
 
+@pytest.mark.slow
 def test_buckets_hold_all_there_is_once(tmp_path: Path) -> None:
     paths = written(tmp_path / "a.pcap", traffic(Random(3), connections=4, trouble=0.02)[:900])
     _, edges = read(paths, Range(0, (0, 1), 700, None)).results()
@@ -128,6 +130,7 @@ def test_buckets_hold_all_there_is_once(tmp_path: Path) -> None:
         assert sum(pair in each.pairs for each in made.values()) == 1
 
 
+@pytest.mark.slow
 def test_many_short_connections_cost_little(tmp_path: Path) -> None:
     talk = Talk(0)
     talk.exchange(1)

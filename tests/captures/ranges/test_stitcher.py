@@ -21,6 +21,8 @@ from tests.captures.packets.kit import MS, Record, pcap
 from tests.captures.ranges.both import EVERYTHING, one_reading, same
 from tests.captures.ranges.made import long_talk, mixed, packets, timed, traffic, troubled
 
+pytestmark = pytest.mark.slow
+
 often = settings(
     max_examples=100 if EVERYTHING else 4, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -34,7 +36,6 @@ def check(records: list[Record], rng: Random) -> None:
         same([path], size, buckets=rng.choice((1, 3)), block=rng.choice((256, 900, 4_000)))
 
 
-@pytest.mark.slow
 @often
 @given(seed=st.integers(0, 2**32))
 def test_traffic_without_trouble(seed: int) -> None:
@@ -42,7 +43,6 @@ def test_traffic_without_trouble(seed: int) -> None:
     check(traffic(rng, connections=rng.choice((1, 2)), trouble=0), rng)
 
 
-@pytest.mark.slow
 @often
 @given(seed=st.integers(0, 2**32))
 def test_loss_repetition_and_cuts(seed: int) -> None:
@@ -53,7 +53,6 @@ def test_loss_repetition_and_cuts(seed: int) -> None:
     check(timed(mixed([troubled(each, rng, 0.04) for each in made], rng), rng), rng)
 
 
-@pytest.mark.slow
 @often
 @given(seed=st.integers(0, 2**32))
 def test_clocks_that_are_not_in_order(seed: int) -> None:
@@ -79,7 +78,6 @@ def spaced(records: list[Record]) -> list[Record]:
     return [Record(each.frame, records[0].time + at * MS, each.wire) for at, each in enumerate(records)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("differs", [False, True])
 @pytest.mark.parametrize("later", [1, 30, 60, 90])
 def test_bytes_that_come_again_in_a_later_range(later: int, differs: bool, tmp_path: Path) -> None:
@@ -97,7 +95,6 @@ def test_bytes_that_come_again_in_a_later_range(later: int, differs: bool, tmp_p
     same([path], 1_500, 4_000, expected=expected, block=300)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("asks", [True, False])
 @pytest.mark.parametrize("size", [4_000, 6_000, 9_000])
 def test_bytes_that_come_again_before_their_frame_is_complete(size: int, asks: bool, tmp_path: Path) -> None:
@@ -120,7 +117,6 @@ def test_bytes_that_come_again_before_their_frame_is_complete(size: int, asks: b
     same([path], size, expected=expected, block=300)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [2_000, 5_000])
 @pytest.mark.parametrize("share", [0, 0.03])
 def test_a_client_id_that_only_earlier_ranges_have_seen(size: int, share: float, tmp_path: Path) -> None:
@@ -143,7 +139,6 @@ def test_a_client_id_that_only_earlier_ranges_have_seen(size: int, share: float,
     same([path], size, expected=expected, block=300)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [1_000, 2_500, 6_000])
 def test_a_late_answer_to_a_request_that_needs_none(size: int, tmp_path: Path) -> None:
     talk = ordinary(10)
@@ -162,7 +157,6 @@ def test_a_late_answer_to_a_request_that_needs_none(size: int, tmp_path: Path) -
     same([path], size, expected=expected, block=300)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("end", ["fin", "rst", ""])
 @pytest.mark.parametrize("size", [1_000, 3_000])
 def test_ports_that_are_used_again(end: str, size: int, tmp_path: Path) -> None:
@@ -177,7 +171,6 @@ def test_ports_that_are_used_again(end: str, size: int, tmp_path: Path) -> None:
     assert [each.generation for each in read.numbered.connections.values()] == list(range(5))
 
 
-@pytest.mark.slow
 def test_a_frame_over_many_ranges(tmp_path: Path) -> None:
     talk = ordinary(5)
     talk.exchange(500, body=bytes(60_000))
@@ -188,7 +181,6 @@ def test_a_frame_over_many_ranges(tmp_path: Path) -> None:
     same([path], 1_000, 7_000, block=500)
 
 
-@pytest.mark.slow
 def test_raw_sasl_tokens_and_what_follows(tmp_path: Path) -> None:
     talk = Talk(0)
     talk.exchange(1, key=17, version=0)

@@ -54,6 +54,7 @@ def run(task: Callable[[Iterator[Any]], Iterator[Any]], **columns: list[Any]) ->
     return {part: unpack(data) for part, data in found}
 
 
+@pytest.mark.slow
 def test_ranges_write_their_rows(read: MergeResult, folder: Folder) -> None:
     contexts = [pack(context) for context in read.numbered.contexts]
     writer = WriteRanges(task_of(read, folder.staged), ("exchanges", "topic_partitions"), prefix="7x")
@@ -66,6 +67,7 @@ def test_ranges_write_their_rows(read: MergeResult, folder: Folder) -> None:
     assert all(Path(part.staged).exists() for part in parts)
 
 
+@pytest.mark.slow
 def test_what_fails_in_a_range_is_told_with_its_number(
     read: MergeResult, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +103,7 @@ def test_headers_are_written_from_what_was_told(read: MergeResult, folder: Folde
     assert sum(part.rows for each in done.values() for part in each.parts) == 402
 
 
+@pytest.mark.slow
 def test_the_judge_writes_what_needs_all(read: MergeResult, folder: Folder) -> None:
     contexts = [pack(context) for context in read.numbered.contexts]
     whole = whole_of(read.numbered, [each.mark for each in read.marked])

@@ -137,7 +137,7 @@ def test_partitions_add_up_to_what_stats_tell(path: Path) -> None:
     assert errors == told
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @every_capture
 def test_batches_and_records_are_what_read_prints(path: Path) -> None:
     batches = [
@@ -292,6 +292,7 @@ def test_headers_refuse_what_needs_bodies() -> None:
         header_batch(reader.capture, rows_, rows_, rows_, 0, ["number", "errors"])
 
 
+@pytest.mark.slow
 def test_rows_may_be_taken_at_any_time() -> None:
     exchanges, reader = exchanges_of(SAMPLE)
     whole = gathered(exchanges, reader)

@@ -41,6 +41,7 @@ def in_order(rows_: list[dict[str, Any]]) -> list[str]:
     return sorted(repr({**row, "run": None}) for row in rows_)
 
 
+@pytest.mark.slow
 def test_all_tables(tmp_path: Path) -> None:
     out = tmp_path / "out"
     told: list[tuple[str, int, int]] = []
@@ -167,6 +168,7 @@ def test_the_newest_file_of_a_folder_is_left_to_the_next_run_while_it_may_grow(t
     assert len(write_tables([str(ring)], str(tmp_path / "c"), OPTIONS).files) == 2
 
 
+@pytest.mark.slow
 def test_one_broken_file_is_told_and_does_not_end_it(tmp_path: Path) -> None:
     broken = tmp_path / "broken.pcap"
     broken.write_bytes(b"no capture at all, whatever its name says")
@@ -182,6 +184,7 @@ def test_one_broken_file_is_told_and_does_not_end_it(tmp_path: Path) -> None:
     assert write_tables([str(broken)], str(tmp_path / "none"), OPTIONS).nothing_read
 
 
+@pytest.mark.slow
 def test_a_damaged_file(tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.pcap"
     data = bytearray(SAMPLE.read_bytes())
@@ -195,6 +198,7 @@ def test_a_damaged_file(tmp_path: Path) -> None:
     assert read_manifests(str(tmp_path / "strict")) == []
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
 

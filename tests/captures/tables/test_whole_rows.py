@@ -87,7 +87,7 @@ def times_as_text(row: dict[str, Any]) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------- what they say
-@pytest.mark.sample(9)
+@pytest.mark.sample(3)
 @every_capture
 def test_findings(path: Path) -> None:
     exchanges, reader = exchanges_of(path)
@@ -283,7 +283,7 @@ def test_tables_may_be_made_apart(path: Path) -> None:
         assert made(path, [name], least=True).get(name) == whole(path).get(name), name
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("path", TROUBLED, ids=lambda path: str(path.name).partition(".")[0])
 def test_rules_may_be_asked_apart(path: Path) -> None:
     """Each rule needs no more exchanges than it says."""

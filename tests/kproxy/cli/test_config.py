@@ -47,6 +47,7 @@ def run(*arguments: str) -> Result:
 
 
 # ------------------------------------------------------------ what goes first
+@pytest.mark.slow
 def test_command_line_environment_profile_file_default(monkeypatch: pytest.MonkeyPatch) -> None:
     write("[read]\ncount = 4\njson = true\n[profile.few.read]\ncount = 3\n")
 
@@ -87,6 +88,7 @@ def test_common_options_are_for_all_commands_that_have_them() -> None:
     assert not run("stats", SAMPLE).stdout.startswith("{")
 
 
+@pytest.mark.slow
 def test_several_values(monkeypatch: pytest.MonkeyPatch) -> None:
     write('[stats]\nby = ["api", "error"]\njson = true\n')
     assert {"apis", "errors"} <= json.loads(run("stats", SAMPLE).stdout).keys()

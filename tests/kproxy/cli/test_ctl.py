@@ -237,6 +237,7 @@ def test_hold_stays_until_ctrl_c(plane: Scripted) -> None:
     plane.until(lambda: plane.left == 1)
 
 
+@pytest.mark.slow
 def test_on_a_terminal_held_messages_are_printed_in_lines(
     plane: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -308,6 +308,7 @@ def _number_of(command: str) -> int:
     raise AssertionError(command)
 
 
+@pytest.mark.slow
 def test_a_fault_of_decoding_is_told_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = ExchangeReader._finish
 
@@ -399,6 +400,7 @@ def test_a_rule_that_cannot_tell_ends_no_other(monkeypatch: pytest.MonkeyPatch) 
     assert "refused_by_kafka_4: it failed once, by a fault of kproxy" in " ".join(result.stdout.split())
 
 
+@pytest.mark.slow
 def test_grave_findings_go_before_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, "captures.analysis.groups.history.GroupHistories.add")
     assert run("diagnose", "--fail-on", "info", SAMPLE).exit_code == 4

@@ -72,6 +72,7 @@ def test_what_repeats_stands_once_unless_all_is_asked_for() -> None:
     assert full.count("SASL_AUTHENTICATION_FAILED") == 72
 
 
+@pytest.mark.slow
 def test_by_member_connection_and_transactional_id() -> None:
     member = "m2-9162cc27-3895-4a9d-9b0a-2293c54f0c88"
     by_member, by_connection = objects("--member", member, EAGER)[0], objects("--connection", "8", EAGER)[0]

@@ -132,6 +132,7 @@ def test_the_text_tells_group_members_and_stories() -> None:
     assert "\x1b" not in text
 
 
+@pytest.mark.slow
 def test_a_story_names_exchanges_that_read_shows() -> None:
     (timeout,) = [each for each in told(SAMPLE) if each["trigger"] == "session_timeout"]
     shown = CliRunner().invoke(main, ["read", "--json", str(SAMPLE)]).stdout.splitlines()

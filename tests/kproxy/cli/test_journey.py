@@ -74,6 +74,7 @@ def test_many_records_are_counted_unless_all_are_asked_for() -> None:
     assert (len(every["journeys"]), every["more"]) == (179, 0)
 
 
+@pytest.mark.slow
 def test_only_the_groups_that_were_asked_for() -> None:
     assert "share group gr2-share_group" in run("-t", "r2-share_group", "-g", "gr2-*", SHARE).stdout
     refused = run("-t", "r2-share_group", "-g", "billing", SHARE)

@@ -49,6 +49,7 @@ def test_json_keeps_addresses_and_adds_names(pods: Path, tmp_path: Path) -> None
     assert (without["client_name"], without["broker_name"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_tables_show_names(pods: Path) -> None:
     done = run("stats", "--hosts", pods, SAMPLE)
     assert "kafka-0.shop:10101" in done.stdout
@@ -161,7 +162,7 @@ def two_hosts(folder: Path) -> list[Path]:
     return paths
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [["read"], ["stats"], ["export", "-o", "-", "--format", "csv"]], ids=lambda parts: parts[0]
 )

@@ -156,7 +156,7 @@ JSON = [
 ]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("command", JSON)
 def test_json(command: str, capture: Path) -> None:
     name, *options = command.split()
@@ -178,6 +178,7 @@ def test_bytes_of_every_exchange(exchanges: list[Exchange], capsys: pytest.Captu
     assert_fit_for_a_terminal(capsys.readouterr().out)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("number", [1, 2, -1])
 def test_one_exchange(number: int, capture: Path, exchanges: list[Exchange]) -> None:
     wanted = number if number > 0 else len(exchanges)

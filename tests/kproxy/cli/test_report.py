@@ -28,6 +28,7 @@ def run(*arguments: str | Path) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_the_page_goes_into_the_folder(folder: Path) -> None:
     code, out, said = run(folder, "--utc")
     assert (code, out) == (0, "")

@@ -35,6 +35,7 @@ def test_several_are_copied_one_after_the_other() -> None:
         by_name("python").text(exchanges[:2], context)
 
 
+@pytest.mark.slow
 def test_commands_leave_out_what_has_none() -> None:
     context, exchanges = recorded(REBALANCE)
     chosen = [next(each for each in exchanges if each.api == api) for api in ("Metadata", "Heartbeat")]

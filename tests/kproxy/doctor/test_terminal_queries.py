@@ -25,7 +25,7 @@ print(answers.width, answers.mouse)
 _XTERM = b"\x1b[1;1R\x1b[1;2R\x1b[?1006;2$y\x1b[?64;1;2;6;9;15;16;17;18;21;22;28c"
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [

@@ -214,6 +214,7 @@ def test_a_black_hole_swallows_everything_and_stays_open(tmp_path: Path) -> None
     run(test)
 
 
+@pytest.mark.slow
 def test_a_throttled_response_takes_its_time(tmp_path: Path) -> None:
     async def test() -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:

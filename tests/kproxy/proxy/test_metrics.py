@@ -325,7 +325,7 @@ def test_the_process_has_no_metrics_of_others(metrics: Metrics) -> None:
     assert not any(name.endswith("_created") for name, _ in scraped(metrics))
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", r"\[::1\]")])
 def test_a_port_that_is_taken(metrics: Metrics, host: str, shown: str) -> None:
     _, port = metrics.start(host, 0)

@@ -113,6 +113,7 @@ def test_silent(tmp_path: Path) -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_it_is_no_outage_of_the_broker_in_the_recording(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
 
@@ -137,6 +138,7 @@ def test_it_is_no_outage_of_the_broker_in_the_recording(tmp_path: Path) -> None:
     assert not list(ended_by_brokers(capture))  # from which outages of brokers are told
 
 
+@pytest.mark.slow
 def test_rules_of_a_file_are_taken_up_as_a_whole(tmp_path: Path) -> None:
     file = tmp_path / "rules"
     file.write_text("# slow\napi == Fetch => delay 5ms, name=slow\n\n")

@@ -155,6 +155,7 @@ def test_a_full_disk_costs_the_oldest_chunks(tmp_path: Path, monkeypatch: pytest
     output.close()
 
 
+@pytest.mark.slow
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
     for kind, path in ((SingleFile, tmp_path / "a.pcapng"), (ChunkFolder, tmp_path / "spool")):
         first, second = kind(path, lambda *_: None), kind(path, lambda *_: None)

@@ -560,7 +560,7 @@ def test_forwarding_can_be_switched_off_and_on(tmp_path: Path) -> None:
     run(test)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["rewrite", "passthrough"])
 def test_whatever_is_said_others_are_still_served(tmp_path: Path, mode: str) -> None:
     """Random bytes, and messages with random bytes in them, from both sides; nothing goes wrong in kproxy itself."""

@@ -91,6 +91,7 @@ def test_sizes_are_powers_of_two() -> None:
             assert sender.size == made
 
 
+@pytest.mark.slow
 def test_the_receiver_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
     """It sleeps without a bound, so a lost wish to be woken would hang it."""
     with queue(1 << 16) as (sender, receiver):

@@ -98,6 +98,7 @@ def test_a_busy_connection(pair: Pair) -> None:
     assert not info.troubled
 
 
+@pytest.mark.slow
 @needs_ss
 def test_an_end_that_does_not_read(pair: Pair) -> None:
     sent = fill(pair[0])
@@ -163,6 +164,7 @@ def test_ends_of_connections(pair: Pair) -> None:
     assert read(ours) is None
 
 
+@pytest.mark.slow
 def test_what_the_capture_keeps(pair: Pair) -> None:
     fill(pair[0])
     until(lambda: (info := read(pair[0])) is not None and info.zero_window)

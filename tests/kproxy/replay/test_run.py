@@ -159,6 +159,7 @@ def spread(*times: int) -> Recording:
     return recording
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("speed", "least"), [(1.0, 0.4), (4.0, 0.1)])
 def test_no_request_comes_before_its_time(tmp_path: Path, speed: float, least: float) -> None:
     async def run() -> None:

@@ -53,7 +53,7 @@ async def test_csv_has_the_columns_of_the_command(tmp_path: Path) -> None:
         assert len(rows) == session.status.exchanges + 1
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("synthetic", [False, True])
 async def test_packets_read_back(synthetic: bool, tmp_path: Path) -> None:
     async with read_session() as session:

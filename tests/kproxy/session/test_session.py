@@ -285,6 +285,7 @@ def followed(growing: Growing) -> Iterator[Session]:
     session.close()
 
 
+@pytest.mark.slow
 async def test_what_comes_is_listed_and_requests_in_flight_too(growing: Growing, followed: Session) -> None:
     await until(lambda: followed.status.exchanges > 50)
     before = followed.status.exchanges

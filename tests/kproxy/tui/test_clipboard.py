@@ -72,6 +72,7 @@ async def test_programs_are_used_where_they_have_a_clipboard(
         assert name in copied.said
 
 
+@pytest.mark.slow
 async def test_a_program_that_fails_or_hangs_is_no_clipboard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

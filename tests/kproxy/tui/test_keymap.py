@@ -109,7 +109,7 @@ class Keyed(App[None]):
         return True
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("changes", "presses", "done"),
     [

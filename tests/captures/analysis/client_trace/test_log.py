@@ -69,7 +69,7 @@ def endings() -> list[tuple[str, str, bool]]:
     return found
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in endings()}))
 def test_how_they_ended(name: str) -> None:
     capture = opened(GROUPS / f"{name}.pcap.zst")

@@ -87,6 +87,7 @@ def test_a_producer_without_acks() -> None:
     assert "no error" in acks.danger
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "codec"),
     [("clean/20_k430_java_zstd.pcap.zst", "zstd"), ("clean/20_k430_sarama_gzip.pcap.zst", "gzip")],

@@ -76,6 +76,7 @@ def test_a_recording_does_not_differ_from_itself() -> None:
         assert comparison.sentence == "Nothing differs that the data would prove."
 
 
+@pytest.mark.slow
 def test_a_broker_that_stood_still() -> None:
     comparison = compare_sides(
         recorded("clean/26_k430_steady_clients"), recorded("findings/26_k430_broker_sigstop_clients")
@@ -107,6 +108,7 @@ def test_another_release_of_broker_and_client() -> None:
     assert [each.seconds > 1 for each in (comparison.good, comparison.bad)] == [True, True]
 
 
+@pytest.mark.slow
 def test_two_windows_of_one_capture() -> None:
     name = "findings/26_k430_broker_sigstop_clients"
     first = int(opened(name).connections.first_time.min())
@@ -125,6 +127,7 @@ def test_chance_is_no_difference() -> None:
     assert comparison.differences == []
 
 
+@pytest.mark.slow
 def test_more_requests_of_an_api() -> None:
     comparison = compare_sides(made(*regular(200)), made(*regular(1_000, every=SECOND // 50, seed=3)))
     (difference,) = of(comparison, Aspect.RATES)

@@ -93,7 +93,7 @@ def diagnosed(path: Path, *, by_columns: bool) -> tuple[Diagnosis, int]:
     return diagnosis, len(reader)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
 def test_exchanges_that_decide_nothing_are_not_missed(path: Path) -> None:
     (mine, shown), (theirs, every) = (diagnosed(path, by_columns=way) for way in (True, False))

@@ -130,7 +130,7 @@ RECORDINGS = (
 )
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", RECORDINGS)
 @pytest.mark.parametrize("seed", range(3))
 def test_bodies_that_end_early_do_not_harm(name: str, seed: int) -> None:

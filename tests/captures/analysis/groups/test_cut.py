@@ -156,7 +156,7 @@ def test_of_one_member_alone_nothing_is_invented(folder: Path, name: str, who: s
         assert story.emptied <= expected.emptied, said
 
 
-@pytest.mark.sample(15)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "who"), ALONE)
 def test_of_one_member_alone_its_own_rebalances_are_told(folder: Path, name: str, who: str) -> None:
     """It took part in those after which its listener said what it had, and began those that it is named for."""
@@ -173,7 +173,7 @@ def _is_silence(expected: Expected) -> bool:
     return expected.causes[0].trigger is Trigger.SESSION_TIMEOUT
 
 
-@pytest.mark.sample(23)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "who"), ALONE)
 def test_of_one_member_alone_no_silence_of_another_is_observed(folder: Path, name: str, who: str) -> None:
     timeline = alone(folder, name, who)
@@ -204,7 +204,7 @@ def test_from_the_middle_on_nothing_is_invented_or_missed(folder: Path, name: st
     assert [story.generation for story in timeline.rebalances if not story.running] == ended, said
 
 
-@pytest.mark.sample(23)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", LATER)
 def test_from_the_middle_on_what_is_told_for_sure_happened(folder: Path, name: str) -> None:
     timeline, happened = later(folder, name)

@@ -12,6 +12,8 @@ from captures.analysis.groups.history import GroupHistories
 from tests.captures.analysis.groups.modern.talk import ModernTalk
 from tests.captures.analysis.groups.talk import Talk
 
+pytestmark = pytest.mark.slow
+
 FEW, TIMES = 60, 4
 
 
@@ -80,7 +82,6 @@ def steps(talk: Talk, least: int) -> int:
     return count
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("talk", [rejoining, coming_and_going, of_a_newer_kind])
 def test_telling_grows_no_faster_than_rebalances_do(talk: Callable[[int], Talk]) -> None:
     few, many = steps(talk(FEW), FEW - 1), steps(talk(TIMES * FEW), TIMES * FEW - 1)

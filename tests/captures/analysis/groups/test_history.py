@@ -197,7 +197,7 @@ def shape(timeline: GroupTimeline) -> list[Any]:
     return [timeline.group, timeline.state, timeline.generation, timeline.last, stories, members]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", [*RECORDINGS, "21_k430_java_sigstop", "21_k430_kip848_static_java"])
 def test_a_group_that_goes_on_is_told_as_if_anew(name: str) -> None:
     exchanges, names = recorded(name)

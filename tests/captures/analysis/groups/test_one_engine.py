@@ -48,7 +48,7 @@ def told(path: Path) -> tuple[list[GroupTimeline], GroupInference, list[dict[str
     return histories.result(), inference, [] if rows is None else rows.to_pylist()
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @every_recording
 def test_command_and_tables_tell_the_rebalances_of_the_timelines(path: Path) -> None:
     timelines, _, rows = told(path)
@@ -76,7 +76,7 @@ def test_command_and_tables_tell_the_rebalances_of_the_timelines(path: Path) -> 
     )
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @every_recording
 async def test_the_list_and_the_stories_of_the_ui_tell_the_timelines(path: Path) -> None:
     timelines, _, _ = told(path)
@@ -105,7 +105,7 @@ async def test_the_list_and_the_stories_of_the_ui_tell_the_timelines(path: Path)
         view.on_hidden()
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(1)
 @every_recording
 def test_filters_and_journeys_know_the_partitions_that_members_have(path: Path) -> None:
     timelines, inference, _ = told(path)

@@ -6,8 +6,9 @@ import pytest
 
 from tests.captures.analysis.groups.score import on_page, scores, table
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_the_page_has_the_table_of_the_recordings() -> None:
     found = scores()
     assert on_page() == table(found)

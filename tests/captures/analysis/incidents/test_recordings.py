@@ -40,6 +40,7 @@ def moment(name: str, who: str, what: str, place: int = 0) -> int:
     return round(times[place] * SECOND)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "how"), [("broker_stopped", "SIGTERM"), ("broker_killed", "SIGKILL")])
 def test_a_broker_that_is_restarted_is_one_incident(name: str, how: str) -> None:
     (outage,) = incidents(f"46_k430_{name}")

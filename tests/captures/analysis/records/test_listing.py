@@ -175,6 +175,7 @@ def test_an_answer_that_was_not_asked_for_leaves_the_offset_unknown() -> None:
             assert fetched.get((each.place, each.record.value), each.offset) == each.offset
 
 
+@pytest.mark.slow
 def test_records_of_kafkas_own_topics_are_decoded() -> None:
     found, _ = listed(CONTROLLER)
     own = [each for each in found if each.place.topic == "__cluster_metadata" and each.control is None]

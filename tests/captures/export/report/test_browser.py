@@ -53,6 +53,7 @@ def page(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_browser_opens_it_without_complaint(page: Path) -> None:
     done = browse(page, "--dump-dom")
     assert console(done) == []
@@ -64,6 +65,7 @@ def test_a_browser_opens_it_without_complaint(page: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_script_from_the_wire_would_not_run(page: Path) -> None:
     """That the test above can fail: the policy of the page stops what is not its own, and that is told."""
     page.write_text(page.read_text().replace("</body>", "<script>document.title = 'taken'</script></body>"))
@@ -72,6 +74,7 @@ def test_a_script_from_the_wire_would_not_run(page: Path) -> None:
     assert "<title>taken</title>" not in done.stdout
 
 
+@pytest.mark.slow
 def test_it_can_be_printed(page: Path) -> None:
     printed = page.with_suffix(".pdf")
     done = browse(page, f"--print-to-pdf={printed}")

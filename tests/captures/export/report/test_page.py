@@ -86,6 +86,7 @@ def test_every_section_is_there(page: str) -> None:
     assert {each.removeprefix("#") for each in re.findall(r'href="([^"]*)"', links)} <= places
 
 
+@pytest.mark.slow
 def test_the_page_stands_alone(page: str) -> None:
     found = parsed(page)
     assert not {name for name, _ in found.seen} & {"link", "img", "iframe", "object"}
@@ -248,6 +249,7 @@ def test_sections_without_their_columns_are_left_out(tmp_path: Path) -> None:
     assert "Errors" not in headings(text)
 
 
+@pytest.mark.slow
 def test_runs_may_have_different_columns(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
@@ -260,6 +262,7 @@ def test_runs_may_have_different_columns(tmp_path: Path) -> None:
     assert "union_by_name" in text
 
 
+@pytest.mark.slow
 def test_empty_tables_are_said_to_be_empty(tmp_path: Path) -> None:
     names = (
         "exchanges",

@@ -53,6 +53,7 @@ def every() -> dict[str, Statement]:
     }
 
 
+@pytest.mark.slow
 def test_every_statement_finds_the_columns_that_it_names(tables: Tables) -> None:
     for name, statement in every().items():
         assert tables.missing(statement.needs) == [], name
@@ -109,6 +110,7 @@ def test_percentiles_are_of_what_was_not_waited_by_design(tables: Tables) -> Non
     assert list(rows)[:2] == ["Fetch", "Produce"]  # by the time spent
 
 
+@pytest.mark.slow
 def test_percentiles_are_near_those_by_rank(tmp_path: Path) -> None:
     chosen = random.Random(9)
     latencies = [int(10 ** chosen.uniform(4, 10)) for _ in range(2000)]
@@ -179,6 +181,7 @@ def test_rebalances_are_told_the_longest_first(tables: Tables) -> None:
     assert (reports["running"], reports["total_ns"]) == (1, None)
 
 
+@pytest.mark.slow
 def test_of_many_rebalances_the_longest_are_drawn(tmp_path: Path) -> None:
     rows = [
         {"time_ns": at(n), "group": f"g{n % 30:02}", "duration_ns": n, "trigger": "unknown"}

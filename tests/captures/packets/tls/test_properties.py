@@ -69,7 +69,7 @@ def test_fed_bytes_may_be_reused() -> None:
     assert sorted(got, key=repr) == sorted(expected, key=repr)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", [*KINDS, *RECORDED])
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
@@ -116,6 +116,7 @@ def test_mutations_never_raise(
         assert stops in ([], [len(stream) - 1]), side
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(list(Side)), st.binary(max_size=80)), max_size=10))
 def test_random_bytes_never_raise(pieces: Flights) -> None:

@@ -109,6 +109,7 @@ def test_small_blocks_give_the_same() -> None:
         assert one.events == other.events
 
 
+@pytest.mark.slow
 def test_reading_what_is_not_decrypted_does_not_load_the_cryptographic_library() -> None:
     code = (
         "import sys, captures.packets, captures.packets.tls as tls\n"

@@ -68,7 +68,7 @@ def test_every_byte_selects_a_field_that_has_it(name: str) -> None:
             assert_every_byte_has_a_field(side)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIED)
 def test_every_leaf_is_found_by_its_bytes(name: str) -> None:
     for _, detail in recorded(name):

@@ -59,6 +59,7 @@ async def test_an_answer_is_chosen_by_moving_or_by_its_key(keys: list[str], valu
     assert app.answers == [value]
 
 
+@pytest.mark.slow
 async def test_an_answer_is_chosen_by_the_mouse() -> None:
     app = Asking(animals())
     async with app.run_test(size=(80, 24)) as pilot:
@@ -91,6 +92,7 @@ async def test_the_selected_answer_is_told_without_colours(monkeypatch: pytest.M
         assert answers.get_component_styles("option-list--option-highlighted").text_style.underline
 
 
+@pytest.mark.slow
 async def test_more_answers_than_lines_scroll() -> None:
     app = Asking(Ask("Which?", [Answer(n, f"answer {n}") for n in range(100)]))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -102,6 +104,7 @@ async def test_more_answers_than_lines_scroll() -> None:
     assert app.answers == [99]
 
 
+@pytest.mark.slow
 async def test_a_line_of_text_is_returned() -> None:
     app = Asking(Prompt("Name?", "ab"))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -128,6 +131,7 @@ async def test_what_is_wrong_is_said_while_typing_and_not_accepted() -> None:
     assert app.answers == ["7"]
 
 
+@pytest.mark.slow
 async def test_a_wrong_text_to_begin_with_is_not_accepted() -> None:
     app = Asking(Prompt("Number?", "x", validate=not_a_number))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -136,7 +140,7 @@ async def test_a_wrong_text_to_begin_with_is_not_accepted() -> None:
         await pilot.press("escape")
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["tab", "right"])
 async def test_a_completion_is_offered(key: str) -> None:
     names = ["kproxy-dark", "kproxy-light", "nord"]
@@ -151,6 +155,7 @@ async def test_a_completion_is_offered(key: str) -> None:
     assert app.answers == ["nord"]
 
 
+@pytest.mark.slow
 async def test_tab_without_a_completion_changes_nothing() -> None:
     app = Asking(Prompt("Name?", "ab"))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -158,12 +163,14 @@ async def test_tab_without_a_completion_changes_nothing() -> None:
     assert app.answers == ["ab"]
 
 
+@pytest.mark.slow
 def test_a_question_on_the_screen(snap_compare: Any) -> None:
     question = "Leave the proxy?\n3 connections are open."
     answers = [Answer(1, "end them, when nothing is in flight", "d"), Answer(2, "stay", "s")]
     assert snap_compare(Asking(Ask(question, answers, title="quit")), terminal_size=(60, 12))
 
 
+@pytest.mark.slow
 def test_a_line_on_the_screen(snap_compare: Any) -> None:
     app = Asking(Prompt("Number?", "1x", validate=not_a_number, title="go to"))
     assert snap_compare(app, press=["y"], terminal_size=(60, 12))

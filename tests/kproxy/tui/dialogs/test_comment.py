@@ -27,7 +27,7 @@ class Commenting(App[None]):
         self.push_screen(CommentDialog(1_042, self._text), self.answers.append)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "keys", "kept"),
     [
@@ -45,6 +45,7 @@ async def test_a_comment_is_kept_or_left(text: str, keys: list[str], kept: str |
     assert app.answers == [kept]
 
 
+@pytest.mark.slow
 def test_looks_right(snap_compare: Any) -> None:
     async def run_before(pilot: Any) -> None:
         pilot.app.screen.query_one(TextArea).cursor_blink = False

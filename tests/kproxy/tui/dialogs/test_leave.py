@@ -31,7 +31,7 @@ class Leaves(App[None]):
         self.push_screen(self.dialog, self.returned.append)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("keys", "chosen"),
     [("enter", None), ("escape", None), ("up enter", "background"), ("up up enter", "end")],

@@ -38,7 +38,7 @@ def test_what_is_shown_comes_first_and_nothing_twice() -> None:
     assert {"number", "time", "client_id", "client", "request_size"} < set(found)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "keys", "chosen"),
     [

@@ -32,7 +32,7 @@ class DialogApp(App[None]):
         self.result = result
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("keys", "result"),
     [
@@ -65,6 +65,7 @@ async def test_without_a_present_filter_there_is_nothing_to_add_to() -> None:
         assert app.result == (OFFERS[0], Use.ONLY)
 
 
+@pytest.mark.slow
 async def test_what_the_filter_would_be_is_shown() -> None:
     app = DialogApp("topic == a or ~e")
     async with app.run_test(size=(80, 24)) as pilot:
@@ -74,6 +75,7 @@ async def test_what_the_filter_would_be_is_shown() -> None:
         assert shown == "(topic == a or ~e) and api == Fetch"
 
 
+@pytest.mark.slow
 async def test_nothing_to_offer_is_said() -> None:
     app = DialogApp(offers=[])
     async with app.run_test(size=(80, 24)) as pilot:
@@ -83,5 +85,6 @@ async def test_nothing_to_offer_is_said() -> None:
         assert "nothing to make a filter of" in str(app.screen.query_one("#result", Static).render())
 
 
+@pytest.mark.slow
 def test_snapshot(snap_compare: Any) -> None:
     assert snap_compare(DialogApp("group == audit"), terminal_size=(80, 16))

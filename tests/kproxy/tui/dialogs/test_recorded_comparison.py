@@ -66,6 +66,7 @@ async def test_without_marks_it_is_the_last_of_its_kind() -> None:
         assert f"#{beats[-1]}" in "\n".join(shown_lines(pilot))
 
 
+@pytest.mark.slow
 async def test_the_one_before_is_of_the_same_client_api_and_broker() -> None:
     async with read_session(REBALANCE) as session:
 

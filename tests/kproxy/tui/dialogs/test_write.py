@@ -20,6 +20,8 @@ from kproxy.tui.dialogs.write import WriteDialog
 from tests.kproxy.tui.dialogs.hosting import Hosting
 from tests.kproxy.tui.kit import REBALANCE, read_session, session_of, settled, until
 
+pytestmark = pytest.mark.slow
+
 JOIN_GROUPS = 16
 
 
@@ -52,7 +54,6 @@ async def filtered(session: Session) -> Session:
     return session
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "begins"),
     [
@@ -77,7 +78,6 @@ async def test_what_is_shown_is_written_in_the_format_of_the_name(
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-@pytest.mark.slow
 async def test_marks_and_comments_are_written_to_pcapng(tmp_path: Path) -> None:
     out = tmp_path / "out.pcapng"
     async with read_session() as session:
@@ -94,7 +94,6 @@ async def test_marks_and_comments_are_written_to_pcapng(tmp_path: Path) -> None:
     assert sorted(noted) == [(True, ""), (True, "look\nhere")]
 
 
-@pytest.mark.slow
 async def test_the_format_and_the_name_follow_each_other(tmp_path: Path) -> None:
     async with read_session() as session:
         app = Hosting(session, lambda: WriteDialog(session))
@@ -113,7 +112,6 @@ async def test_the_format_and_the_name_follow_each_other(tmp_path: Path) -> None
             assert "masked" in str(dialog(app).query_one("#note", Static).visual)
 
 
-@pytest.mark.slow
 async def test_what_is_typed_replaces_the_name_and_gets_its_suffix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +127,6 @@ async def test_what_is_typed_replaces_the_name_and_gets_its_suffix(
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
 
 
-@pytest.mark.slow
 async def test_a_file_is_overwritten_only_if_asked(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     out.write_text("precious")
@@ -145,7 +142,6 @@ async def test_a_file_is_overwritten_only_if_asked(tmp_path: Path) -> None:
     assert json.loads(out.read_text().splitlines()[0])["api"] == "JoinGroup"
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -166,7 +162,6 @@ async def test_a_name_that_cannot_be_is_refused(name: str, said: str) -> None:
             assert said in problem(app)
 
 
-@pytest.mark.slow
 async def test_the_capture_itself_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "kafka.pcap"
     path.write_bytes(REBALANCE.read_bytes())
@@ -178,7 +173,6 @@ async def test_the_capture_itself_is_never_overwritten(tmp_path: Path) -> None:
     assert path.read_bytes() == REBALANCE.read_bytes()
 
 
-@pytest.mark.slow
 async def test_a_fault_is_told_and_the_dialog_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def breaks(*_: object) -> None:
         raise KeyError("planted")
@@ -192,7 +186,6 @@ async def test_a_fault_is_told_and_the_dialog_stays(tmp_path: Path, monkeypatch:
             assert not dialog(app).has_class("writing")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["out.pcapng", "out.jsonl"])
 async def test_escape_stops_writing(name: str, tmp_path: Path) -> None:
     out, stop = tmp_path / name, Event()
@@ -218,7 +211,6 @@ async def test_escape_stops_writing(name: str, tmp_path: Path) -> None:
     assert app.answers == [None]
 
 
-@pytest.mark.slow
 async def test_scrubbing_is_for_packets(tmp_path: Path) -> None:
     plain, scrubbed = tmp_path / "plain.pcapng", tmp_path / "scrubbed.pcapng"
     async with read_session() as session:
@@ -233,7 +225,6 @@ async def test_scrubbing_is_for_packets(tmp_path: Path) -> None:
     assert plain.read_bytes() != scrubbed.read_bytes()
 
 
-@pytest.mark.slow
 async def test_nothing_is_said_of_an_empty_list() -> None:
     session = session_of()
     session.start()
@@ -248,7 +239,6 @@ async def test_nothing_is_said_of_an_empty_list() -> None:
         session.close()
 
 
-@pytest.mark.slow
 def test_looks_right(snap_compare: Any) -> None:
     """All choices, with a name that completes."""
     session = session_of()

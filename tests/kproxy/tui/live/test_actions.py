@@ -175,6 +175,7 @@ async def test_what_has_gone_on_is_told(tmp_path: Path) -> None:
             assert app.told[-1] in ("It has gone on by itself already.", "Nothing is held.")
 
 
+@pytest.mark.slow
 async def test_pausing_holds_every_request_and_goes_back_to_what_was(tmp_path: Path) -> None:
     async with acting(tmp_path) as (proxy, link, app, pilot):
         await app.done(app.actions.hold_filter("correlation_id == 1"))

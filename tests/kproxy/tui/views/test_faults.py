@@ -113,11 +113,13 @@ def _at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faults, "time_ns", lambda: NOW)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_at_a_time")
 def test_it_looks_as_it_should(snap_compare: Any) -> None:
     assert snap_compare(Looking(), terminal_size=(120, 24))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_at_a_time")
 async def test_it_shows_what_is_held_and_which_rules_there_are() -> None:
     app = Looking()

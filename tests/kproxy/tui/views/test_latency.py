@@ -20,6 +20,8 @@ from kproxy.tui.widgets.table_rows import text_of
 from tests.kproxy.tui.kit import read_session, session_of, settled
 from tests.kproxy.tui.views.hosting import ViewApp, press
 
+pytestmark = pytest.mark.slow
+
 
 class LatencyApp(ViewApp):
     def __init__(self, session: Session) -> None:
@@ -73,7 +75,6 @@ async def test_apis_and_all_of_them() -> None:
         assert "1ms" in app.table.columns[-1].title
 
 
-@pytest.mark.slow
 async def test_the_selected_one_is_drawn() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "down")
@@ -83,7 +84,6 @@ async def test_the_selected_one_is_drawn() -> None:
         assert names(app)[:2] == ["all", "Fetch"]  # the cursor stays on Produce, wherever that is
 
 
-@pytest.mark.slow
 async def test_by_broker_and_by_client() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "b")
@@ -95,7 +95,6 @@ async def test_by_broker_and_by_client() -> None:
         assert "Fetch" in names(app)
 
 
-@pytest.mark.slow
 async def test_entering_a_group_shows_its_exchanges() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "d", "enter")
@@ -106,7 +105,6 @@ async def test_entering_a_group_shows_its_exchanges() -> None:
         assert str(await matches(app.session, condition)) == text_of(app.table.rows[1].cells[1])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("waiting", [False, True])
 async def test_entering_a_range_shows_exactly_what_it_counts(waiting: bool) -> None:
     async with shown() as (app, pilot):
@@ -122,7 +120,6 @@ async def test_entering_a_range_shows_exactly_what_it_counts(waiting: bool) -> N
             assert await matches(app.session, condition) == int(count[1].replace(",", "")), condition
 
 
-@pytest.mark.slow
 async def test_entering_a_slice_of_time() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "tab", "l", "pagedown", "pageup", "right", "h", "enter")
@@ -133,7 +130,6 @@ async def test_entering_a_slice_of_time() -> None:
         assert await matches(app.session, condition) == int(count[1]) > 0
 
 
-@pytest.mark.slow
 async def test_keys_of_the_drawing() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "tab", "g")
@@ -147,7 +143,6 @@ async def test_keys_of_the_drawing() -> None:
         assert "^ longest" in app.drawn[0]
 
 
-@pytest.mark.slow
 async def test_filters_hold() -> None:
     async with shown() as (app, _):
         await app.session.set_filter(compile_filter("client_id == pump"))
@@ -162,7 +157,6 @@ async def test_filters_hold() -> None:
         assert app.drawn[1] == " No exchange with a latency is shown."
 
 
-@pytest.mark.slow
 async def test_search_goes_to_a_name() -> None:
     async with shown() as (app, pilot):
         assert app.view.search(TextRegex("join"), forward=True)
@@ -170,7 +164,6 @@ async def test_search_goes_to_a_name() -> None:
         assert app.drawn[0].startswith(" API JoinGroup")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (160, 40)], ids=["narrow", "wide"])
 def test_how_it_looks(size: tuple[int, int], snap_compare: Any) -> None:
     class Shown(LatencyApp):

@@ -20,6 +20,8 @@ from tests.captures.recorded import FOLDER
 from tests.kproxy.tui.kit import main_of, opened, settled, shown_lines
 from tests.kproxy.tui.views.hosting import cell, column, said, shown, table
 
+pytestmark = pytest.mark.slow
+
 TRANSACTIONS = FOLDER / "22_k430_java_commit_abort.pcap"
 SNAPPY = FOLDER / "32_k0102_java_snappy.pcap"
 ZSTD = FOLDER / "20_k430_ck_zstd.pcap"
@@ -42,7 +44,6 @@ async def press(pilot: Pilot[Any], *keys: str) -> None:
     await settled(pilot)
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("path", [TRANSACTIONS, SNAPPY, ZSTD], ids=lambda path: path.name)
 async def test_its_rows_are_what_the_command_prints(path: Path) -> None:
     async with shown(Records, path) as pilot:
@@ -78,7 +79,6 @@ async def test_beyond_the_limit_records_are_counted(monkeypatch: pytest.MonkeyPa
         assert column(pilot, "value")[-1] == "18 more records: a filter (f) chooses among them"
 
 
-@pytest.mark.slow
 async def test_enter_leads_to_the_value_in_the_fields_and_escape_back() -> None:
     async with opened(TRANSACTIONS, size=(150, 40)) as pilot:
         await press(pilot, "R", "j", "j", "j", "j", "enter")
@@ -96,7 +96,6 @@ async def test_enter_leads_to_the_value_in_the_fields_and_escape_back() -> None:
         assert selected.name == "tw1-0@4"
 
 
-@pytest.mark.slow
 async def test_j_follows_the_record_under_the_cursor_and_of_the_field() -> None:
     async with opened(TRANSACTIONS, size=(150, 40)) as pilot:
         await press(pilot, "R", "j", "J")
@@ -107,7 +106,6 @@ async def test_j_follows_the_record_under_the_cursor_and_of_the_field() -> None:
         assert "journey of tw1-0@2" in "\n".join(shown_lines(pilot))
 
 
-@pytest.mark.slow
 async def test_x_copies_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[str] = []
     real = exchange_commands.copy
@@ -138,7 +136,6 @@ async def test_values_by_a_schema(tmp_path: Path) -> None:
         assert column(pilot, "key")[0] == "k0"
 
 
-@pytest.mark.slow
 async def test_fields_tell_offsets_in_the_log_and_times() -> None:
     async with opened(TRANSACTIONS, size=(200, 50)) as pilot:
         await press(pilot, "R", "j", "j", "j", "j", "enter")

@@ -48,7 +48,7 @@ async def found_by(session: Session, text: str) -> int:
     return await session.run(lambda access: len(wanted.select(access.plain)))
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -130,6 +130,7 @@ async def test_enter_narrows_and_goes() -> None:
 
 
 # ---------------------------------------------------------------- what is shown
+@pytest.mark.slow
 async def test_connections() -> None:
     async with shown(Connections) as pilot:
         assert len(table(pilot).rows) == 16
@@ -144,6 +145,7 @@ async def test_connections() -> None:
         assert column(pilot, "exchange", 1)[2:4] == ["#18", "#58"]
 
 
+@pytest.mark.slow
 async def test_clients_with_software_and_versions() -> None:
     async with shown(Clients, FOLDER / "35_k282_sasl_plain.pcap.zst") as pilot:
         assert any("PLAIN" in text for text in column(pilot, "principal"))
@@ -151,6 +153,7 @@ async def test_clients_with_software_and_versions() -> None:
         assert ("ApiVersions", "v3") in spoken
 
 
+@pytest.mark.slow
 async def test_old_clients_are_flagged() -> None:
     async with shown(Clients, FOLDER / "30_k0822_java_lz4.pcap") as pilot:
         assert any("Produce v0" in text for text in column(pilot, "too old"))
@@ -240,6 +243,7 @@ async def test_a_search_goes_where_the_focus_is() -> None:
         assert table(pilot, 2).selected.key == "m3"  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 async def test_nothing_is_said_of_nothing() -> None:
     async with shown(Errors, wanted="api == DescribeAcls") as pilot:
         assert table(pilot).rows == []
@@ -258,6 +262,7 @@ async def test_what_the_client_did_next_is_told_of_all_exchanges_whatever_the_fi
         assert "Heartbeat again: same error" not in row.text()
 
 
+@pytest.mark.slow
 async def test_software_is_told_of_all_exchanges_and_counts_of_those_shown() -> None:
     async with shown(Clients, wanted="api == Fetch and client_id == m1") as pilot:
         assert column(pilot, "client") == ["m1"]
@@ -285,7 +290,7 @@ async def test_a_wide_terminal_has_details_beside_the_table() -> None:
         assert detail.region.y > 4
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("view", [Connections, Topics, Errors])
 def test_views_look_as_they_should(view: type[TableView[Any]], snap_compare: Callable[..., bool]) -> None:
     async def before(pilot: Pilot[None]) -> None:

@@ -121,6 +121,7 @@ async def test_other_bytes_are_tabs() -> None:
         ]
 
 
+@pytest.mark.slow
 async def test_text_can_be_selected() -> None:
     app = Bytes(side_of(b"0123456789abcdef" * 3))
     async with app.run_test(size=(80, 10)) as pilot:
@@ -131,6 +132,7 @@ async def test_text_can_be_selected() -> None:
         assert app.screen.get_selected_text() == "\n".join([lines(app.view)[0], "0010  30"])
 
 
+@pytest.mark.slow
 async def test_a_hundred_megabytes_scroll_at_once() -> None:
     data = bytes(100_000_000)
     app = Bytes(side_of(data))

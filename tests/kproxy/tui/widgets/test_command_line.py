@@ -62,7 +62,7 @@ class LineApp(App[None]):
         self.cancelled += 1
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "name", "argument"),
     [
@@ -89,7 +89,7 @@ async def test_commands_are_handed_on_with_their_arguments(typed: str, name: str
         assert not app.line.is_open
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("typed", "message", "position"),
     [
@@ -115,6 +115,7 @@ async def test_mistakes_are_told_at_their_place(typed: str, message: str, positi
         assert app.line._line.cursor_position == position
 
 
+@pytest.mark.slow
 async def test_nothing_closes_the_line() -> None:
     app = LineApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -136,6 +137,7 @@ async def test_names_are_completed_with_what_they_do() -> None:
         assert BY_LINE["conversation"].doc in told_by(app.line)
 
 
+@pytest.mark.slow
 async def test_filters_are_completed_as_in_their_own_bar() -> None:
     app = LineApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -174,6 +176,7 @@ def test_a_beginning_that_several_have_is_no_name() -> None:
     assert command_named("quit", BY_LINE) is BY_LINE["quit"]
 
 
+@pytest.mark.slow
 def test_snapshot_with_offers_above_the_line(snap_compare: Any) -> None:
     async def prepare(pilot: Any) -> None:
         still(pilot.app)

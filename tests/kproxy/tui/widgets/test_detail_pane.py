@@ -28,6 +28,7 @@ def info(app: Details) -> str:
     return str(app.query_one(FieldInfo)._text.visual)
 
 
+@pytest.mark.slow
 async def test_a_field_shows_its_bytes_and_what_it_means() -> None:
     app = Details(rebalance())
     async with app.run_test(size=(120, 30)) as pilot:
@@ -87,6 +88,7 @@ async def test_fields_of_compressed_records_have_the_bytes_they_were_in() -> Non
         assert tree.selected is side.at(0, len(side.buffers[0].data) - 1)
 
 
+@pytest.mark.slow
 async def test_the_side_that_is_looked_at_has_its_bytes_shown() -> None:
     app = Details(rebalance())
     async with app.run_test(size=(120, 30)) as pilot:
@@ -156,7 +158,7 @@ async def test_searching_in_the_bytes() -> None:
         assert not await pane.search(parse_search("0x28b52ffd28b52ffd"), forward=True)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", SIZES)
 async def test_something_useful_shows_in_every_size(size: tuple[int, int]) -> None:
     app = Details(rebalance())

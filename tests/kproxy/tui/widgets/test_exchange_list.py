@@ -18,7 +18,7 @@ from tests.kproxy.tui.widgets.listing import BODY, SIZE, Listing, renewed
 
 
 # ------------------------------------------------------------ moving
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("keys", "number"),
     [
@@ -43,6 +43,7 @@ async def test_keys_move_the_cursor(keys: list[str], number: int) -> None:
         assert line.split()[1] == str(number), "it is in sight"
 
 
+@pytest.mark.slow
 async def test_a_page_keeps_the_cursor_on_its_line_of_the_screen() -> None:
     app = Listing(PublishedSession(1_000))
     async with app.run_test(size=SIZE) as pilot:
@@ -76,6 +77,7 @@ async def test_enter_and_clicking_twice_choose_an_exchange() -> None:
         assert app.list.number == 5, "there is no exchange"
 
 
+@pytest.mark.slow
 async def test_the_cursor_stays_with_its_exchange_while_others_come_and_go() -> None:
     app = Listing(PublishedSession(1_000))
     async with app.run_test(size=SIZE) as pilot:
@@ -96,6 +98,7 @@ async def test_the_cursor_stays_with_its_exchange_while_others_come_and_go() -> 
 
 
 # ------------------------------------------------------------ following
+@pytest.mark.slow
 async def test_following_stays_with_the_newest_until_one_moves_away() -> None:
     app = Listing(PublishedSession(100))
     async with app.run_test(size=SIZE) as pilot:
@@ -115,6 +118,7 @@ async def test_following_stays_with_the_newest_until_one_moves_away() -> None:
         assert app.list.number == 4_999
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("away", ["wheel", "home", "page", "go to"])
 async def test_there_are_many_ways_to_end_following(away: str) -> None:
     app = Listing(PublishedSession(1_000))
@@ -134,6 +138,7 @@ async def test_there_are_many_ways_to_end_following(away: str) -> None:
         assert not app.list.following
 
 
+@pytest.mark.slow
 async def test_moving_to_the_end_goes_on_following() -> None:
     app = Listing(PublishedSession(1_000))
     async with app.run_test(size=SIZE) as pilot:
@@ -194,6 +199,7 @@ async def test_many_held_messages_leave_room_for_exchanges_and_can_be_reached() 
 
 
 # ------------------------------------------------------------ columns
+@pytest.mark.slow
 async def test_a_click_on_a_title_orders() -> None:
     app = Listing(PublishedSession(10))
     async with app.run_test(size=SIZE) as pilot:
@@ -208,6 +214,7 @@ async def test_a_click_on_a_title_orders() -> None:
         assert len(app.said) == said, "the list cannot be ordered by that"
 
 
+@pytest.mark.slow
 async def test_an_edge_is_dragged() -> None:
     app = Listing(PublishedSession(10))
     async with app.run_test(size=SIZE) as pilot:
@@ -275,6 +282,7 @@ async def test_a_narrow_terminal_has_fewer_columns_and_the_cursor_in_sight() -> 
         assert any(line.startswith("▸") for line in app.lines)
 
 
+@pytest.mark.slow
 async def test_columns_grow_with_what_is_in_them() -> None:
     app = Listing(
         PublishedSession(2, lambda number: summary(number, client="a" * (10 if number == 1 else 22)))

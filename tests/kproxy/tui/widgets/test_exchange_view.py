@@ -42,6 +42,7 @@ async def test_exchanges_are_lines_below_titles() -> None:
         assert app.line(4).strip() == ""
 
 
+@pytest.mark.slow
 async def test_ten_million_exchanges_are_as_quick_as_ten() -> None:
     app = Listing(PublishedSession(10_000_000))
     async with app.run_test(size=SIZE) as pilot:
@@ -53,6 +54,7 @@ async def test_ten_million_exchanges_are_as_quick_as_ten() -> None:
         assert len(app.session.summaries._made) < 100
 
 
+@pytest.mark.slow
 async def test_what_is_not_made_yet_is_asked_for_and_shown_when_it_is() -> None:
     app = Listing(PublishedSession(1_000, at_once=False))
     async with app.run_test(size=SIZE) as pilot:
@@ -117,6 +119,7 @@ async def test_what_came_from_the_wire_cannot_break_out_of_its_cells() -> None:
         assert "[red]a�[2Jb[/]" in app.line(1)
 
 
+@pytest.mark.slow
 async def test_an_empty_list_says_why() -> None:
     app = Listing(PublishedSession(0))
     async with app.run_test(size=SIZE) as pilot:
@@ -137,6 +140,7 @@ async def test_an_empty_list_says_why() -> None:
 
 
 # ------------------------------------------------------------ time passes
+@pytest.mark.slow
 async def test_what_is_in_flight_shows_how_long_it_runs() -> None:
     def make(number: int) -> Any:
         return summary(number, state=State.IN_FLIGHT, latency=None, response="", running_since=BEGIN)
@@ -150,6 +154,7 @@ async def test_what_is_in_flight_shows_how_long_it_runs() -> None:
         await until(lambda: _painted(app, 2) != painted)
 
 
+@pytest.mark.slow
 async def test_how_long_something_is_held_goes_by_the_clock_of_this_machine() -> None:
     session = PublishedSession(2, live=True)
     now = time.time_ns()
@@ -188,6 +193,7 @@ async def test_text_is_selected_by_lines_and_characters() -> None:
         assert app.list.get_selection(Selection(Offset(0, 90), Offset(5, 95))) is None
 
 
+@pytest.mark.slow
 async def test_text_is_selected_with_the_mouse_without_moving_the_cursor() -> None:
     app = Listing(PublishedSession(50))
     async with app.run_test(size=SIZE) as pilot:
@@ -202,6 +208,7 @@ async def test_text_is_selected_with_the_mouse_without_moving_the_cursor() -> No
 
 
 # ------------------------------------------------------------ colours
+@pytest.mark.slow
 async def test_lines_are_painted_anew_with_the_theme_and_the_focus() -> None:
     app = Listing(PublishedSession(5))
     async with app.run_test(size=SIZE) as pilot:
@@ -216,6 +223,7 @@ async def test_lines_are_painted_anew_with_the_theme_and_the_focus() -> None:
         assert _styles(app, 1) != focused, "the cursor of a list without the focus is another"
 
 
+@pytest.mark.slow
 async def test_what_repeats_the_line_above_is_dimmed() -> None:
     app = Listing(PublishedSession(5, lambda number: summary(number, client="a" if number < 4 else "b")))
     async with app.run_test(size=SIZE) as pilot:
@@ -276,6 +284,7 @@ def test_a_list_of_every_state_in_120_columns(snap_compare: Any) -> None:
     assert snap_compare(Listing(every_state()), terminal_size=(120, 30), press=["j", "j"])
 
 
+@pytest.mark.slow
 def test_a_list_of_every_state_in_80_columns_and_a_light_theme(snap_compare: Any) -> None:
     app = Listing(every_state())
     app.theme = "textual-light"

@@ -92,6 +92,7 @@ async def test_the_rest_of_an_array_comes_when_asked_for() -> None:
         assert len(lines(tree)) > 5000
 
 
+@pytest.mark.slow
 async def test_a_leaf_leads_to_its_bytes_and_a_field_to_a_column() -> None:
     app = Tree(metadata(2))
     async with app.run_test(size=(60, 30)) as pilot:
@@ -107,6 +108,7 @@ async def test_a_leaf_leads_to_its_bytes_and_a_field_to_a_column() -> None:
         assert (forward.step, back.step) == (1, -1)
 
 
+@pytest.mark.slow
 async def test_what_is_no_column_is_said() -> None:
     app = Tree(metadata(2))
     async with app.run_test(size=(60, 30)) as pilot:
@@ -155,6 +157,7 @@ async def test_clicks() -> None:
         assert tree.selected is node_at(app.side, "brokers")
 
 
+@pytest.mark.slow
 async def test_text_can_be_selected() -> None:
     app = Tree(metadata(3))
     async with app.run_test(size=(60, 40)) as pilot:
@@ -166,6 +169,7 @@ async def test_text_can_be_selected() -> None:
         assert app.tree.cursor == 0
 
 
+@pytest.mark.slow
 async def test_hostile_texts_take_the_cells_they_are_given() -> None:
     hostile = (
         "\x1b[31m[bold]\u202eevil\u200b\n漢字漢字 e\u0301\u0301\u0301\u0301 \U0001f468\u200d\U0001f469 " * 3

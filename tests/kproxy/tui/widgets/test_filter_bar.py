@@ -105,6 +105,7 @@ async def test_validity_is_told_while_typing() -> None:
         assert line.index("^" * len("latencyy")) == app.bar._column(app.bar.text.index("latencyy"))
 
 
+@pytest.mark.slow
 async def test_a_word_that_may_become_a_field_is_no_mistake_yet() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -114,6 +115,7 @@ async def test_a_word_that_may_become_a_field_is_no_mistake_yet() -> None:
         assert offered(app.bar) == ["latency"]
 
 
+@pytest.mark.slow
 async def test_a_text_alone_is_told_where_it_is_looked_for() -> None:
     app = BarApp()
     async with app.run_test(size=(100, 24)) as pilot:
@@ -123,6 +125,7 @@ async def test_a_text_alone_is_told_where_it_is_looked_for() -> None:
         assert told_by(app.bar).strip().startswith('api ~ "m3" or client ~ "m3" or broker ~ "m3" or topic')
 
 
+@pytest.mark.slow
 async def test_what_makes_no_sense_is_not_applied_and_the_cursor_goes_to_it() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -133,6 +136,7 @@ async def test_what_makes_no_sense_is_not_applied_and_the_cursor_goes_to_it() ->
         assert app.bar._line.cursor_position == len("api == Fetch and ")
 
 
+@pytest.mark.slow
 async def test_short_forms_are_spelled_out() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -302,7 +306,7 @@ async def test_saved_filters_are_offered_in_front_and_put_in() -> None:
         assert app.bar.text == "excess > 100ms"
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "applied"),
     [
@@ -331,6 +335,7 @@ async def test_a_saved_filter_that_makes_no_sense_says_so() -> None:
 
 
 # ---------------------------------------------------------------- what is typed, pasted and shown
+@pytest.mark.slow
 async def test_what_is_pasted_over_several_lines_becomes_one() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -341,6 +346,7 @@ async def test_what_is_pasted_over_several_lines_becomes_one() -> None:
         assert app.bar.text == "api == Fetch and topic == a"
 
 
+@pytest.mark.slow
 async def test_nothing_in_the_line_reaches_the_terminal_as_it_is() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -415,6 +421,7 @@ async def test_an_offer_can_be_clicked() -> None:
         assert app.bar._line.has_focus
 
 
+@pytest.mark.slow
 async def test_who_goes_elsewhere_is_offered_nothing() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:

@@ -153,6 +153,7 @@ async def test_growing_keeps_who_looks_at_the_latest_there_and_others_where_they
         assert app.lanes.cursor == 0
 
 
+@pytest.mark.slow
 async def test_a_click_chooses_what_is_nearest() -> None:
     async with LanesApp(group()).run_test(size=(71, 12)) as pilot:
         app: Any = pilot.app
@@ -162,7 +163,7 @@ async def test_a_click_chooses_what_is_nearest() -> None:
         assert ("entered", 1) in app.met
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shown", [None, timeline(members=[], rebalances=[]), timeline(first=at(0), last=at(0))]
 )

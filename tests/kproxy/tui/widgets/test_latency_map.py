@@ -145,6 +145,7 @@ async def test_days_are_told() -> None:
         assert "╵11-21 08:00" in "\n".join(app.drawn)
 
 
+@pytest.mark.slow
 async def test_the_mouse_moves_the_cursor_and_chooses() -> None:
     app, running = run(FEW)
     async with running as pilot:

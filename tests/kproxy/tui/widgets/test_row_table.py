@@ -95,6 +95,7 @@ async def test_rows_stand_under_their_titles(opened: Callable[..., Any]) -> None
         ]
 
 
+@pytest.mark.slow
 async def test_an_empty_table_says_so(opened: Callable[..., Any]) -> None:
     async with opened([]) as pilot:
         assert lines(pilot.app) == [" topic", " No topics yet."]
@@ -124,12 +125,14 @@ async def test_the_cursor_moves(opened: Callable[..., Any], pressed: list[str], 
         assert pilot.app.met[-1] == ("selected", selected)
 
 
+@pytest.mark.slow
 async def test_enter_chooses_a_row(opened: Callable[..., Any]) -> None:
     async with opened() as pilot:
         await pilot.press("down", "enter")
         assert pilot.app.met == [("selected", "payments"), ("selected", "orders"), ("entered", "orders")]
 
 
+@pytest.mark.slow
 async def test_rows_unfold_and_fold(opened: Callable[..., Any]) -> None:
     async with opened() as pilot:
         await pilot.press("u")
@@ -151,6 +154,7 @@ async def test_rows_unfold_and_fold(opened: Callable[..., Any]) -> None:
         assert len(lines(pilot.app)) == 4
 
 
+@pytest.mark.slow
 async def test_the_cursor_and_what_is_unfolded_stay_with_their_rows(opened: Callable[..., Any]) -> None:
     async with opened() as pilot:
         await pilot.press("u", "down", "down")
@@ -163,6 +167,7 @@ async def test_the_cursor_and_what_is_unfolded_stay_with_their_rows(opened: Call
         assert pilot.app.met[-1] == ("selected", "new")
 
 
+@pytest.mark.slow
 async def test_the_line_of_the_screen_stays_when_rows_come_above(opened: Callable[..., Any]) -> None:
     rows = [topic(f"t{number:03}", number + 1) for number in range(100)]
     async with opened(rows) as pilot:
@@ -248,6 +253,7 @@ async def test_a_search_goes_round_and_unfolds(opened: Callable[..., Any]) -> No
         assert app.table.selected.key == "orders"
 
 
+@pytest.mark.slow
 async def test_narrow_tables_leave_columns_out_and_scrolling_brings_them_back(
     opened: Callable[..., Any],
 ) -> None:
@@ -268,6 +274,7 @@ async def test_what_came_from_the_wire_does_no_harm(opened: Callable[..., Any]) 
         assert shown[1:] == ["▌[red]�[2Jab�        1  1000 B", " 日本語              2    2.0k"]
 
 
+@pytest.mark.slow
 async def test_of_ten_thousand_rows_only_those_on_the_screen_are_drawn(
     opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,6 +296,7 @@ async def test_of_ten_thousand_rows_only_those_on_the_screen_are_drawn(
     assert len(cells) < 1000
 
 
+@pytest.mark.slow
 async def test_text_can_be_selected(opened: Callable[..., Any]) -> None:
     async with opened() as pilot:
         await pilot.mouse_down(RowTable, offset=(3, 1))
@@ -297,6 +305,7 @@ async def test_text_can_be_selected(opened: Callable[..., Any]) -> None:
         assert pilot.app.screen.get_selected_text() == "payments       20    20k\n   orders"
 
 
+@pytest.mark.slow
 def test_tables_look_as_they_should(snap_compare: Callable[..., bool]) -> None:
     async def before(pilot: Pilot[None]) -> None:
         table = pilot.app.query_one(RowTable)
@@ -306,6 +315,7 @@ def test_tables_look_as_they_should(snap_compare: Callable[..., bool]) -> None:
     assert snap_compare(TableApp(TOPICS), terminal_size=(70, 10), run_before=before)
 
 
+@pytest.mark.slow
 async def test_the_cursor_stays_with_its_row_whatever_happens(opened: Callable[..., Any]) -> None:
     chance = random.Random(7)
     async with opened([]) as pilot:

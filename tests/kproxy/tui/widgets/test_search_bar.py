@@ -36,7 +36,7 @@ class SearchApp(App[None]):
         self.cancelled += 1
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("typed", "kind"),
     [("orders", Kind.TEXT), ("/^a/", Kind.REGEX), ("~ ^a", Kind.REGEX), ("0x0a1b", Kind.BYTES)],
@@ -83,6 +83,7 @@ async def test_a_broken_expression_is_told_and_not_looked_for() -> None:
         assert app.cancelled == 1
 
 
+@pytest.mark.slow
 async def test_nothing_is_not_looked_for() -> None:
     app = SearchApp()
     async with app.run_test(size=(80, 24)) as pilot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from rich.segment import Segment
 from textual.geometry import Offset, Size
 from textual.selection import SELECT_ALL, Selection
@@ -44,6 +45,7 @@ async def test_the_text_between_two_places() -> None:
         assert lines.get_selection(SELECT_ALL) == ("\n".join(LINES), "\n")
 
 
+@pytest.mark.slow
 async def test_what_is_selected_is_marked_at_its_cells() -> None:
     app = One(Lines())
     async with app.run_test(size=(20, 4)) as pilot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ ROWS = st.lists(NUMBERS, unique=True, max_size=20).flatmap(
 ORDERS = st.none() | st.builds(Order, st.integers(0, 1), st.booleans())
 
 
+@pytest.mark.slow
 @given(rows=ROWS, order=ORDERS, unfolded=st.sets(NUMBERS))
 def test_every_row_is_on_one_line_with_its_children_below(
     rows: tuple[Row, ...], order: Order | None, unfolded: set[int]

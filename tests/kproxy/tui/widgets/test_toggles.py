@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.app import App, ComposeResult
 from textual.widgets import RadioSet
 
 from kproxy.tui.widgets.toggles import Check, Radio, Ticks
+
+pytestmark = pytest.mark.slow
 
 
 class Toggles(App[None]):

@@ -41,6 +41,7 @@ def test_the_start_of_a_connect_worker_is_none() -> None:
     assert of_recording("21_k430_connect_eager", RebalanceStorm) == []
 
 
+@pytest.mark.slow
 def test_topics_that_change_again_and_again() -> None:
     """What shows it are answers that name no group; the kit checks that the filter lets them pass."""
     (found,) = of_recording("21_k430_kip848_regex_topicchange", RebalanceStorm)

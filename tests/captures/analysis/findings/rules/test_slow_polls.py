@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from captures.analysis.findings.rules.slow_polls import SlowPolls
 from captures.analysis.groups.model import Certainty, Phase, Span
 from tests.captures.analysis.findings.group_kit import of_recording, of_timelines
@@ -26,6 +28,7 @@ def test_librdkafka_gives_no_reason() -> None:
     assert found.certainty is not Certainty.OBSERVED
 
 
+@pytest.mark.slow
 def test_one_that_others_wait_for_is_named() -> None:
     (found,) = of_recording("21_k430_java_blocked_rebalance", SlowPolls)
     assert found.subject == "group gr2-java_blocked_rebalance, did not join"
