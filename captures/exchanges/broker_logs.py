@@ -27,7 +27,7 @@ _NUMBERS = tuple(name for name in BrokerLog.__struct_fields__ if name not in _TE
 _COLUMNS = (*_NUMBERS, *_TEXTS)
 
 
-class Told(NamedTuple):
+class BrokerLogColumn(NamedTuple):
     """A column for some packets: values, and where there is one."""
 
     values: Int64s
@@ -72,7 +72,7 @@ class BrokerLogs:
         )
 
     def of(self, packet: int) -> BrokerLog | None:
-        """Return what is told of the request that begins in a packet."""
+        """Return the entry of the request that begins in a packet, None if it has none."""
         packets, values = self._columns()
         at = int(np.searchsorted(packets, packet))
         if at == len(packets) or packets[at] != packet:
@@ -80,13 +80,13 @@ class BrokerLogs:
         told: dict[str, Any] = dict(zip(_COLUMNS, values[at].tolist(), strict=True))
         return BrokerLog(**told | {name: self._texts[told[name]] for name in _TEXTS})
 
-    def column(self, name: str, packets: Int64s) -> Told:
+    def column(self, name: str, packets: Int64s) -> BrokerLogColumn:
         """Return one value for each of some packets with requests; those of texts are codes of :meth:`texts`."""
         known, values = self._columns()
         if not len(known):
-            return Told(np.zeros(len(packets), np.int64), np.zeros(len(packets), np.bool_))
+            return BrokerLogColumn(np.zeros(len(packets), np.int64), np.zeros(len(packets), np.bool_))
         at = np.minimum(np.searchsorted(known, packets), len(known) - 1)
-        return Told(values[at, _COLUMNS.index(name)], known[at] == packets)
+        return BrokerLogColumn(values[at, _COLUMNS.index(name)], known[at] == packets)
 
     def texts(self) -> list[str]:
         """Return what the codes of listeners and principals stand for."""

@@ -74,7 +74,7 @@ class Exchange:
     :ivar kproxy_time: ns that request and response stayed in kproxy for a rule or a user; of what kproxy answered
         itself, all of the time until it did
     :ivar frame: number of the packet with its first byte, in its capture, as Wireshark numbers them
-    :ivar broker_log: what the broker's own request log tells of it, None if the capture is not made of one
+    :ivar broker_log: its entry in the broker's request log, None if the capture is not made of one
     :ivar client_names: of the address ``client`` or its host, the one to be shown first
     :ivar broker_names: of ``broker``
     """

@@ -128,7 +128,7 @@ class ParsedComment(NamedTuple):
     :ivar own: what users wrote
     :ivar interventions: what the proxy did to the frame
     :ivar samples: the kernel's TCP statistics of the connection
-    :ivar broker_logs: what the broker's own log tells of the request
+    :ivar broker_logs: entries of the broker's request log
     :ivar lines: the lines of all three
     """
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.arrays import Bools, Int64s
-from captures.exchanges.broker_logs import BrokerLogs, Told
+from captures.exchanges.broker_logs import BrokerLogColumn, BrokerLogs
 from captures.interventions import Interventions
 from dissectors.sides import Side
 
@@ -185,7 +185,7 @@ class ExchangeTable:
                 passed[at] = cluster_time(int(passed[at]), done)
         return passed, there
 
-    def told(self, name: str, rows: Any) -> Told:
+    def told(self, name: str, rows: Any) -> BrokerLogColumn:
         """Return what the brokers' request logs tell of some rows (:class:`captures.interventions.BrokerLog`)."""
         return self.broker_logs.column(name, self.column("packet")[rows])
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from captures.arrays import Int64s
 from captures.exchanges import Capture, ExchangeTable, Flag
-from captures.exchanges.broker_logs import Told
+from captures.exchanges.broker_logs import BrokerLogColumn
 from captures.exchanges.columns import ExchangeColumns
 from captures.filters.predicates import Mask
 from captures.filters.values import split_endpoint
@@ -142,7 +142,7 @@ class TableColumns:
         """Return the bytes that one side has sent."""
         return self._table.sizes(side, self._rows)
 
-    def told(self, name: str) -> Told:
+    def told(self, name: str) -> BrokerLogColumn:
         """Return what request logs of brokers tell."""
         return self._table.told(name, self._rows)
 

@@ -103,4 +103,8 @@ def _same(told: Any) -> Any:
 
 def _records(told: Any) -> bytes | None:
     """Records are not in the log, only how many bytes they had."""
-    return None if told is None else left_out_records(told) if told else b""
+    if told is None:
+        return None
+    if not (isinstance(told, int) and 0 <= told < 1 << 31):
+        raise BodyError(f"{told!r} bytes of records"[:80])
+    return left_out_records(told) if told else b""

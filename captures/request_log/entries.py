@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -12,6 +12,10 @@ from captures.interventions import BrokerLog
 _CONNECTION = re.compile(
     r"(.+):(\d+)-(.+):(\d+)-\d+(?:-\d+)?"
 )  # org.apache.kafka.common.network.ServerConnectionId
+
+
+_Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
+"""A duration: three years at most, so that its nanoseconds fit into 64 bits."""
 
 
 class EntryError(ValueError):
@@ -45,13 +49,13 @@ class Entry(msgspec.Struct, rename="camel", kw_only=True):
     request: dict[str, Any] | str | None = None
     response: dict[str, Any] | str | None = None
     connection: str
-    total_time_ms: float
-    request_queue_time_ms: float
-    local_time_ms: float
-    remote_time_ms: float
-    throttle_time_ms: float = 0
-    response_queue_time_ms: float
-    send_time_ms: float
+    total_time_ms: _Milliseconds
+    request_queue_time_ms: _Milliseconds
+    local_time_ms: _Milliseconds
+    remote_time_ms: _Milliseconds
+    throttle_time_ms: _Milliseconds = 0
+    response_queue_time_ms: _Milliseconds
+    send_time_ms: _Milliseconds
     security_protocol: str = ""
     principal: str = ""
     listener: str = ""

@@ -63,11 +63,13 @@ class RequestLogFeed:
         for log in self._logs:
             log.fill()
         known = min((log.latest for log in self._logs if not log.ended), default=None)
-        for time, entry, log in heapq.merge(*(log.take(known) for log in self._logs), key=itemgetter(0)):
+        for time, entry, line, log in heapq.merge(
+            *(log.take(known) for log in self._logs), key=itemgetter(0)
+        ):
             try:
                 self._packets.add(time, entry)
             except (EntryError, BodyError) as error:
-                log.lose(str(error))
+                log.lose(line, str(error))
         self._ended = all(log.ended for log in self._logs)
         self._output.seek(0)
         self._output.truncate()
@@ -88,7 +90,7 @@ class _Log:
         self.latest = 0
         self.ended = False
         self._unwrapping = Unwrapping()
-        self._entries: deque[tuple[int, Entry]] = deque()
+        self._entries: deque[tuple[int, Entry, int]] = deque()
         self._rest = b""
         self._line = 0
         self._first_lost = ""
@@ -116,27 +118,27 @@ class _Log:
             if line:
                 self._read(line)
 
-    def take(self, until: int | None) -> Iterator[tuple[int, Entry, _Log]]:
-        """Yield entries up to a moment, all there are if that is None."""
+    def take(self, until: int | None) -> Iterator[tuple[int, Entry, int, _Log]]:
+        """Yield entries up to a moment, all there are if that is None: time, entry, number of its line."""
         while self._entries and (until is None or self._entries[0][0] <= until):
             yield *self._entries.popleft(), self
 
-    def lose(self, reason: str) -> None:
+    def lose(self, line: int, reason: str) -> None:
         """Count an entry that could not be read."""
         self._lost += 1
-        self._first_lost = self._first_lost or f"line {self._line:,}: {reason}"
+        self._first_lost = self._first_lost or f"line {line:,}: {reason}"
 
     def _read(self, line: bytes) -> None:
         found = self._unwrapping.read(line)
         if isinstance(found, Cut):
-            self.lose(found.reason)
+            self.lose(self._line, found.reason)
         elif found is not None and found.time is None:
-            self.lose("no time stands on the line")
+            self.lose(self._line, "no time stands on the line")
         elif found is not None and found.time is not None:
             try:
                 entry = entry_of(found.text[: found.text.rfind(b"}") + 1])
             except EntryError as error:
-                self.lose(str(error))
+                self.lose(self._line, str(error))
                 return
-            self._entries.append((found.time, entry))
+            self._entries.append((found.time, entry, self._line))
             self.latest = max(self.latest, found.time)

@@ -120,20 +120,27 @@ class _Times:
             except (ValueError, OverflowError, OSError):
                 return None
             self._second = key
-        return self._base + int(fraction.ljust(9, b"0") or 0)
+        return _moment(self._base + int(fraction.ljust(9, b"0") or 0))
 
     def told(self, line: dict[str, Any]) -> int | None:
         """Return the time that a JSON layout tells."""
         instant = line.get("instant")
         if isinstance(instant, dict) and isinstance(instant.get("epochSecond"), int):
-            return int(instant["epochSecond"]) * 1_000_000_000 + int(instant.get("nanoOfSecond") or 0)
+            nanoseconds = instant.get("nanoOfSecond")
+            seconds = instant["epochSecond"] * 1_000_000_000
+            return _moment(seconds + (nanoseconds if isinstance(nanoseconds, int) else 0))
         for name in ("timeMillis", *_TIMES):
             value = line.get(name)
             if isinstance(value, str):
                 return self.of(value.encode())
             if isinstance(value, int | float):
-                return int(value * _unit(value))
+                return _moment(value * _unit(value))
         return None
+
+
+def _moment(nanoseconds: float) -> int | None:
+    """Return a time in ns since the epoch; None if it is none that a capture can have."""
+    return int(nanoseconds) if 0 <= nanoseconds < 1 << 62 else None
 
 
 def _zone(text: bytes) -> str:

@@ -253,7 +253,7 @@ class Set(Action):
         return frozenset.intersection(*(path.apis for path, _, _ in self.assigned))
 
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
-        changes = {text.partition(".")[2]: edits.Written(value) for _, text, value in self.assigned}
+        changes = {text.partition(".")[2]: edits.FieldText(value) for _, text, value in self.assigned}
         try:
             data, changed = edits.with_changes(frame, changes, rule_budget())
         except EditError as error:

@@ -35,7 +35,7 @@ _ABSENT = object()
 _PAYLOADS = frozenset({"key", "value"})
 
 
-class Written(str):
+class FieldText(str):
     """A value as text, which is read as one of its field: ``123`` is a string where the field is one."""
 
     __slots__ = ()
@@ -62,7 +62,7 @@ def with_changes(
 ) -> tuple[bytes, tuple[Change, ...]]:
     """Return a frame with other values at some paths, and what has changed.
 
-    :param changes: values, or :class:`Written`, by path: ``topics[0].partitions[1].fetch_offset``; without an index
+    :param changes: values, or :class:`FieldText`, by path: ``topics[0].partitions[1].fetch_offset``; without an index
         all elements of an array are meant, ``topics.partitions.fetch_offset``
     :param budget: what reading records may cost
     :raises EditError: if there is no such path, or the value does not fit it
@@ -191,7 +191,7 @@ class _Put:
         raise self._nothing(at)
 
     def _value(self, member: wire.Member) -> Any:
-        if not isinstance(self._new, Written):
+        if not isinstance(self._new, FieldText):
             return self._new
         try:
             return value_of(member.con, member.field.type.domain, self._new)
@@ -231,12 +231,12 @@ class _Put:
                 except InvalidError as error:
                     raise EditError(f"{_path(self._steps)}: {error}") from None
             return new if new is None else json.dumps(new, ensure_ascii=False, separators=(",", ":")).encode()
-        if isinstance(new, Written) and not isinstance(holder[name], str):
+        if isinstance(new, FieldText) and not isinstance(holder[name], str):
             try:
                 return json.loads(new)
             except json.JSONDecodeError:
                 raise EditError(f"{_path(self._steps)}: {new!r} is not a number") from None
-        return str(new) if isinstance(new, Written) else new
+        return str(new) if isinstance(new, FieldText) else new
 
     def _nothing(self, at: int) -> EditError:
         return EditError(f"there is no {_path(self._steps[: at + 1])} in this message")

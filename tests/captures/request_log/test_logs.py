@@ -170,3 +170,36 @@ def test_a_log_beside_packets_is_named_and_left_out() -> None:
     alone = open_capture(packets)
     alone.read()
     assert len(capture.table) == len(alone.table)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        (b'"totalTimeMs":', b'"totalTimeMs":1e300,"x":'),
+        (b'"sendTimeMs":', b'"sendTimeMs":"NaN","x":'),
+        (b'"localTimeMs":', b'"localTimeMs":-1,"x":'),
+        (b'"correlationId":', b'"correlationId":99999999999999999999,"x":'),
+    ],
+)
+def test_numbers_that_cannot_be_are_damage_and_no_fault(tmp_path: Path, planted: tuple[bytes, bytes]) -> None:
+    capture = _read(tmp_path / "log", b"\n".join([_LINES[0].replace(*planted), *_LINES[1:]]))
+    assert len(capture.table) == len(_LINES) - 1
+    assert "line 1: " in str(capture.statistics.damage)
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        {"timeMillis": 1e300},
+        {"time": -5},
+        {"instant": {"epochSecond": 10**40}},
+        {"instant": {"epochSecond": 5, "nanoOfSecond": [1]}},
+        {"time": "2026-13-45 99:99:99"},
+    ],
+)
+def test_times_that_cannot_be_are_damage_or_taken_as_they_are(
+    tmp_path: Path, time: dict[str, object]
+) -> None:
+    line = json.dumps({**time, "message": _message(_LINES[0])}).encode()
+    capture = _read(tmp_path / "log", b"\n".join([line, *_LINES[1:]]))
+    assert len(capture.table) >= len(_LINES) - 1
