@@ -22,7 +22,8 @@ INTERFACE = "kafka.request.logger"
 """Name of the interface that packets of a request log come from."""
 
 _CHUNK = 1 << 18
-_LONGEST_LINE = 1 << 28
+_LONGEST_LINE = 1 << 26
+"""Bytes after which a line is dropped."""
 
 
 class RequestLogFeed:
@@ -91,7 +92,8 @@ class _Log:
         self.ended = False
         self._unwrapping = Unwrapping()
         self._entries: deque[tuple[int, Entry, int]] = deque()
-        self._rest = b""
+        self._pieces: list[bytes] = []
+        self._held = 0
         self._line = 0
         self._first_lost = ""
         self._lost = 0
@@ -111,8 +113,17 @@ class _Log:
             return
         data = self.feed.read(_CHUNK)
         self.ended = not data
-        *lines, rest = (self._rest + data).split(b"\n") if data else (self._rest, b"")
-        self._rest = rest if len(rest) < _LONGEST_LINE else b""
+        whole, newline, rest = data.rpartition(b"\n")
+        if data and not newline:  # joined once, however many pieces a line comes in
+            self._held += len(data)
+            if self._held <= _LONGEST_LINE:
+                self._pieces.append(data)
+            elif self._pieces:
+                self._pieces.clear()
+                self.lose(self._line + 1, f"it has more than {_LONGEST_LINE:,} bytes")
+            return
+        lines = b"".join((*self._pieces, whole)).split(b"\n")
+        self._pieces, self._held = [rest], len(rest)
         for line in lines:
             self._line += 1
             if line:

@@ -203,3 +203,13 @@ def test_times_that_cannot_be_are_damage_or_taken_as_they_are(
     line = json.dumps({**time, "message": _message(_LINES[0])}).encode()
     capture = _read(tmp_path / "log", b"\n".join([line, *_LINES[1:]]))
     assert len(capture.table) >= len(_LINES) - 1
+
+
+def test_a_line_that_does_not_end_is_dropped_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("captures.request_log.feed._LONGEST_LINE", 1 << 19)
+    endless = b"[Completed request:" + bytes(1 << 21).replace(b"\0", b"x")
+    capture = _read(tmp_path / "log", b"\n".join([*_LINES, endless, *_LINES]))
+    assert len(capture.table) == 2 * len(_LINES)
+    assert f"line {len(_LINES) + 1}: it has more than 524,288 bytes" in str(capture.statistics.damage)
