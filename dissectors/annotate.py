@@ -137,8 +137,7 @@ class Annotator:
     def _choose(self, member: wire.Member, struct: wire.Struct) -> Action | None:
         con, type_ = member.con, member.field.type
         if isinstance(con, wire.Array):
-            element = getattr(type_, "element", type_)
-            return self._each_leaf(element.content, element.domain or type_.domain)
+            return self._each_leaf(type_.value.content, type_.value.domain or type_.domain)
         if isinstance(con, wire.Records):
             return self._records
         if type_.domain is not None:

@@ -202,13 +202,13 @@ class _Generator(SourceWriter):
         # fixed-width reads not yet emitted: (variable, struct code); without a variable the bytes are padding
         self._run: list[tuple[str, str]] = []
 
-    def function(self, con: wire.WireType) -> str:
-        """Return the source of ``decode(buf, pos)``."""
+    def function(self, con: wire.WireType) -> _Generator:
+        """Write ``decode(buf, pos)``."""
         with self._block("def decode(buf, pos):"):
             value = self._value(con)
             self._flush()
             self._line(f"return {value}, pos")
-        return self.source()
+        return self
 
     # ------------------------------------------------------------ runs of fixed-width fields
     def _read(self, code: str, prefix: str = "v") -> str:
@@ -436,7 +436,7 @@ class _Generator(SourceWriter):
 
 def source(con: wire.WireType) -> str:
     """Return the generated source, to be read by people."""
-    return _Generator().function(con)
+    return _Generator().function(con).source()
 
 
 def decoder(con: wire.WireType, *, counting: bool = False) -> Decoder:
@@ -449,10 +449,8 @@ def decoder(con: wire.WireType, *, counting: bool = False) -> Decoder:
     """
     if isinstance(con, wire.Leaf):
         return con.read
-    generator = _Generator(counting=counting)
-    code = compile(generator.function(con), f"<decoder of {con.kind}>", "exec")
-    exec(code, generator.globals)  # noqa: S102  # source made above from the declaration alone
-    decode: Decoder = generator.globals["decode"]
+    generator = _Generator(counting=counting).function(con)
+    decode: Decoder = generator.made("decode", f"<decoder of {con.kind}>")
     return decode
 
 

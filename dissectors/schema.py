@@ -89,6 +89,16 @@ class Type:
     has_default: bool = False
     default_to: Any = None
 
+    @property
+    def value(self) -> Type:
+        """The type of the values: that of the elements of an array, else this one."""
+        return self
+
+    @property
+    def inside(self) -> Struct | None:
+        """The struct that the values are, None if they are none."""
+        return self.value if isinstance(self.value, Struct) else None
+
     def at(self, version: int, *, flexible: bool, tagged: bool = False) -> wire.WireType:
         """Return the wire type for one version of the message."""
         raise AssertionError("every type is bound to a version by its class")
@@ -179,6 +189,13 @@ class Struct(Type):
         struct = self.bound(version, flexible=flexible)
         return wire.NullableStruct(struct, tagged=tagged) if version in self.nullable else struct
 
+    def every_field(self) -> Iterator[Field]:
+        """Yield the fields of all versions, each before those inside it."""
+        for field in self.fields:
+            yield field
+            if field.type.inside is not None:
+                yield from field.type.inside.every_field()
+
     def bound(self, version: int, *, flexible: bool) -> wire.Struct:
         """Return the fields of one version."""
         members: list[wire.Member] = []
@@ -203,6 +220,10 @@ class Array(Type):
         first = element[0]
         self.element: Type = first if isinstance(first, Type) else Struct(*element)  # type: ignore[arg-type]
         self.entity = self.element.entity
+
+    @property
+    def value(self) -> Type:
+        return self.element
 
     def at(self, version: int, *, flexible: bool, tagged: bool = False) -> wire.WireType:
         element = self.element.at(version, flexible=flexible)

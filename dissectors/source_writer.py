@@ -8,9 +8,9 @@ from typing import Any
 
 
 class SourceWriter:
-    """Writes the source of one function.
+    """Writes the source of functions.
 
-    :ivar globals: what the source names, for :func:`exec`
+    :ivar globals: what the source names
     """
 
     def __init__(self, names: dict[str, Any]) -> None:
@@ -22,6 +22,14 @@ class SourceWriter:
     def source(self) -> str:
         """Return what was written."""
         return "\n".join(self._lines)
+
+    def made(self, name: str, file: str) -> Any:
+        """Return one of the functions.
+
+        :param file: how tracebacks name the source
+        """
+        exec(compile(self.source(), file, "exec"), self.globals)  # noqa: S102  made of declarations, nothing from the wire or a user
+        return self.globals[name]
 
     def _line(self, text: str) -> None:
         self._lines.append("    " * self._depth + text)

@@ -130,10 +130,7 @@ def domain_name(domain: Domain) -> Action:
 
 def compiled(plan: Plan, path: str) -> Visitor:
     """Return the visitor that a plan describes; ``path`` is that of the body, empty where paths begin in it."""
-    writer = _Writer()
-    code = compile(writer.function(plan, path), "<visitor>", "exec")
-    exec(code, writer.globals)  # noqa: S102  # source made below from declarations alone
-    visit: Visitor = writer.globals["visit"]
+    visit: Visitor = _Writer().function(plan, path).made("visit", "<visitor>")
     return visit
 
 
@@ -162,12 +159,12 @@ class _Writer(SourceWriter):
     def __init__(self) -> None:
         super().__init__({"error_name": _error_name, "take_tags": _take_tags})
 
-    def function(self, plan: Plan, path: str) -> str:
-        """Return the source of ``visit(value, scope)``."""
+    def function(self, plan: Plan, path: str) -> _Writer:
+        """Write ``visit(value, scope)``."""
         with self._block("def visit(value, scope):"):
             self._line("decoded = scope.decoded")
             self._struct(plan, "value", path, 0)
-        return self.source()
+        return self
 
     def _path(self, path: str) -> str:
         """Return the expression of a path: text that stands there, or a call that knows it by the indexes in it."""

@@ -8,8 +8,16 @@ from typing import Protocol
 
 import numpy as np
 
-from captures.arrays import Int64s
+from captures.arrays import Bools, Int64s
 from captures.exchanges.bulk import BulkPairing, Handover
+from captures.exchanges.checkpoints import (
+    CONNECTION_COLUMNS,
+    NOWHERE,
+    STREAM_COLUMNS,
+    TAIL,
+    ConnectionState,
+    StreamState,
+)
 from captures.exchanges.conflicts import Conflicts
 from captures.exchanges.decrypt import Decryption
 from captures.exchanges.instep import InStep
@@ -297,8 +305,7 @@ class Capture:
 
     # ------------------------------------------------------------ the two ways through
     def _feed(self, block: SegmentBlock) -> None:
-        connections = self.connections
-        self.ordinary = np.append(self.ordinary, np.zeros(len(connections) - len(self.ordinary), np.bool_))
+        self._grow()
         if not len(block) and not len(block.gaps):
             return
         self.notes.place(block)
@@ -309,6 +316,15 @@ class Capture:
         while rest:
             self._feed_singles(rest, given_up)
             self._feed_bulk(rest, given_up)
+
+    def _grow(self) -> None:
+        """Make room for the connections that came."""
+        self.ordinary = np.append(
+            self.ordinary, np.zeros(len(self.connections) - len(self.ordinary), np.bool_)
+        )
+
+    def _is_ordinary(self, connection: int) -> bool:
+        return connection < len(self.ordinary) and bool(self.ordinary[connection])
 
     def _feed_singles(self, rest: Rest, given_up: set[int]) -> None:
         """Feed connections that are not ordinary; those that have become so go back to the bulk way.
@@ -403,14 +419,15 @@ class Capture:
                 self.foreign[connection] = str(summary)
 
     def close(self, connections: list[int]) -> None:
-        """Finish connections of which no more comes."""
-        for handover in self.bulk.hand_over({each for each in connections if self.ordinary[each]}):
+        """Finish connections of which no more comes; nothing is done about those that have sent nothing."""
+        for handover in self.bulk.hand_over(set(filter(self._is_ordinary, connections))):
             self._take_over(handover)
         for connection in connections:
-            single = self.singles.pop(connection)
-            self._finish_single(single)
-            if single.client_direction:
-                self._swapped.add(connection)
+            single = self.singles.pop(connection, None)
+            if single is not None:
+                self._finish_single(single)
+                if single.client_direction:
+                    self._swapped.add(connection)
 
     def _finish_single(self, single: SingleConnection) -> None:
         if single.is_open and single.connection not in self._left:
@@ -425,6 +442,129 @@ class Capture:
     def _ended_by(self, connection: int) -> str:
         closed = self.connections[connection].closed
         return "the capture ended" if closed == "open" else f"the connection was {closed.split()[0]}"
+
+    # ------------------------------------------------------------ state of connections, out and in
+    def can_freeze(self) -> Bools:
+        """Return of which connections :meth:`freeze` tells all: nothing out of the ordinary is going on in them.
+
+        Connections that have sent nothing yet count too, if both sides of their handshake were captured.
+        """
+        streams = self.connections.streams
+        still: Bools = np.all(((streams.end == 0) & (streams.isn >= 0)).reshape(-1, 2), axis=1)
+        still[list(self.singles)] = False
+        still[: len(self.ordinary)] |= self.ordinary
+        still[[stream >> 1 for stream in (*self.assembler.disordered, *self.in_step.holding)]] = False
+        still[list(self.decryption.tls)] = False
+        return still
+
+    def freeze(self, connection: int) -> ConnectionState:
+        """Return the state of a connection for :meth:`thaw` of another capture; this one goes on with it.
+
+        Of connections that :meth:`can_freeze` leaves out it has only the columns.
+        """
+        connections, table, book = self.connections, self.table, self.addresses
+        paired = self.bulk.standing(connection) if self._is_ordinary(connection) else None
+        single = self.singles.get(connection)
+        one, other = (self._freeze_stream(2 * connection + side, paired) for side in (0, 1))
+        a, b = (
+            (book.address(end), book.port(end)) for end in connections.values(connection, ("a", "b")).values()
+        )
+        state = ConnectionState(
+            a=a,
+            b=b,
+            **connections.values(connection, CONNECTION_COLUMNS),
+            framed=paired is not None,
+            client_direction=self.client_stream(connection) & 1,
+            whole=single.whole if single is not None else one.syn_seen and other.syn_seen,
+            streams=(one, other),
+        )
+        if paired is not None:
+            state.waiting = [table.detached(row) for row in paired.waiting]
+            state.silent = [table.detached(row) for row in paired.silent]
+            request, answered = (table.detached(row) if row >= 0 else None for row in paired.latest)
+            state.latest = request, answered
+            texts = (table.client_ids[number] for number in paired.client_ids)
+            state.client_ids = [text for text in texts if text is not None]
+        return state
+
+    def _freeze_stream(self, stream: int, paired: Handover | None) -> StreamState:
+        columns = self.connections.streams.values(stream, STREAM_COLUMNS)
+        end = columns["end"]
+        frame = end if paired is None else paired.positions[stream & 1]
+        needed = frame
+        if paired is not None and stream == self.client_stream(paired.connection):
+            waiting = self.table.column("request_position")[paired.waiting]
+            needed = int(waiting.min(initial=frame))
+        first = needed if self._expects_no_more(stream) else max(min(needed, end - TAIL), 0)
+        return StreamState(
+            **columns,
+            frame=frame,
+            carry=None if paired is None else paired.carries[stream & 1],
+            places=self.index.pieces(stream, first, end) if first < end else NOWHERE,
+            needed=needed,
+            notes=self.notes.told_of(stream, needed),
+            conflicts=self.differing.open_from(stream, frame),
+        )
+
+    def _expects_no_more(self, stream: int) -> bool:
+        """Return whether the connection of a stream was reset, or closed from both sides."""
+        streams, both = self.connections.streams, slice(stream & ~1, (stream | 1) + 1)
+        return bool(np.all(streams.fin_time[both] >= 0) or np.any(streams.reset_time[both] >= 0))
+
+    def thaw(self, state: ConnectionState) -> tuple[int, list[int]]:
+        """Continue with a connection of another capture.
+
+        Rows are added to the table for the requests that wait, and for others that have to be known.
+
+        :returns: its id here, and the rows that are only here to be known
+        """
+        a, b = self.addresses.intern(*state.a), self.addresses.intern(*state.b)
+        new = self.assembler.enter(a, b, state.generation, state.first_time, state.first_number)
+        self.connections.set(new, {name: getattr(state, name) for name in CONNECTION_COLUMNS})
+        for stream, one in enumerate(state.streams, 2 * new):
+            self.connections.streams.set(stream, {name: getattr(one, name) for name in STREAM_COLUMNS})
+        self._grow()
+        return new, self._thaw_frames(new, state) if state.framed else []
+
+    def _thaw_frames(self, new: int, state: ConnectionState) -> list[int]:
+        self.decryption.pass_over(new)
+        for stream, one in enumerate(state.streams, 2 * new):
+            self.index.put(stream, one.places)
+            self.notes.take_over(stream, one.notes)
+            self.differing.take_over(stream, one.conflicts)
+        single = self.singles[new] = SingleConnection(
+            new, self.table, self.index, self.limits, client_known=False, whole=state.whole
+        )
+        single.stand_by(state.client_direction)
+        rows: dict[int, int] = {}
+        for row in (*state.silent, *state.latest, *state.waiting):
+            if row is not None and row["request_position"] not in rows:
+                rows[row["request_position"]] = self.table.add_detached(row, new)
+        request, answered = (-1 if row is None else rows[row["request_position"]] for row in state.latest)
+        one, other = state.streams
+        paired = Handover(
+            new,
+            [rows[row["request_position"]] for row in state.waiting],
+            (one.frame, other.frame),
+            (one.carry, other.carry),
+            [rows[row["request_position"]] for row in state.silent],
+            (request, answered),
+            [self.table.number_of_text(text) for text in state.client_ids],
+        )
+        self.bulk.take_over([(paired, state.client_direction)])
+        self.ordinary[new] = True
+        return [row for row in rows.values() if row not in paired.waiting]
+
+    def withdraw(self, connection: int) -> list[int]:
+        """Read a connection no further: another capture goes on with it. Return the rows that wait for a response."""
+        waiting: list[int] = []
+        if self._is_ordinary(connection):
+            (paired,) = self.bulk.hand_over({connection})
+            self.ordinary[connection] = False
+            waiting = paired.waiting
+        # so that the end of the capture finds nothing missing
+        self.connections.streams.ack[2 * connection : 2 * connection + 2] = -1
+        return waiting
 
     # ------------------------------------------------------------ what views ask for
     def client_stream(self, connection: int) -> int:

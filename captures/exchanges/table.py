@@ -83,6 +83,9 @@ of the packet with the first byte of the request, or of the response if there is
 
 ROW_BYTES = sum(np.dtype(kind).itemsize for kind, _ in COLUMNS.values())
 
+DetachedRow = dict[str, Any]
+"""A row of a table with the client ID as text instead of its number, which only that table knows."""
+
 _FIRST_ROWS = 1024
 
 
@@ -197,6 +200,17 @@ class ExchangeTable:
         left_out, told = self.told(f"{side}_left_out", rows)
         return np.where(told, sizes + left_out, sizes)
 
+    def add_detached(self, row: DetachedRow, connection: int) -> int:
+        """Add a row of another table, as :meth:`detached` returned it; return its index."""
+        client_id = row["client_id"]
+        number = client_id if client_id == -1 else self.number_of_text(client_id)
+        values = {name: row[name] for name in COLUMNS}
+        return self.add(**values | {"connection": connection, "client_id": number})
+
+    def number_of_text(self, client_id: str | None) -> int:
+        """Return the number under which a client ID, given as text, is kept in the ``client_id`` column."""
+        return self.client_number(None if client_id is None else client_id.encode())
+
     def client_number(self, client_id: bytes | None) -> int:
         """Return the number under which a client ID is kept in the ``client_id`` column."""
         number = self._client_numbers.get(client_id)
@@ -208,6 +222,12 @@ class ExchangeTable:
     def row(self, index: int) -> dict[str, Any]:
         """Return one row as plain values."""
         return {name: self._columns[name].item(index) for name in COLUMNS}
+
+    def detached(self, index: int) -> DetachedRow:
+        """Return one row in a form that other tables can take in."""
+        values = self.row(index)
+        number = values["client_id"]
+        return values | {"client_id": self.client_ids[number] if number >= 0 else -1}
 
     def rows(self, indexes: Int64s) -> list[dict[str, Any]]:
         """Return several rows as plain values."""

@@ -10,7 +10,8 @@ A path means *any*: ``request.topics.partitions.partition == 3`` holds if it hol
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from captures.exchanges import Exchange
@@ -21,6 +22,7 @@ from captures.filters.fields import Field
 from captures.filters.paths import Path
 from captures.filters.predicates import Predicate
 from dissectors.budget import of_message
+from dissectors.source_writer import SourceWriter
 
 Match = Callable[[Exchange, Context], bool]
 Values = Callable[[Exchange, Context], list[Any]]
@@ -30,61 +32,63 @@ _VARIABLE = re.compile(r"\bv\b")
 
 def compile_bodies(bound: binding.Bound) -> Match:
     """Return a function that tells whether an exchange fits."""
-    source, names = _Writer().whole(bound)
-    scope = dict(names)
-    exec(compile(source, "<filter>", "exec"), scope)  # noqa: S102  our own source, see above
-    made: Match = scope["match"]
+    made: Match = _Writer().test(bound).made("match", "<filter>")
     return made
 
 
 def compile_values(field: Field | Path) -> Values:
     """Return a function that gives the values of a field."""
-    source, names = _Writer().values(field)
-    scope = dict(names)
-    exec(compile(source, "<field>", "exec"), scope)  # noqa: S102  our own source, see above
-    made: Values = scope["values"]
+    made: Values = _Writer().values(field).made("values", "<field>")
     return made
 
 
 def generated_source(bound: binding.Bound) -> str:
     """Return the source that :func:`compile_bodies` compiles."""
-    return _Writer().whole(bound)[0]
+    return _Writer().test(bound).source()
 
 
-class _Writer:
-    """Writes the source of one filter."""
+class _Writer(SourceWriter):
+    """Writes the functions of one filter."""
 
     def __init__(self) -> None:
-        self._names: dict[str, Any] = {"each": _each, "element": _element}
-        self._names |= {"batches_of": reads.batches_of, "embedded_values": reads.embedded_values}
-        self._names |= {"decided": reads.decided, "of_message": of_message}
-        self._functions: list[str] = []
-        self._count = 0
+        super().__init__(
+            {
+                "each": _each,
+                "element": _element,
+                "batches_of": reads.batches_of,
+                "embedded_values": reads.embedded_values,
+                "decided": reads.decided,
+                "of_message": of_message,
+            }
+        )
 
-    def whole(self, bound: binding.Bound) -> tuple[str, dict[str, Any]]:
-        """Return the source of the module, and the names that it needs."""
+    def test(self, bound: binding.Bound) -> _Writer:
+        """Write the function ``match`` of a filter, behind those that it calls."""
         expression = self._expression(bound)
-        last = f"def match(x, c):\n    return {expression}\n"
-        return "\n".join([*self._functions, last]), self._names
+        with self._block("def match(x, c):"):
+            self._line(f"return {expression}")
+        return self
 
-    def values(self, field: Field | Path) -> tuple[str, dict[str, Any]]:
-        """Return the same of a function that gives the values of a field."""
-        if isinstance(field, Path):
-            lines, holder, depth = self._walk("values", field)
-            pad = "    " * depth
-            lines.insert(1, "    out = []")
-            lines += [f"{pad}if {holder} is not None:", f"{pad}    out.append({holder})", "    return out\n"]
-            return "\n".join(lines), self._names
-        read = self._constant(field.value)
-        values = f"list({read}(x, c))" if field.many else f"[v for v in ({read}(x, c),) if v is not None]"
-        return f"def values(x, c):\n    return {values}\n", self._names
+    def values(self, field: Field | Path) -> _Writer:
+        """Write the function ``values`` of a field."""
+        with self._block("def values(x, c):"):
+            if isinstance(field, Path):
+                self._line("out = []")
+                with self._walk(field) as found, self._block(f"if {found} is not None:"):
+                    self._line(f"out.append({found})")
+                self._line("return out")
+            else:
+                read = self._bind("k", field.value)
+                single = f"[v for v in ({read}(x, c),) if v is not None]"
+                self._line(f"return {f'list({read}(x, c))' if field.many else single}")
+        return self
 
     def _expression(self, bound: binding.Bound) -> str:
         match bound:
             case binding.Always():
                 return "True"
             case binding.Selected(selection):
-                selected = f"c.selected({self._constant(selection)}, x.number)"
+                selected = f"c.selected({self._bind('k', selection)}, x.number)"
                 return f"(x.note.marked or {selected})" if selection == "marked" else selected
             case binding.Inverse(item):
                 return f"(not {self._expression(item)})"
@@ -100,84 +104,60 @@ class _Writer:
     def _joined(self, word: str, items: Iterable[binding.Bound]) -> str:
         return f"({word.join(self._expression(item) for item in sorted(items, key=_cost))})"
 
-    # ------------------------------------------------------------ names of the source
-    def _constant(self, value: Any) -> str:
-        name = f"k{len(self._names)}"
-        self._names[name] = value
-        return name
-
-    def _number(self) -> int:
-        self._count += 1
-        return self._count
-
     def _asked(self, predicate: Predicate, variable: str) -> str:
-        constants = [self._constant(constant) for constant in predicate.constants]
+        constants = [self._bind("k", constant) for constant in predicate.constants]
         # predicates are about v
         return _VARIABLE.sub(variable, predicate.source).format(*constants)
 
     # ------------------------------------------------------------ tests
     def _single(self, field: Field, predicate: Predicate) -> str:
-        variable = f"v{self._number()}"
+        variable = self._name("v")
         asked = self._asked(predicate, variable)
-        read = self._constant(field.value)
+        read = self._bind("k", field.value)
         return f"(({variable} := {read}(x, c)) is not None and bool({asked}))"
 
     def _many(self, field: Field, predicate: Predicate) -> str:
-        name, read = f"test{self._number()}", self._constant(field.value)
-        self._functions.append(
-            f"def {name}(x, c):\n"
-            f"    for v in {read}(x, c):\n"
-            f"        if {self._asked(predicate, 'v')}:\n"
-            f"            return True\n"
-            f"    return False\n"
-        )
+        name, read = self._name("test"), self._bind("k", field.value)
+        with self._block(f"def {name}(x, c):"):
+            with self._block(f"for v in {read}(x, c):"):
+                self._line(f"if {self._asked(predicate, 'v')}: return True")
+            self._line("return False")
         return f"{name}(x, c)"
 
     def _path(self, path: Path, predicate: Predicate) -> str:
-        name = f"test{self._number()}"
-        lines, holder, depth = self._walk(name, path)
-        lines += [
-            f"{'    ' * depth}if {holder} is not None and {self._asked(predicate, holder)}:",
-            f"{'    ' * depth}    return True",
-            *(["    decided(x, reached)"] if path.records_at else []),
-            "    return False\n",
-        ]
-        self._functions.append("\n".join(lines))
+        name = self._name("test")
+        with self._block(f"def {name}(x, c):"):
+            with self._walk(path) as found:
+                self._line(f"if {found} is not None and {self._asked(predicate, found)}: return True")
+            if path.records_at:
+                self._line("decided(x, reached)")
+            self._line("return False")
         return f"{name}(x, c)"
 
-    def _walk(self, name: str, path: Path) -> tuple[list[str], str, int]:
-        """Return the beginning of a function that goes to all values of a path.
-
-        :returns: its lines, the variable that a value is in, and how deep the lines behind it are indented
-        """
-        lines = [f"def {name}(x, c):"]
+    @contextmanager
+    def _walk(self, path: Path) -> Iterator[str]:
+        """Write loops to all values of a path; what is written meanwhile is in them. Yield the variable of a value."""
         if path.records_at:
-            lines.append("    reached, budget = [], of_message()")
-        if path.embedded_at:
-            held = ".".join(
-                step if index is None else f"{step}[{index}]"
-                for step, index in path.steps[: path.embedded_at]
-            )
-            prefix = self._constant(f"{path.side}.{held}")
-            lines.append(f"    for b0 in embedded_values(x, {prefix}):")
-            depth = 2
-        else:
-            lines += [
-                f"    body = x.{path.side}",
-                "    b0 = None if body is None else body.value",
-            ]
-            depth = 1
-        holder = "b0"
-        for number, (step, index) in enumerate(path.steps[path.embedded_at :], path.embedded_at + 1):
-            key = self._constant(step)
-            found = f"{holder}.get({key}) if {holder}.__class__ is dict else None"
-            if number == path.records_at:
-                found = f"batches_of({found}, c, reached, budget)"
-            each = f"each({found})" if index is None else f"element({found}, {index})"
-            lines.append(f"{'    ' * depth}for b{number} in {each}:")
-            holder = f"b{number}"
-            depth += 1
-        return lines, holder, depth
+            self._line("reached, budget = [], of_message()")
+        with ExitStack() as loops:
+            holder = "b0"
+            if path.embedded_at:
+                held = ".".join(
+                    step if index is None else f"{step}[{index}]"
+                    for step, index in path.steps[: path.embedded_at]
+                )
+                prefix = self._bind("k", f"{path.side}.{held}")
+                loops.enter_context(self._block(f"for b0 in embedded_values(x, {prefix}):"))
+            else:
+                self._line(f"b0 = None if (body := x.{path.side}) is None else body.value")
+            for number, (step, index) in enumerate(path.steps[path.embedded_at :], path.embedded_at + 1):
+                found = f"{holder}.get({self._bind('k', step)}) if {holder}.__class__ is dict else None"
+                if number == path.records_at:
+                    found = f"batches_of({found}, c, reached, budget)"
+                each = f"each({found})" if index is None else f"element({found}, {index})"
+                holder = f"b{number}"
+                loops.enter_context(self._block(f"for {holder} in {each}:"))
+            yield holder
 
 
 def _each(value: Any) -> Any:

@@ -15,7 +15,6 @@ from captures.filters.grammar import CONTAINS, EQUAL, MATCHES, Value
 from captures.filters.paths import Path, domain_of, is_records
 from captures.filters.predicates import Predicate
 from captures.filters.regex import BytesRegex, RegexError, TextRegex
-from dissectors import schema
 from dissectors.apis import NAMES, api_name, keys_by_name
 from dissectors.domains import Domain
 from dissectors.error_codes import ErrorCode, error_name
@@ -228,7 +227,7 @@ class _PathTypes:
     """What the values behind a path may be, over all APIs and versions that have it."""
 
     def __init__(self, path: Path) -> None:
-        kinds = {_leaf(field).kind for field in path.leaves}
+        kinds = {field.type.value.kind for field in path.leaves}
         undeclared = bool(path.embedded_at)
         self.kinds = kinds
         self.integers = undeclared or bool(kinds & _INTEGERS)
@@ -238,7 +237,7 @@ class _PathTypes:
         self.bytes = undeclared or bool(kinds & {"bytes", "records"})
         found = {id(domain): domain for field in path.leaves if (domain := domain_of(field)) is not None}
         self.domains = list(found.values())
-        self.api_keys = any(_leaf(field).content == "api_key" for field in path.leaves)
+        self.api_keys = any(field.type.value.content == "api_key" for field in path.leaves)
         self.milliseconds = any(domain.rest == "duration_ms" for domain in self.domains) or any(
             field.name.endswith("_ms") for field in path.leaves
         )
@@ -265,10 +264,6 @@ class _PathTypes:
             if moment is not None and moment.since == "epoch":
                 found = Fraction(moment.at, MS)
         return found
-
-
-def _leaf(field: schema.Field) -> schema.Type:
-    return field.type.element if isinstance(field.type, schema.Array) else field.type
 
 
 def of_path(path: Path, name: str, operator: str, value: Value) -> Predicate:

@@ -163,12 +163,7 @@ def _roots(key: int, side: Side) -> Iterator[Struct]:
 
 def inner(field: Field) -> Struct | None:
     """Return the fields inside a field, if it is a struct, an array of structs, or records."""
-    type_ = field.type
-    if isinstance(type_, schema.Array):
-        type_ = type_.element
-    if isinstance(type_, Struct):
-        return type_
-    return BATCH if is_records(field) else None
+    return BATCH if is_records(field) else field.type.inside
 
 
 def is_records(field: Field) -> bool:
@@ -230,20 +225,10 @@ def children(prefix: str, keys: Iterable[int] | None = None) -> dict[str, Field]
 
 def domain_of(field: Field) -> Domain | None:
     """Return what names the values of a field or of the elements of an array."""
-    if field.type.domain is None and isinstance(field.type, schema.Array):
-        return field.type.element.domain
-    return field.type.domain
+    return field.type.domain or field.type.value.domain
 
 
 # ---------------------------------------------------------------- who can mention what
-def _every_field(struct: Struct) -> Iterator[Field]:
-    for field in struct.fields:
-        yield field
-        deeper = None if is_records(field) else inner(field)
-        if deeper is not None:
-            yield from _every_field(deeper)
-
-
 _MENTIONS: dict[str, Callable[[Field], bool]] = {
     "topic": lambda field: (
         field.type.entity == "topicName"
@@ -273,7 +258,7 @@ def apis_with(kind: str) -> frozenset[int]:
         key
         for key in range(len(NAMES))
         if any(
-            mentions(field) for side in SIDES for root in _roots(key, side) for field in _every_field(root)
+            mentions(field) for side in SIDES for root in _roots(key, side) for field in root.every_field()
         )
     }
     if kind in ("group", "transaction"):

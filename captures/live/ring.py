@@ -248,16 +248,26 @@ class Ring:
         with self._changed:
             return self._finished and self.size == self._end and self._following() is None
 
-    def more(self, wanted: int) -> None:
-        """Wait until there is more than :attr:`size`, and let the reader have it; or wait for the end."""
+    def held(self, offset: int) -> bool:
+        """Whether nothing was dropped from a byte on."""
+        return offset >= self.begin
+
+    def wait_for(self, size: int) -> bool:
+        """Let the reader come to that many bytes as soon as they are there; False if no more will come."""
         with self._changed:
-            while self._end == self.size and not self.complete:
-                following = self._following()
-                if following is not None:
-                    self._mapped.append(_ChunkRange(self._end, FILE_HEADER if self._mapped else 0, following))
-                else:
-                    self._changed.wait()
-            self.size = self._end
+            while self.size < size and not self.complete:
+                self._go_on()
+            return self.size >= size
+
+    def _go_on(self) -> None:
+        """Wait until there is more than :attr:`size`, and let the reader have it; or wait for the end."""
+        while self._end == self.size and not self.complete:
+            following = self._following()
+            if following is not None:
+                self._mapped.append(_ChunkRange(self._end, FILE_HEADER if self._mapped else 0, following))
+            else:
+                self._changed.wait()
+        self.size = self._end
 
     @property
     def _end(self) -> int:

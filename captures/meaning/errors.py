@@ -37,7 +37,7 @@ class ErrorFound(NamedTuple):
         return error_name(self.code)
 
 
-def _error_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
+def _error_fields(struct: wire.Struct) -> tuple[str, ...]:
     return tuple(
         member.name
         for member in struct.all_members

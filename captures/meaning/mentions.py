@@ -7,13 +7,12 @@ What lies inside byte fields (subscriptions, record values) is not looked at, bu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import NamedTuple
 
 from captures.meaning import places
 from captures.meaning.exchange import Body, Names
 from captures.meaning.payload import headers
-from captures.meaning.plans import Plan, layouts, paths, plan, walk
+from captures.meaning.plans import Plan, paths, plan, walk
 from dissectors import wire
 from dissectors.api_keys import ApiKey
 from dissectors.entities import PARTITION_FIELDS, TOPIC_FIELDS, fields_naming, topic_fields
@@ -33,7 +32,7 @@ class Producer(NamedTuple):
 
 
 # ---------------------------------------------------------------- topics
-def _topic_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
+def _topic_fields(struct: wire.Struct) -> tuple[str, ...]:
     by_name = {member.name: member for member in struct.all_members}
     own = topic_fields(struct)
     found = [name for name in fields_naming(struct, "topicName") if name not in own]
@@ -80,25 +79,22 @@ def topic_plan(key: int, version: int, side: Side) -> Plan:
     return plan(_topic_fields, key, version, side)
 
 
-@cache
 def topic_paths(key: int, version: int, side: Side) -> frozenset[str]:
     """Return what :func:`topics_in` reads of a body."""
-    return frozenset(
-        prefix + path
-        for layout in layouts(key, version, side)
-        for prefix, struct in wire.structs_of(layout)
-        for path in _topic_paths(struct)
-    )
+    return paths(_topic_paths, key, version, side)
 
 
-def _topic_paths(struct: wire.Struct) -> Iterator[str]:
-    for field in _topic_fields("", struct):
+def _topic_paths(struct: wire.Struct) -> tuple[str, ...]:
+    """Return what is read of a struct: its own fields, and those that tell partitions in its arrays."""
+    found: list[str] = []
+    for field in _topic_fields(struct):
         if not field:
-            yield from _place_fields(struct)
+            found += _place_fields(struct)
         elif field.startswith("resource_name"):
-            yield from (field, field.replace("name", "type"), *_PATTERNS)
+            found += (field, field.replace("name", "type"), *_PATTERNS)
         else:
-            yield field
+            found.append(field)
+    return tuple(found)
 
 
 def _place_fields(struct: wire.Struct) -> Iterator[str]:
@@ -133,19 +129,19 @@ def _add_resource(out: dict[str, list[int]], struct: Body, field: str) -> None:
 
 
 # ---------------------------------------------------------------- groups, members, transactions, producers
-def _group_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
+def _group_fields(struct: wire.Struct) -> tuple[str, ...]:
     return fields_naming(struct, "groupId")
 
 
-def _member_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
+def _member_fields(struct: wire.Struct) -> tuple[str, ...]:
     return tuple(member.name for member in struct.all_members if member.name == "member_id")
 
 
-def _transaction_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
+def _transaction_fields(struct: wire.Struct) -> tuple[str, ...]:
     return fields_naming(struct, "transactionalId")
 
 
-def _producer_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
+def _producer_fields(struct: wire.Struct) -> tuple[str, ...]:
     found = fields_naming(struct, "producerId")
     records = [member.name for member in struct.all_members if isinstance(member.con, wire.Records)]
     return (*found, *records)

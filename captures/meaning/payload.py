@@ -76,7 +76,7 @@ def headers(data: Any) -> list[Batch]:
     return record_set(data).batches if data and isinstance(data, bytes) else []
 
 
-def _records_fields(_: str, struct: wire.Struct) -> tuple[str, ...]:
+def _records_fields(struct: wire.Struct) -> tuple[str, ...]:
     return tuple(
         member.name
         for member in struct.all_members

@@ -15,8 +15,8 @@ from dissectors import wire
 from dissectors.apis import api
 from dissectors.sides import Side
 
-Choice = Callable[[str, wire.Struct], tuple[str, ...]]
-"""Name of the array or struct field that holds a struct ("" for the body), the struct -> wanted fields of it."""
+Choice = Callable[[wire.Struct], tuple[str, ...]]
+"""Tells the wanted fields of a struct itself."""
 
 
 @dataclass(slots=True)
@@ -51,44 +51,33 @@ def plan(choice: Choice, key: int, version: int, side: Side) -> Plan:
     """Return the plan to the fields that ``choice`` picks."""
     whole = Plan()
     for struct in layouts(key, version, side):
-        _merge(whole, _plan(choice, "", struct))
+        _add(whole, choice, struct)
     return whole
 
 
-def _plan(choice: Choice, held_by: str, struct: wire.Struct) -> Plan:
-    arrays = frozenset(member.name for member in struct.all_members if isinstance(member.con, wire.Array))
-    made = Plan(choice(held_by, struct), arrays=arrays)
+def _add(made: Plan, choice: Choice, struct: wire.Struct) -> None:
+    """Add what is wanted in one layout of a struct."""
+    made.fields = tuple(dict.fromkeys((*made.fields, *choice(struct))))
+    made.arrays |= {member.name for member in struct.all_members if isinstance(member.con, wire.Array)}
+    known = {name: inner for name, _, inner in made.inside}
     for member in struct.all_members:
         found = wire.struct_inside(member.con)
         if found is not None:
-            inner = _plan(choice, member.name, found[0])
-            if inner:
+            inner = known.get(member.name, Plan())
+            _add(inner, choice, found[0])
+            if inner and member.name not in known:
                 made.inside.append((member.name, found[1], inner))
-    return made
-
-
-def _merge(into: Plan, other: Plan) -> None:
-    into.fields = tuple(dict.fromkeys((*into.fields, *other.fields)))
-    into.arrays |= other.arrays
-    known = {name: inner for name, _, inner in into.inside}
-    for name, many, inner in other.inside:
-        if name in known:
-            _merge(known[name], inner)
-        else:
-            into.inside.append((name, many, inner))
 
 
 @cache
 def paths(choice: Choice, key: int, version: int, side: Side) -> frozenset[str]:
     """Return the paths of the fields that ``choice`` picks, for :class:`dissectors.projection.Projection`."""
-    return frozenset(_paths(plan(choice, key, version, side), ""))
-
-
-def _paths(made: Plan, prefix: str) -> Iterator[str]:
-    for name in made.fields:
-        yield prefix + name
-    for name, _, inner in made.inside:
-        yield from _paths(inner, f"{prefix}{name}.")
+    return frozenset(
+        prefix + name
+        for layout in layouts(key, version, side)
+        for prefix, struct in wire.structs_of(layout)
+        for name in choice(struct)
+    )
 
 
 def walk(made: Plan, body: Body) -> Iterator[tuple[Body, tuple[str, ...]]]:

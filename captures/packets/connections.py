@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -55,6 +56,10 @@ class Connection:
         return "open"
 
 
+_SHOWN = tuple(Connection.__dataclass_fields__)[1:-1]
+"""Columns of a connection that :class:`Connection` has."""
+
+
 class _Default(NamedTuple):
     """Type of a column, and what stands in a new row."""
 
@@ -96,6 +101,15 @@ class _Columns:
                 self._storage[name] = np.concatenate([self._storage[name], np.full(more, default, dtype)])
         self._size = size
         self._expose()
+
+    def values(self, row: int, names: Iterable[str]) -> dict[str, Any]:
+        """Return some columns of a row as plain values."""
+        return {name: getattr(self, name)[row].item() for name in names}
+
+    def set(self, row: int, values: Mapping[str, Any]) -> None:
+        """Assign columns of a row."""
+        for name, value in values.items():
+            getattr(self, name)[row] = value
 
     def _expose(self) -> None:
         for name, column in self._storage.items():
@@ -194,21 +208,6 @@ class Connections(_Columns):
     def __getitem__(self, connection: int) -> Connection:
         if not 0 <= connection < len(self):
             raise IndexError(connection)
-        streams = self.streams
         names = Direction.__dataclass_fields__
-        both = [
-            Direction(**{name: getattr(streams, name)[2 * connection + side].item() for name in names})
-            for side in (0, 1)
-        ]
-        return Connection(
-            id=connection,
-            a=int(self.a[connection]),
-            b=int(self.b[connection]),
-            generation=int(self.generation[connection]),
-            client_known=bool(self.client_known[connection]),
-            first_number=int(self.first_number[connection]),
-            first_time=int(self.first_time[connection]),
-            last_time=int(self.last_time[connection]),
-            handshake=int(self.handshake[connection]),
-            directions=(both[0], both[1]),
-        )
+        one, other = (Direction(**self.streams.values(2 * connection + side, names)) for side in (0, 1))
+        return Connection(id=connection, directions=(one, other), **self.values(connection, _SHOWN))

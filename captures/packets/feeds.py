@@ -149,16 +149,20 @@ class GrowingFileFeed:
 
     :param path: its name, None if it has none that is known
     :param over: tells whether nothing more will be written to it, as when another file has taken its turn
+    :ivar first: the byte at which the feed begins
     """
 
     damage = ""
 
-    def __init__(self, fd: int, path: str | None, stop: Stop, over: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self, fd: int, path: str | None, stop: Stop, over: Callable[[], bool] | None = None, first: int = 0
+    ) -> None:
+        self.first = first
         self._fd = fd
         self._path = path
         self._stop = stop
         self._over = over
-        self._read = 0
+        self._read = first
 
     def wait_beyond(self, size: int) -> int:
         """The size of the file, as soon as it is more than `size`; `size` if it will not be."""

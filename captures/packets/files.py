@@ -116,7 +116,7 @@ def head_of(path: str, size: int) -> str:
     :raises CaptureError: likewise, of one that is elsewhere
     """
     if remote.is_remote(path):
-        first = remote.InReach(path, size).read(0, size)
+        first = remote.RemoteFile(path, size).read(0, size)
     else:
         with Path(path).open("rb") as file:
             first = file.read(size)

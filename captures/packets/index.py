@@ -31,6 +31,10 @@ _TOGETHER = 1 << 22
 """Most bytes read together: pieces begin in one such stretch of the file."""
 
 
+Places = tuple[Int64s, Int64s, Int64s]
+"""Where bytes of a stream are: their position in it, offset in the source, length."""
+
+
 class MissingBytes(LookupError):  # noqa: N818  # says what is wrong, reads well at the raise
     """Bytes of a stream were asked for that were not captured.
 
@@ -136,25 +140,34 @@ class SegmentIndex:
 
     def append(self, block: SegmentBlock) -> None:
         """Take in the segments of a block; blocks come in the order the assembler made them."""
-        if not len(block):
-            return
-        starts = np.flatnonzero(np.append(True, block.stream[1:] != block.stream[:-1]))
-        counts = np.diff(np.append(starts, len(block)))
-        hole = block.position - np.append(0, (block.position + block.length)[:-1])
+        if len(block):
+            places = block.position, block.offset, block.length
+            self._add(block.stream, places, int(block.time.max()))
+
+    def put(self, stream: int, places: Places) -> None:
+        """Take in where bytes of a stream are, as :meth:`pieces` of another index returned them."""
+        if len(places[0]):
+            self._add(np.full(len(places[0]), stream, np.int64), places, 0)
+
+    def _add(self, stream: Int64s, places: Places, time: int) -> None:
+        position, offset, length = places
+        starts = np.flatnonzero(np.append(True, stream[1:] != stream[:-1]))
+        counts = np.diff(np.append(starts, len(stream)))
+        hole = position - np.append(0, (position + length)[:-1])
         hole[starts] = 0
-        if self._open_rows + len(block) > _CHUNK_ROWS and self._open:
+        if self._open_rows + len(stream) > _CHUNK_ROWS and self._open:
             self._pack()
         number, first = self._open_number, self._open_rows
-        heads = (block.stream[starts], block.position[starts], starts + first, counts)
-        for stream, position, low, count in zip(*(column.tolist() for column in heads), strict=True):
-            runs = self._runs.get(stream)
+        heads = (stream[starts], position[starts], starts + first, counts)
+        for of, begin, low, count in zip(*(column.tolist() for column in heads), strict=True):
+            runs = self._runs.get(of)
             if runs is None:
-                runs = self._runs[stream] = _Runs()
-            runs.add(position, number, low, count)
-        self._open.append((block.length, block.offset, hole))
-        self._open_rows += len(block)
+                runs = self._runs[of] = _Runs()
+            runs.add(begin, number, low, count)
+        self._open.append((length, offset, hole))
+        self._open_rows += len(stream)
         self._unpacked.pop(number, None)
-        self._latest[number] = max(int(block.time.max()), self._latest.get(number, 0))
+        self._latest[number] = max(time, self._latest.get(number, 0))
 
     def forget(self, before: int) -> None:
         """Drop what was captured before a moment, a chunk at a time.
@@ -173,7 +186,7 @@ class SegmentIndex:
             if not len(runs):
                 del self._runs[stream]
 
-    def pieces(self, stream: int, start: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
+    def pieces(self, stream: int, start: int, end: int) -> Places:
         """Where the bytes [start, end) of a stream are.
 
         :returns: position, offset and length of each captured piece, in order, clipped to the range; int64

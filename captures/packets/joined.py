@@ -8,12 +8,13 @@ from pipes and files that are followed, which are open until they are read.
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 from pathlib import Path
 
 from captures.packets.alignment import ClockComparison
 from captures.packets.errors import CaptureError, FileGone
 from captures.packets.files import CaptureFile, FileStatus, FoundFiles, Rotation
-from captures.packets.source import KEPT, Source, open_source
+from captures.packets.source import Source, open_source
 from captures.packets.spool import Quota
 
 MOST_OPEN = 64
@@ -33,11 +34,10 @@ def file_at(offset: int) -> int:
     return offset >> _PLACE_BITS
 
 
-class _Files:
+class _OpenFiles:
     """The files of a joined capture as one store of bytes. Of those that can be opened again a few are open."""
 
     compression = damage = ""
-    begin = 0
     complete = True  # a file that is not waits by itself
 
     def __init__(self, files: list[CaptureFile], quota: Quota) -> None:
@@ -96,8 +96,14 @@ class _Files:
             if not Path(self._files[number].path).exists():
                 self._open.pop(number).close()
 
-    def more(self, wanted: int) -> None:
-        """Nothing: all addresses are known."""
+    def held(self, offset: int) -> bool:
+        try:
+            return self.file(offset >> _PLACE_BITS).held(offset & _PLACE)
+        except FileGone:
+            return False
+
+    def wait_for(self, size: int) -> bool:
+        return self.size >= size
 
     def read(self, offset: int, size: int) -> bytes:
         return self.file(offset >> _PLACE_BITS).read(offset & _PLACE, size)
@@ -125,47 +131,6 @@ class _Files:
             raise FileGone(file.path, error.reason) from error
 
 
-class _Lent:
-    """What is known of one file of a joined capture, which is open only while it is used."""
-
-    compression = ""
-    begin = 0
-
-    def __init__(self, files: _Files, number: int) -> None:
-        self._files = files
-        self._number = number
-
-    @property
-    def source(self) -> Source:
-        """The file, open. The use of another one may close it."""
-        return self._files.file(self._number)
-
-    @property
-    def size(self) -> int:
-        return self.source.size
-
-    @property
-    def complete(self) -> bool:
-        return self.source.complete
-
-    @property
-    def damage(self) -> str:
-        return self.source.damage
-
-    @property
-    def expected(self) -> int | None:
-        return self.source.expected
-
-    def more(self, wanted: int) -> None:
-        self.source.wait_for(self.size + wanted)
-
-    def read(self, offset: int, size: int) -> bytes:
-        return self.source.read(offset, size)
-
-    def read_into(self, offset: int, buffer: memoryview) -> int:
-        return self.source.read_into(offset, buffer)
-
-
 class JoinedSource(Source):
     """The bytes of several files. ``size`` is where their addresses end, ``expected`` how many bytes they have.
 
@@ -176,6 +141,7 @@ class JoinedSource(Source):
     :ivar deleted: files of a ring that is followed that were deleted before they were read, or before their end
     :ivar clocks: what a first reading tells of the clocks of the files
     :ivar aligned: whether times are by one clock
+    :ivar quota: what the spools of all files share
     :ivar copies: packets that several files have, of which a first reading hands out one
     """
 
@@ -188,8 +154,8 @@ class JoinedSource(Source):
         self.passed_over = found.passed_over
         self.deleted: list[str] = []
         self._done: set[int] = set()
-        self._bytes = files = _Files(found.files, quota)
-        self._quota = quota
+        self._bytes = files = _OpenFiles(found.files, quota)
+        self.quota = quota
         self._rotation = rotation
         self._stopped = False
         super().__init__("", lambda: files, quota, None, [files.close])
@@ -201,7 +167,7 @@ class JoinedSource(Source):
 
     def part(self, number: int) -> Source:
         """One of the files by itself. What is kept beside it, is kept beside all."""
-        return _Part(self, _Lent(self._bytes, number), self.files[number].path, self._quota)
+        return _FilePart(self, self._bytes, number)
 
     def finished(self, number: int) -> None:
         """Take notice that a file was read to its end: one that was followed can now be opened like any other."""
@@ -218,15 +184,6 @@ class JoinedSource(Source):
             self.deleted.append(error.path)
         elif str(error) not in map(str, self.unreadable):
             self.unreadable.append(error)
-
-    def held(self, offset: int) -> bool:
-        """Whether a byte that was there can still be read: False once its spool has dropped it, or its file is gone."""
-        if offset >= KEPT:
-            return super().held(offset)
-        try:
-            return self._bytes.file(offset >> _PLACE_BITS).held(offset & _PLACE)
-        except FileGone:
-            return False
 
     @property
     def complete(self) -> bool:
@@ -258,7 +215,7 @@ class JoinedSource(Source):
             number = len(self.files)
             try:
                 last.source = open_source(
-                    last.path, follow=True, over=lambda: self._is_over(number), spool=self._quota
+                    last.path, follow=True, over=lambda: self._is_over(number), spool=self.quota
                 )
             except CaptureError:  # deleted since it was listed; then there are newer ones
                 if not self._rotation.look():
@@ -276,31 +233,31 @@ class JoinedSource(Source):
         return over or number < len(self.files)
 
 
-class _Part(Source):
-    """One file of a joined capture, for the reader of its packets."""
+class _FilePart(Source):
+    """One file of a joined capture, for the reader of its packets. It is open only while it is used."""
 
-    def __init__(self, joined: JoinedSource, lent: _Lent, path: str, quota: Quota) -> None:
+    def __init__(self, joined: JoinedSource, files: _OpenFiles, number: int) -> None:
         self._joined = joined
-        self._lent = lent
-        super().__init__(path, lambda: lent, quota, None, [])
-        self._started()
+        self._file = partial(files.file, number)
+        super().__init__(joined.files[number].path, self._file, joined.quota, None, [])
+
+    @property
+    def _store(self) -> Source:  # type: ignore[override]  # the use of another file may close this one
+        return self._file()
 
     @property
     def live(self) -> bool:
-        return self._lent.source.live
+        return self._file().live
 
     @property
     def stopped(self) -> bool:
-        return self._lent.source.stopped
+        return self._file().stopped
 
     def stop(self) -> None:
-        self._lent.source.stop()
-
-    def wait_for(self, size: int) -> bool:
-        return self._lent.source.wait_for(size)
+        self._file().stop()
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        return self._lent.source.read_into(offset, buffer)
+        return self._file().read_into(offset, buffer)
 
     def keep(self, data: bytes) -> int:
         return self._joined.keep(data)

@@ -174,10 +174,10 @@ def opened(path: str) -> BinaryIO:
     """
     with _reached(path):
         files, place = _found(path)
-        return cast(BinaryIO, _RemoteFile(files.open(place, "rb", block_size=4 * _BLOCK)))
+        return cast(BinaryIO, _RemoteFeed(files.open(place, "rb", block_size=4 * _BLOCK)))
 
 
-class _RemoteFile:
+class _RemoteFeed:
     """A file whose faults are those of files."""
 
     def __init__(self, file: Any) -> None:
@@ -225,14 +225,13 @@ class _Blocks:
 _blocks = _Blocks()
 
 
-class InReach:
+class RemoteFile:
     """A file that is read where it is, in ranges.
 
     :param size: in bytes, as :func:`status` tells it
     """
 
     compression = damage = ""
-    begin = 0
     complete = True
 
     def __init__(self, path: str, size: int) -> None:
@@ -241,8 +240,11 @@ class InReach:
         self.size = self.expected = size
         self._owner = _blocks.owner()
 
-    def more(self, wanted: int) -> None:
-        """Nothing: all is known."""
+    def held(self, offset: int) -> bool:
+        return True
+
+    def wait_for(self, size: int) -> bool:
+        return self.size >= size
 
     def read(self, offset: int, size: int) -> bytes:
         end = min(offset + size, self.size)

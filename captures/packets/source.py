@@ -38,13 +38,10 @@ from captures.packets.feeds import (
     may_become_a_log,
 )
 from captures.packets.spool import DEFAULT_SPOOL, Quota, Spool, spool_directory
-from captures.packets.stores import InPlace, Rest, SpooledFeed, Store
+from captures.packets.stores import LocalFile, SpooledFeed, Store
 
 KEPT = 1 << 62
 """Offsets from here up address the bytes handed to :meth:`Source.keep`."""
-
-_AT_ONCE = 4 << 20
-"""Bytes taken at once, however many there are: a stop is to take effect before the end of a large file."""
 
 
 class Source:
@@ -121,7 +118,7 @@ class Source:
         """Whether a byte that was there can still be read: False once its spool has dropped it."""
         if offset >= KEPT:
             return offset - KEPT >= self._kept.begin
-        return self._store is None or offset >= self._store.begin
+        return self._store is None or self._store.held(offset)
 
     def wait_for(self, size: int) -> bool:
         """Wait until that many bytes are there, or no more will come; False for that.
@@ -145,7 +142,7 @@ class Source:
             if store is None:
                 return b""
             if not store.complete and not self.live:
-                _pull(store, offset + size)
+                store.wait_for(offset + size)
             return store.read(offset, size)
         except OSError as error:
             raise _unusable(self.path, offset, error) from error
@@ -172,7 +169,7 @@ class Source:
         """
         try:
             store, end = self._started(), offset + len(buffer)
-            _pull(store, offset + 1 if self.live else end)
+            store.wait_for(offset + 1 if self.live else end)
             return store.read_into(offset, buffer[: max(store.size - offset, 0)])
         except OSError as error:
             raise _unusable(self.path, offset, error) from error
@@ -203,12 +200,6 @@ class Source:
         if self._store is None:
             self._store = self._begin()
         return self._store
-
-
-def _pull(store: Store, least: int) -> None:
-    """Wait until a store has its first `least` bytes, or will not."""
-    while store.size < least and not store.complete:
-        store.more(_AT_ONCE)
 
 
 def _close_all(closing: list[Callable[[], None]]) -> None:
@@ -288,9 +279,8 @@ def _opened(name: str, quota: Quota, over: Callable[[], bool] | None, *, follow:
     stop = Stop()
     closing.append(stop.close)
     if stat.S_ISREG(mode.st_mode):
-        growing = GrowingFileFeed(fd, None if name == "-" else name, stop, over)
-        begin = partial(_follow, name, fd, growing, quota, closing)
-        return Source(name, (lambda: Rest(begin(), first)) if first else begin, quota, stop, closing)
+        growing = GrowingFileFeed(fd, None if name == "-" else name, stop, over, first)
+        return Source(name, partial(_follow, name, fd, growing, quota, closing), quota, stop, closing)
     feed = PipeFeed(fd, stop)
     return Source(name, partial(_spooled, name, feed, quota, closing, live=True), quota, stop, closing)
 
@@ -300,7 +290,7 @@ def _elsewhere(name: str, quota: Quota) -> Source:
     closing: list[Callable[[], None]] = []
 
     def begin() -> Store:
-        store = remote.InReach(name, size)
+        store = remote.RemoteFile(name, size)
         closing.append(store.close)
         if is_read_in_place(partial(store.read, 0)):
             return store
@@ -334,7 +324,7 @@ def _read_file(
 ) -> Store:
     fd = file.fileno()
     if is_read_in_place(lambda size: os.pread(fd, size, 0)):
-        return InPlace(fd)
+        return LocalFile(fd)
     file.seek(0)  # standard input may have been read from by others
     return _spooled(name, FileFeed(file, size), quota, closing)
 
@@ -342,14 +332,14 @@ def _read_file(
 def _follow(
     name: str, fd: int, growing: GrowingFileFeed, quota: Quota, closing: list[Callable[[], None]]
 ) -> Store:
-    size = 0
+    size = growing.first
     while (
-        may_become_a_log(head := os.pread(fd, HEAD_SIZE, 0), live=True)
+        may_become_a_log(head := os.pread(fd, HEAD_SIZE, growing.first), live=True)
         and (more := growing.wait_beyond(size)) > size
     ):
         size = more
     if is_read_in_place(lambda wanted: head[:wanted]):
-        return InPlace(fd, growing)
+        return LocalFile(fd, growing)
     return _spooled(name, growing, quota, closing, live=True)
 
 

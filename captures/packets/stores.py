@@ -8,6 +8,9 @@ from typing import Protocol
 from captures.packets.feeds import Feed, GrowingFileFeed, unwrapped
 from captures.packets.spool import Spool, fill
 
+_AT_ONCE = 4 << 20
+"""Bytes taken at once, however many there are: a stop is to take effect before the end of a large file."""
+
 
 class Store(Protocol):
     """Where the bytes of a capture lie."""
@@ -15,10 +18,6 @@ class Store(Protocol):
     @property
     def size(self) -> int:
         """Bytes known so far."""
-
-    @property
-    def begin(self) -> int:
-        """Offset of the first that can still be read."""
 
     @property
     def complete(self) -> bool:
@@ -36,8 +35,11 @@ class Store(Protocol):
     def damage(self) -> str:
         """Why they ended early, or empty."""
 
-    def more(self, wanted: int) -> None:
-        """Wait for more bytes, about `wanted` if they are at hand, or for the end."""
+    def held(self, offset: int) -> bool:
+        """Whether a byte that was there can still be read."""
+
+    def wait_for(self, size: int) -> bool:
+        """Wait until that many bytes are there, or no more will come; False for that."""
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`, as far as they are known."""
@@ -46,18 +48,18 @@ class Store(Protocol):
         """Fill `buffer` from `offset` with what is known; returns the bytes read."""
 
 
-class InPlace:
+class LocalFile:
     """A file read where it is.
 
     :param growing: what waits for more of it, None if it is complete
     """
 
     compression = ""
-    begin = 0
 
     def __init__(self, fd: int, growing: GrowingFileFeed | None = None) -> None:
         self._fd = fd
         self._growing = growing
+        self._first = 0 if growing is None else growing.first
         self.complete = growing is None
         self.size = 0 if growing is not None else os.fstat(fd).st_size
 
@@ -69,13 +71,18 @@ class InPlace:
     def expected(self) -> int | None:
         return self.size if self._growing is None else None
 
-    def more(self, wanted: int) -> None:
-        if self._growing is not None:
-            size = min(self._growing.wait_beyond(self.size), self.size + wanted)
-            self.complete = size == self.size
-            self.size = size
+    def held(self, offset: int) -> bool:
+        return True
+
+    def wait_for(self, size: int) -> bool:
+        while self.size < size and not self.complete and self._growing is not None:
+            known = self._growing.wait_beyond(self._first + self.size) - self._first
+            self.complete = known == self.size
+            self.size = min(known, self.size + _AT_ONCE)
+        return self.size >= size
 
     def read(self, offset: int, size: int) -> bytes:
+        offset += self._first
         data = os.pread(self._fd, size, offset)
         while len(data) < size:
             more = os.pread(self._fd, size - len(data), offset + len(data))
@@ -85,49 +92,7 @@ class InPlace:
         return data
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        return fill(self._fd, offset, buffer)
-
-
-class Rest:
-    """What a store holds from a byte on, which becomes the first."""
-
-    def __init__(self, store: Store, first: int) -> None:
-        self._store = store
-        self._first = first
-
-    @property
-    def size(self) -> int:
-        return max(self._store.size - self._first, 0)
-
-    @property
-    def begin(self) -> int:
-        return max(self._store.begin - self._first, 0)
-
-    @property
-    def complete(self) -> bool:
-        return self._store.complete
-
-    @property
-    def expected(self) -> int | None:
-        expected = self._store.expected
-        return None if expected is None else max(expected - self._first, 0)
-
-    @property
-    def compression(self) -> str:
-        return self._store.compression
-
-    @property
-    def damage(self) -> str:
-        return self._store.damage
-
-    def more(self, wanted: int) -> None:
-        self._store.more(wanted + max(self._first - self._store.size, 0))
-
-    def read(self, offset: int, size: int) -> bytes:
-        return self._store.read(self._first + offset, size)
-
-    def read_into(self, offset: int, buffer: memoryview) -> int:
-        return self._store.read_into(self._first + offset, buffer)
+        return fill(self._fd, self._first + offset, buffer)
 
 
 class SpooledFeed:
@@ -140,14 +105,11 @@ class SpooledFeed:
         self._feed, self.compression = unwrapped(feed, live=live)
         self._spool = spool
         self.complete = False
+        self.read, self.read_into = spool.read, spool.read_into
 
     @property
     def size(self) -> int:
         return self._spool.size
-
-    @property
-    def begin(self) -> int:
-        return self._spool.begin
 
     @property
     def damage(self) -> str:
@@ -160,13 +122,12 @@ class SpooledFeed:
         consumed = self._feed.consumed()
         return int(self.size / consumed) if consumed else None
 
-    def more(self, wanted: int) -> None:
-        data = self._feed.read(wanted)
-        self.complete = not data
-        self._spool.append(data)
+    def held(self, offset: int) -> bool:
+        return offset >= self._spool.begin
 
-    def read(self, offset: int, size: int) -> bytes:
-        return self._spool.read(offset, size)
-
-    def read_into(self, offset: int, buffer: memoryview) -> int:
-        return self._spool.read_into(offset, buffer)
+    def wait_for(self, size: int) -> bool:
+        while self.size < size and not self.complete:
+            data = self._feed.read(_AT_ONCE)
+            self.complete = not data
+            self._spool.append(data)
+        return self.size >= size

@@ -14,14 +14,7 @@ from typing import Any
 import numpy as np
 
 from captures.arrays import Int64s
-from captures.exchanges.checkpoints import (
-    ConnectionState,
-    StreamState,
-    forget,
-    stand_still,
-    state_of,
-    take_out,
-)
+from captures.exchanges.checkpoints import ConnectionState, StreamState
 from captures.ranges.edges import Packets, Pair, pair_of
 from captures.ranges.stitcher import StitchedConnections, Stitcher, WholeConnection
 
@@ -185,10 +178,10 @@ class CheckpointStitcher(Stitcher):
         gone = ids[capture.connections.closed_before(ids, latest - _LATE)] if len(ids) else ids
         followed = [each for each in self._whole_of if each not in live]
         over = [*followed, *gone.tolist()]
-        capture.close([each for each in over if each in capture.singles or capture.ordinary[each]])
+        capture.close(over)
         for each in gone.tolist():
             del self._chains[live.pop(each)]
-        still = stand_still(capture)
+        still = capture.can_freeze()
         for connection, pair in live.items():
             if still[connection]:
                 self._leave(pair, connection)
@@ -200,11 +193,9 @@ class CheckpointStitcher(Stitcher):
         return self._made, carried
 
     def _leave(self, pair: Pair, connection: int) -> None:
-        chain, capture = self._chains[pair], self._capture
-        chain.state, chain.live = state_of(capture, connection), -1
-        if chain.state.framed:
-            self._void.update(take_out(capture, connection).waiting)
-        forget(capture, connection)
+        chain = self._chains[pair]
+        chain.state, chain.live = self._capture.freeze(connection), -1
+        self._void.update(self._capture.withdraw(connection))
 
     def _opened(self, pair: Pair) -> OpenConnection:
         packets = Packets.joined(self._fed[pair])

@@ -10,12 +10,11 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
-from captures.exchanges.checkpoints import Places, segments_at
 from captures.exchanges.notes import NO_NOTE, Note, Notes
 from captures.exchanges.projected import ProjectedReader
-from captures.exchanges.table import COLUMNS
 from captures.interventions import UNTOUCHED, Interventions
 from captures.packets import JoinedSource
+from captures.packets.index import Places
 from captures.packets.tls import KeyLog
 from captures.ranges.exchange_numbers import Context
 from captures.ranges.range_reader import read_range
@@ -192,17 +191,12 @@ def add_stitched(capture: Capture, context: Context) -> list[int]:
         local = ids.get(each.connection)
         if local is None:
             local = ids[each.connection] = _add_connection(capture, context.connections[each.connection])
-        client_id = each.row["client_id"]
-        number = client_id
-        if client_id != -1:
-            number = table.client_number(None if client_id is None else client_id.encode())
-        values = {name: each.row[name] for name in COLUMNS} | {"connection": local, "client_id": number}
-        row = table.add(**values)
+        row = table.add_detached(each.row, local)
         notes.given[row] = each.note, each.interventions
         for side, found in enumerate(each.pieces):
             pieces.setdefault(2 * local + side, []).extend(found)
     for stream in sorted(stream for stream, found in pieces.items() if found):
-        capture.index.append(segments_at(stream, _places(capture, sorted(set(pieces[stream])))))
+        capture.index.put(stream, _places(capture, sorted(set(pieces[stream]))))
     return list(ids)
 
 

@@ -66,10 +66,7 @@ def headers_of(finished: FinishedExchanges, context: Context) -> Headers:
             here[each.connection] = len(ids)
             ends.append((book.text(book.intern(*client)), book.text(book.intern(*broker))))
             ids.append(each.connection)
-        text = each.row["client_id"]
-        number = -1 if text == -1 else table.client_number(None if text is None else text.encode())
-        values = {name: each.row[name] for name in COLUMNS}
-        table.add(**values | {"connection": here[each.connection], "client_id": number})
+        table.add_detached(each.row, here[each.connection])
     connections = np.array(ids, np.int64)[table.column("connection")]
     rows = np.lexsort((table.column("request_position"), connections, table.column("packet")))
     numbers = context.first_number + np.arange(len(rows))
@@ -90,6 +87,6 @@ def _add_finished(table: ExchangeTable, finished: FinishedExchanges, context: Co
     distances = np.array([each.distances[0] for each in context.locals], np.int64)
     if len(distances):
         columns["request_position"] = columns["request_position"] + distances[columns["connection"]]
-    numbers = [table.client_number(None if text is None else text.encode()) for text in finished.client_ids]
+    numbers = list(map(table.number_of_text, finished.client_ids))
     columns["client_id"] = np.array([*numbers, -1], np.int64)[columns["client_id"]]
     table.append(int(np.count_nonzero(good)), **columns)

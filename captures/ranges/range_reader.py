@@ -18,7 +18,7 @@ import numpy as np
 
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture, ExchangeReader
-from captures.exchanges.checkpoints import COUNTERS, ConnectionState, client_ids_of, stand_still, state_of
+from captures.exchanges.checkpoints import COUNTERS, ConnectionState
 from captures.exchanges.samples import Sample
 from captures.exchanges.table import COLUMNS, Flag
 from captures.packets import CaptureError, JoinedReader, JoinedSource, PacketBlock, PacketReader
@@ -217,7 +217,7 @@ class RangeReading:
             self._distrust(connection)
         self._rows = len(capture.table)
         streams = capture.connections.streams
-        sure = self._wanted & stand_still(capture)
+        sure = self._wanted & capture.can_freeze()
         answered = np.zeros(len(sure), np.bool_)
         answered[[each for each in capture.bulk.has_answered().tolist() if each < len(sure)]] = True
         sure &= answered
@@ -311,7 +311,7 @@ class RangeReading:
             # a request that others have was answered though it needed no response
             if not np.all(flags[since.silent] & np.uint16(Flag.NO_RESPONSE_EXPECTED)):
                 self._distrust(connection)
-        sure = stand_still(capture)
+        sure = capture.can_freeze()
         agreed = self._begins.copy()
         agreed[list(self._sure)] = True
         agreed[list(self._apart)] = False
@@ -331,7 +331,7 @@ class RangeReading:
         return pairs
 
     def _told(self, connection: int, pairs: dict[Pair, int]) -> SplitConnection:
-        state = state_of(self.capture, connection)
+        state = self.capture.freeze(connection)
         if not self._in_place:
             state.streams = state.streams[0].needed_only(), state.streams[1].needed_only()
         sure = self._sure.get(connection)
@@ -505,7 +505,9 @@ def _sure(capture: Capture, connection: int, packet: int) -> _Sure:
         waiting=requests_of(capture, standing.waiting),
         counters=_counters(capture, connection),
         packet=packet,
-        client_ids=client_ids_of(capture, standing),
+        client_ids=[
+            text for each in standing.client_ids if (text := capture.table.client_ids[each]) is not None
+        ],
     )
     return _Sure(snapshot, len(capture.table), standing.waiting, standing.silent)
 

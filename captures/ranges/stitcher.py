@@ -16,20 +16,10 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges import Capture
-from captures.exchanges.checkpoints import (
-    COUNTERS,
-    ConnectionState,
-    Endpoint,
-    Row,
-    forget,
-    resume,
-    row_of,
-    stand_still,
-    state_of,
-    take_out,
-)
+from captures.exchanges.checkpoints import COUNTERS, ConnectionState, Endpoint
 from captures.exchanges.notes import Note
 from captures.exchanges.samples import Sample
+from captures.exchanges.table import DetachedRow
 from captures.interventions import Interventions
 from captures.packets import AddressBook, Conflict, JoinedSource, PacketBlock, Statistics
 from captures.packets.reorder import BEHIND
@@ -61,7 +51,7 @@ class StitchedExchange:
     """
 
     connection: int
-    row: Row
+    row: DetachedRow
     pieces: tuple[list[Piece], list[Piece]]
     note: Note | None = None
     interventions: Interventions | None = None
@@ -220,7 +210,7 @@ class Stitcher:
         """Connection -> its id in the reading that knows it best; it is not here if a range does."""
         self._void: set[int] = set()
         """Rows of the reading that another range reports."""
-        self._as_known: dict[int, Row] = {}
+        self._as_known: dict[int, DetachedRow] = {}
         """Those of them that are over, as they were."""
         self._made = StitchedConnections()
 
@@ -294,7 +284,7 @@ class Stitcher:
         """Let the reading continue with a connection."""
         chain = self._chain_of(pair)
         if chain.state is not None:
-            chain.live, known = resume(self._capture, chain.state)
+            chain.live, known = self._capture.thaw(chain.state)
             one, other = (
                 int(stream.places[0][0]) if len(stream.places[0]) else stream.end
                 for stream in chain.state.streams
@@ -378,7 +368,7 @@ class Stitcher:
         """Take notice of the connections that the reading has begun by itself."""
         capture = self._capture
         for connection in range(self._known, len(capture.connections)):
-            state = _identity(capture, connection)
+            state = capture.freeze(connection)
             pair = (state.a, state.b) if state.a <= state.b else (state.b, state.a)
             chain = self._chains[pair]
             generation = state.generation
@@ -461,11 +451,11 @@ class Stitcher:
         assert snapshot is not None
         if self._is_refused(number, crossing):
             return False
-        if live < 0 or live >= len(capture.ordinary) or not capture.ordinary[live]:
+        if live < 0 or not capture.can_freeze()[live]:
             return False
-        if not stand_still(capture)[live]:
+        mine = capture.freeze(live)
+        if not mine.framed:
             return False
-        mine = state_of(capture, live)
         turned = mine.a != state.a
         sides = (1, 0) if turned else (0, 1)
         if not self._agree(number, mine, snapshot, state, sides) or not _knows_enough(mine, crossing):
@@ -474,8 +464,7 @@ class Stitcher:
             mine.streams[0].end - snapshot.ends[sides[0]],
             mine.streams[1].end - snapshot.ends[sides[1]],
         )
-        self._void.update(take_out(capture, live).waiting)
-        forget(capture, live)
+        self._void.update(capture.withdraw(live))
         later = (state.turned() if turned else state).moved(distances, self._bases[number])
         chain.state = _continued(mine, later)
         chain.live, chain.begins = -1, None
@@ -623,7 +612,7 @@ class Stitcher:
         self._count(whole, (one, other))
         if self._latest.get(whole) == connection:
             last_time = int(capture.connections.last_time[connection])
-            self._update(whole, _identity(capture, connection), last_time)
+            self._update(whole, capture.freeze(connection), last_time)
         if connection in capture.decryption.tls:
             made.tls = capture.decryption.tls[connection].info
         made.foreign = capture.foreign.get(connection, "") or made.foreign
@@ -631,7 +620,7 @@ class Stitcher:
 
     def _stitched(self, row: int, connection: int) -> StitchedExchange:
         capture = self._capture
-        values = row_of(capture, row)
+        values = capture.table.detached(row)
         stream, index = capture.client_stream(connection), capture.decryption.index_of(connection)
         pieces: list[list[Piece]] = []
         for side, number in zip(SIDES, (stream, stream ^ 1), strict=True):
@@ -652,13 +641,6 @@ class Stitcher:
     def _piece(self, position: int, offset: int, length: int) -> Piece:
         data = self._source.read_or_zeros(offset, length) if offset >= KEPT else None
         return position, offset, length, data
-
-
-def _identity(capture: Capture, connection: int) -> ConnectionState:
-    """Return the columns of a connection of the reading, whatever state it is in."""
-    state = state_of(capture, connection)
-    state.client_direction = capture.client_stream(connection) & 1
-    return state
 
 
 def _continued(before: ConnectionState, later: ConnectionState) -> ConnectionState:

@@ -143,10 +143,7 @@ class WholeCapture:
         """Take the headers of the exchanges of the next range."""
         theirs, rows = part.capture.table, part.rows
         columns = {name: theirs.column(name)[rows] for name in _HEADERS}
-        texts = theirs.client_ids
-        numbers = np.array(
-            [self.table.client_number(None if text is None else text.encode()) for text in texts] + [-1]
-        )
+        numbers = np.array([*map(self.table.number_of_text, theirs.client_ids), -1])
         columns["client_id"] = numbers[theirs.column("client_id")[rows]]
         self.table.append(len(rows), connection=part.connections, **columns)
 

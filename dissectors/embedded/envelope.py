@@ -15,10 +15,18 @@ from dissectors.apis import api_name
 from dissectors.embedded.layout import Layout, embedded, prefixed
 from dissectors.embedded.layout import trace as trace_layout
 from dissectors.embedded.model import EmbeddedValue, Hints, Problem
-from dissectors.embedded.principal import DefaultPrincipalData
 from dissectors.masks import UNDECODED
+from dissectors.schema import Bool, Message, String
 from dissectors.sides import Side
 from dissectors.trace import Node
+
+# DefaultKafkaPrincipalBuilder.java
+DefaultPrincipalData = Message(
+    "DefaultPrincipalData", None, "data", "0", "0+",
+    "type" / String * "principal type, normally User",
+    "name" / String * "principal name",
+    "token_authenticated" / Bool * "true = logged in with a delegation token",
+)  # fmt: skip
 
 
 def request(data: bytes, hints: Hints) -> EmbeddedValue:

@@ -11,7 +11,7 @@ from typing import Any
 from dissectors import wire
 from dissectors.apis import api
 from dissectors.masks import UNDECODED
-from dissectors.schema import Array, Field, Struct, Type
+from dissectors.schema import Field, Struct, Type
 from dissectors.visitor import Action, Visitor, compiled, domain_name, plan_of
 
 SENSITIVITY = "is_sensitive"
@@ -114,7 +114,11 @@ def secret_config(entry: Mapping[str, Any], name: str = "", *, flagged: bool = F
 
 def may_hold_secrets(fields: Iterable[Field]) -> bool:
     """Return whether any of some declared fields, or of those inside them, is secret or may have secrets in it."""
-    return any(_may_be_secret(field.type) for field in fields)
+    return any(_may_be_secret(field.type.value) for field in Struct(*fields).every_field())
+
+
+def _may_be_secret(type_: Type) -> bool:
+    return type_.is_secret or type_.content in SECRET_CONTENTS
 
 
 @cache
@@ -125,12 +129,8 @@ def api_may_hold_secrets(key: int, *, response: bool) -> bool:
 
 
 @cache
-def _may_be_secret(type_: Type) -> bool:
-    if isinstance(type_, Array):
-        type_ = type_.element
-    if isinstance(type_, Struct):
-        return may_hold_secrets(type_.fields)
-    return type_.is_secret or type_.content in SECRET_CONTENTS
+def _struct_may_hold_secrets(struct: wire.Struct) -> bool:
+    return may_hold_secrets(member.field for member in struct.members)
 
 
 def describe(
@@ -142,7 +142,7 @@ def describe(
     """
     found = _Found(show_secrets, [], {})
     _visitor(struct)(value, found)
-    if not show_secrets and may_hold_secrets(member.field for member in struct.members):
+    if not show_secrets and _struct_may_hold_secrets(struct):
         _mask_unknown(value, "", found)
     return found.masked, found.decoded
 

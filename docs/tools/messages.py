@@ -148,9 +148,8 @@ def _fields(
         path = f"{above}{field.name}"
         versions = max(field.versions.first, within[0]), min(field.versions.last, within[1])
         yield path, field, versions
-        inner = field.type.element if isinstance(field.type, Array) else field.type
-        if isinstance(inner, Struct):
-            yield from _fields(inner, f"{path}.", versions)
+        if field.type.inside is not None:
+            yield from _fields(field.type.inside, f"{path}.", versions)
 
 
 def _range(versions: tuple[int, int]) -> str:

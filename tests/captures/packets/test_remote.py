@@ -17,7 +17,7 @@ from captures.exchanges import ExchangeReader, open_capture
 from captures.json_objects import to_json
 from captures.packets import CaptureError, remote
 from captures.packets.files import FileStatus, expanded, find_files, is_one_file
-from captures.packets.remote import InReach, is_remote, local
+from captures.packets.remote import RemoteFile, is_remote, local
 from captures.packets.source import open_source
 from captures.packets.spool import Quota
 from captures.ranges.jobs import Input, read_here
@@ -95,7 +95,7 @@ def test_any_bytes_by_any_thread(memory: Any, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(remote, "_KEPT", 5)
     data = Random(4).randbytes(20_500)
     memory.pipe_file("/captures/bytes", data)
-    store = InReach("memory://captures/bytes", len(data))
+    store = RemoteFile("memory://captures/bytes", len(data))
 
     def read(seed: int) -> bool:
         rng = Random(seed)
@@ -113,13 +113,13 @@ def test_any_bytes_by_any_thread(memory: Any, monkeypatch: pytest.MonkeyPatch) -
 
 def test_little_is_read_of_a_large_file(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
-    fetched = InReach._fetched
+    fetched = RemoteFile._fetched
 
-    def counted(self: InReach, begin: int, end: int) -> bytes:
+    def counted(self: RemoteFile, begin: int, end: int) -> bytes:
         asked.append((begin, end))
         return fetched(self, begin, end)
 
-    monkeypatch.setattr(InReach, "_fetched", counted)
+    monkeypatch.setattr(RemoteFile, "_fetched", counted)
     memory.pipe_file("/captures/large.pcap", SAMPLE.read_bytes() + bytes(5 << 20))
     with open_source("memory://captures/large.pcap") as source:
         assert source.read(0, 24) == SAMPLE.read_bytes()[:24]
@@ -165,7 +165,7 @@ def test_another_file_under_its_name_is_noticed(memory: Any) -> None:
 
 
 def test_a_server_that_gives_no_parts_of_files(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = InReach("memory://captures/rebalance.pcap", 200_000)
+    store = RemoteFile("memory://captures/rebalance.pcap", 200_000)
     monkeypatch.setattr(type(memory), "cat_file", lambda *_, **__: SAMPLE.read_bytes())
     with pytest.raises(
         OSError, match=r"213,588 bytes came where 200,000 were asked for, from 0 on: it has changed"

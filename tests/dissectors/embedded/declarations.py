@@ -13,14 +13,12 @@ from dissectors.embedded import (
     connect,
     consumer_offsets,
     consumer_protocol,
-    control_records,
-    principal,
-    remote_log_metadata,
-    share_group_state,
+    control,
+    envelope,
+    internal_topics,
     streams_assignment,
     streams_subscription,
     topics,
-    transaction_state,
 )
 from dissectors.message_version import MessageVersion
 from dissectors.schema import Message
@@ -31,12 +29,10 @@ KAFKAS = (
     cluster_metadata,
     consumer_offsets,
     consumer_protocol,
-    control_records,
-    principal,
-    remote_log_metadata,
-    share_group_state,
+    control,
+    envelope,
+    internal_topics,
     streams_subscription,
-    transaction_state,
 )
 #: declared after Kafka's code; topics holds one record of 2.8
 OURS = (assignors, connect, streams_assignment, topics)

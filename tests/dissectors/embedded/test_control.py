@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.embedded import control_value
-from dissectors.embedded.control_records import LeaderChangeMessage
+from dissectors.embedded.control import LeaderChangeMessage
 from dissectors.records import ControlType
 
 # 26_k430_add_controller_controller.pcap: records of control batches in __cluster_metadata and its snapshots
