@@ -19,7 +19,7 @@ import numpy as np
 from captures.export.segments import Conversation
 from captures.export.synthetic import ETHERNET_SEGMENT
 from captures.packets import CaptureError, open_source
-from captures.packets.link import ETHERNET, IPV4, Frames, network_header
+from captures.packets.link import ETHERNET, IPV4, LinkFrames, network_header
 from captures.packets.pcap import FILE_HEADER, PcapFormat, is_pcap
 from captures.packets.table import PADDING
 from captures.packets.walk import view
@@ -314,7 +314,7 @@ def _addresses(
     link_type: int,
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return where the two bytes of each address are that make the copies differ."""
-    rows = Frames(np.arange(len(frames)), frames, frames + captured, frames + captured)
+    rows = LinkFrames(np.arange(len(frames)), frames, frames + captured, frames + captured)
     network, ethertype = network_header(unit, rows, link_type)
     is_ipv4 = ethertype == IPV4
     places = [

@@ -23,10 +23,19 @@ from dissectors.embedded.secrets import SECRET_CONTENTS, SENSITIVITY, api_may_ho
 from dissectors.entities import TOPIC_FIELDS, topic_fields
 from dissectors.frames import Body, Problem
 from dissectors.masks import UNDECODED
-from dissectors.record_values import Notes, RecordValues
+from dissectors.record_values import RecordNotes, RecordValues
 from dissectors.session_context import SessionContext
 from dissectors.sides import Side
-from dissectors.visitor import Action, Inside, Plan, TopicOf, Visitor, compiled, domain_name, plan_of
+from dissectors.visitor import (
+    Action,
+    NestedStruct,
+    TopicOf,
+    Visitor,
+    VisitPlan,
+    compiled,
+    domain_name,
+    plan_of,
+)
 
 _KEY_AND_VERSION = struct.Struct(">hh")
 
@@ -145,13 +154,13 @@ class Annotator:
         flagged = any(other.name == SENSITIVITY for other in struct.members)
         return self._content(type_.content, secret=type_.is_secret, flagged=flagged)
 
-    def _topic_in(self, struct: wire.Struct, plan: Plan) -> TopicOf | None:
+    def _topic_in(self, struct: wire.Struct, plan: VisitPlan) -> TopicOf | None:
         topical = topic_fields(struct) or any(member.name == "topic_id" for member in struct.members)
         return self._topic_of if topical and self._has_records(plan) else None
 
-    def _has_records(self, plan: Plan) -> bool:
+    def _has_records(self, plan: VisitPlan) -> bool:
         return any(
-            self._has_records(step.plan) if isinstance(step, Inside) else step == self._records
+            self._has_records(step.plan) if isinstance(step, NestedStruct) else step == self._records
             for _, step in plan.steps
         )
 
@@ -227,7 +236,7 @@ class Annotator:
 
     def _records(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
         aligned = "unaligned" not in path
-        notes = Notes(scope.out.decoded, scope.out.masked)
+        notes = RecordNotes(scope.out.decoded, scope.out.masked)
         shown = self.records.show(
             value, path, scope.topic, notes, aligned=aligned, budget=scope.shared_budget()
         )

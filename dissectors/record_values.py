@@ -18,7 +18,7 @@ PREVIEW_BYTES = 64
 
 
 @dataclass(slots=True)
-class Notes:
+class RecordNotes:
     """What stands beside record sets.
 
     :ivar decoded: what is known beyond the records' bytes, by field path
@@ -48,7 +48,7 @@ class RecordValues:
         data: bytes,
         path: str,
         topic: str | None,
-        notes: Notes,
+        notes: RecordNotes,
         *,
         aligned: bool = True,
         budget: Budget | None = None,
@@ -92,7 +92,7 @@ class RecordValues:
         batch: Batch,
         path: str,
         topic: str | None,
-        notes: Notes,
+        notes: RecordNotes,
         budget: Budget,
         beyond: list[LimitReached],
     ) -> dict[str, Any]:
@@ -153,7 +153,9 @@ class RecordValues:
             ],
         }
 
-    def _internal_records(self, records: list[Record], path: str, topic: str, notes: Notes) -> list[Record]:
+    def _internal_records(
+        self, records: list[Record], path: str, topic: str, notes: RecordNotes
+    ) -> list[Record]:
         """Decode the records of an internal topic; return them without the bytes that hold secrets."""
         kept = []
         for index, record in enumerate(records):
@@ -181,7 +183,7 @@ def _preview(data: bytes | None) -> bytes | None:
     return data if data is None else data[:PREVIEW_BYTES]
 
 
-def _control_records(records: list[Record], path: str, notes: Notes) -> None:
+def _control_records(records: list[Record], path: str, notes: RecordNotes) -> None:
     for index, record in enumerate(records):
         try:
             control = control_record(record.key, record.value)

@@ -1,7 +1,7 @@
 """The visitor of decoded values: names values, and does what has to be done with which fields.
 
-A :class:`Plan` is worked out once per layout (:func:`plan_of`); :func:`compiled` makes one function of it, with a loop
-for each array. Most values have no name and need nothing done, so the path of a field is built only when there is
+A :class:`VisitPlan` is worked out once per layout (:func:`plan_of`); :func:`compiled` makes one function of it, with a
+loop for each array. Most values have no name and need nothing done, so the path of a field is built only when there is
 something to say.
 """
 
@@ -45,20 +45,20 @@ _PATHS = 4096  # kept for each field: the same indexes come again in message aft
 
 
 @dataclass(slots=True, frozen=True)
-class Inside:
+class NestedStruct:
     """A field that is a struct, or an array of structs, with something to do in them.
 
     :ivar many: whether it is an array
     :ivar topic_of: tells the topic that an element is about; None where no action asks for it
     """
 
-    plan: Plan
+    plan: VisitPlan
     many: bool
     topic_of: TopicOf | None = None
 
 
 @dataclass(slots=True, frozen=True)
-class Plan:
+class VisitPlan:
     """What to do with the fields of one struct. Apart, because nearly all is naming, and most values have no name.
 
     :ivar errors: fields with error codes
@@ -69,7 +69,7 @@ class Plan:
 
     errors: tuple[str, ...]
     named: tuple[tuple[str, Mapping[Any, str]], ...]
-    steps: tuple[tuple[str, Action | Inside], ...]
+    steps: tuple[tuple[str, Action | NestedStruct], ...]
     flexible: bool
 
     def __bool__(self) -> bool:
@@ -79,10 +79,10 @@ class Plan:
 def plan_of(
     struct: wire.Struct,
     choose: Choice,
-    topic_of: Callable[[wire.Struct, Plan], TopicOf | None] | None = None,
+    topic_of: Callable[[wire.Struct, VisitPlan], TopicOf | None] | None = None,
     *,
     keep_tags: bool = False,
-) -> Plan:
+) -> VisitPlan:
     """Return what to do with the fields of a struct, and of those inside it.
 
     :param choose: called once for each field that is not a struct and has no named values
@@ -91,16 +91,16 @@ def plan_of(
     """
     errors: list[str] = []
     named: list[tuple[str, Mapping[Any, str]]] = []
-    steps: list[tuple[str, Action | Inside]] = []
+    steps: list[tuple[str, Action | NestedStruct]] = []
     for member in struct.all_members:
         domain = member.field.type.domain
         inside = wire.struct_inside(member.con)
-        step: Action | Inside | None = None
+        step: Action | NestedStruct | None = None
         if inside is not None:
             inner, many = inside
             plan = plan_of(inner, choose, topic_of, keep_tags=keep_tags)
             if plan:
-                step = Inside(plan, many, topic_of(inner, plan) if many and topic_of else None)
+                step = NestedStruct(plan, many, topic_of(inner, plan) if many and topic_of else None)
         elif domain is ERROR_CODE and isinstance(member.con, wire.FixedWidth):
             errors.append(member.name)
         elif (
@@ -113,7 +113,7 @@ def plan_of(
             step = choose(member, struct)
         if step is not None:
             steps.append((member.name, step))
-    return Plan(tuple(errors), tuple(named), tuple(steps), struct.tagged is not None and not keep_tags)
+    return VisitPlan(tuple(errors), tuple(named), tuple(steps), struct.tagged is not None and not keep_tags)
 
 
 def domain_name(domain: Domain) -> Action:
@@ -128,7 +128,7 @@ def domain_name(domain: Domain) -> Action:
     return name
 
 
-def compiled(plan: Plan, path: str) -> Visitor:
+def compiled(plan: VisitPlan, path: str) -> Visitor:
     """Return the visitor that a plan describes; ``path`` is that of the body, empty where paths begin in it."""
     visit: Visitor = _Writer().function(plan, path).made("visit", "<visitor>")
     return visit
@@ -159,7 +159,7 @@ class _Writer(SourceWriter):
     def __init__(self) -> None:
         super().__init__({"error_name": _error_name, "take_tags": _take_tags})
 
-    def function(self, plan: Plan, path: str) -> _Writer:
+    def function(self, plan: VisitPlan, path: str) -> _Writer:
         """Write ``visit(value, scope)``."""
         with self._block("def visit(value, scope):"):
             self._line("decoded = scope.decoded")
@@ -175,7 +175,7 @@ class _Writer(SourceWriter):
         made: Callable[..., str] = eval(f"lambda {numbers}: f{path!r}")  # noqa: S307  # names of fields and indexes
         return f"{self._bind('bound', lru_cache(_PATHS)(made))}({numbers})"
 
-    def _struct(self, plan: Plan, value: str, path: str, level: int) -> None:
+    def _struct(self, plan: VisitPlan, value: str, path: str, level: int) -> None:
         """Emit the visit of one struct.
 
         :param value: the variable that holds it
@@ -189,7 +189,7 @@ class _Writer(SourceWriter):
             self._line(f"found = {self._bind('bound', names)}.get({value}.get({name!r}))")
             self._line(f"if found is not None: decoded[{self._path(_join(path, name))}] = found")
         for name, step in plan.steps:
-            if isinstance(step, Inside):
+            if isinstance(step, NestedStruct):
                 self._inside(step, value, name, path, level + 1)
                 continue
             self._line(f"found = {value}.get({name!r})")
@@ -199,7 +199,7 @@ class _Writer(SourceWriter):
             where = self._path(path)
             self._line(f"if {wire.UNKNOWN_TAGS!r} in {value}: take_tags({value}, {where}, decoded)")
 
-    def _inside(self, step: Inside, holder: str, name: str, path: str, level: int) -> None:
+    def _inside(self, step: NestedStruct, holder: str, name: str, path: str, level: int) -> None:
         inner = f"value{level}"
         if not step.many:
             self._line(f"{inner} = {holder}.get({name!r})")

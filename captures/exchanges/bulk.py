@@ -23,7 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.arrays import Bools, Int32s, Int64s
-from captures.exchanges.frame_cutter import SIZE_BYTES, Before, Carry, FrameCutter, Frames, StreamPosition
+from captures.exchanges.frame_cutter import (
+    SIZE_BYTES,
+    Carry,
+    FrameCutter,
+    Frames,
+    PositionsBefore,
+    StreamPosition,
+)
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import Memory, SegmentBlock
 from dissectors.api_keys import ApiKey
@@ -381,7 +388,7 @@ class BulkPairing:
         left[place] = False
         self._waiting = _PendingRequests(connection[left], rows[left])
 
-    def _hand_over(self, broken: set[int], before: Before | None = None) -> list[Handover]:
+    def _hand_over(self, broken: set[int], before: PositionsBefore | None = None) -> list[Handover]:
         handovers = []
         for connection in sorted(broken):
             at_ends = []

@@ -20,13 +20,13 @@ from captures.exchanges.checkpoints import (
 )
 from captures.exchanges.conflicts import Conflicts
 from captures.exchanges.decrypt import Decryption
-from captures.exchanges.instep import InStep
+from captures.exchanges.fair_lock import FairLock
 from captures.exchanges.notes import Notes
-from captures.exchanges.pieces import Rest
+from captures.exchanges.pieces import UnreadSegments
+from captures.exchanges.reorder_barrier import ReorderBarrier
 from captures.exchanges.samples import Samples
 from captures.exchanges.single import SingleConnection, Skip
 from captures.exchanges.table import ExchangeTable, Flag
-from captures.exchanges.turns import Turns
 from captures.faults import TOLD, Faults
 from captures.names import Names
 from captures.packets import (
@@ -137,7 +137,7 @@ class Capture:
         self.index = SegmentIndex(source)
         self._packets: Packets = read_packets(source, block_size) if packets is None else packets
         self.assembler = TcpAssembler(self.index)
-        self.in_step = InStep()
+        self.in_step = ReorderBarrier()
         self._keylog = KeyLog() if keylog is None else keylog
         self.decryption = Decryption(source, self.index, self.assembler.connections, self._keylog)
         self.limits = version_limits()
@@ -162,7 +162,7 @@ class Capture:
         self.names = Names()
         self.latest = 0
         self.faults = Faults()
-        self.turns = Turns()
+        self.turns = FairLock()
 
     @property
     def connections(self) -> Connections:
@@ -311,7 +311,7 @@ class Capture:
         self.notes.place(block)
         connection = block.stream >> 1
         self._admit(block, connection)
-        rest = Rest(block)
+        rest = UnreadSegments(block)
         given_up: set[int] = set()
         while rest:
             self._feed_singles(rest, given_up)
@@ -326,7 +326,7 @@ class Capture:
     def _is_ordinary(self, connection: int) -> bool:
         return connection < len(self.ordinary) and bool(self.ordinary[connection])
 
-    def _feed_singles(self, rest: Rest, given_up: set[int]) -> None:
+    def _feed_singles(self, rest: UnreadSegments, given_up: set[int]) -> None:
         """Feed connections that are not ordinary; those that have become so go back to the bulk way.
 
         :param given_up: those that the bulk way has tried in this block, and which it does not get again
@@ -348,7 +348,7 @@ class Capture:
                 self.ordinary[connection] = True
         self.bulk.take_over(handovers)
 
-    def _feed_bulk(self, rest: Rest, given_up: set[int]) -> None:
+    def _feed_bulk(self, rest: UnreadSegments, given_up: set[int]) -> None:
         """Feed the ordinary connections, each up to its next gap; what is not ordinary any more is given up."""
         rows = rest.before_gaps() & self.ordinary[rest.connection]
         if rows.any():

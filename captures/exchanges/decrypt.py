@@ -5,7 +5,7 @@ out of the block; what could be decrypted takes their place, kept beside the cap
 time and number of the packet that completed its record. Positions then count plaintext bytes.
 
 While a key log grows, connections whose secrets are not there yet wait for them, and are then decrypted from their
-first byte. What waits is ciphertext in memory, bounded per connection (:class:`~captures.packets.tls.Limits`) and in
+first byte. What waits is ciphertext in memory, bounded per connection (:class:`~captures.packets.tls.TlsLimits`) and in
 all.
 """
 
@@ -18,10 +18,17 @@ from typing import Any
 import numpy as np
 
 from captures.arrays import Bools, Int64s
-from captures.exchanges.instep import gaps_before
-from captures.exchanges.pieces import Piece, Rest
+from captures.exchanges.pieces import Piece, UnreadSegments
+from captures.exchanges.reorder_barrier import gaps_before
 from captures.packets import Connections, GapCause, SegmentBlock, SegmentIndex, Source
-from captures.packets.tls import KeyLog, MissingData, Plain, TlsConnection, is_client_hello, looks_like_tls
+from captures.packets.tls import (
+    KeyLog,
+    MissingData,
+    Plaintext,
+    TlsConnection,
+    is_client_hello,
+    looks_like_tls,
+)
 from dissectors.budget import limit, shown
 from dissectors.conversation import Side
 
@@ -102,7 +109,7 @@ class Decryption:
             self._retry()
         met = np.array([connection for connection in met.tolist() if connection in self.tls], np.int64)
         if len(met):
-            rest = Rest(block)
+            rest = UnreadSegments(block)
             for connection in met.tolist():
                 for piece in rest.take(connection):
                     self._receive(connection, piece)
@@ -213,7 +220,7 @@ class Decryption:
     def _take(self, connection: int, events: list[Any]) -> None:
         swapped = self._client_direction[connection]
         for event in events:
-            if not isinstance(event, Plain | MissingData):
+            if not isinstance(event, Plaintext | MissingData):
                 continue
             stream = 2 * connection + (swapped ^ (event.side is Side.BROKER))
             if isinstance(event, MissingData):

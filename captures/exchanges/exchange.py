@@ -13,7 +13,7 @@ import numpy as np
 from captures.arrays import Int64s
 from captures.exchanges.capture import SIZE_BYTES, Capture, FrameBytes
 from captures.exchanges.notes import NO_NOTE, Note
-from captures.exchanges.prefetch import MOST_ROWS, Lookahead
+from captures.exchanges.prefetch import MOST_ROWS, FramePrefetch
 from captures.exchanges.table import Flag, cluster_time
 from captures.faults import described
 from captures.interventions import UNTOUCHED, BrokerLog, Interventions, ShownInterventions
@@ -254,7 +254,7 @@ class ExchangeReader:
         self._tell_summary = summary
         self._first = 1
         self._order = array("q", () if live else capture.table.order().tolist())
-        self._ahead = Lookahead(capture)
+        self._ahead = FramePrefetch(capture)
         self._learned = 0
 
     def __len__(self) -> int:

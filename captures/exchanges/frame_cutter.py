@@ -149,7 +149,7 @@ class _FrameStarts:
             self.carried.pop()
 
 
-class Before:
+class PositionsBefore:
     """Where the streams of a block stood before it."""
 
     def __init__(self, stream: Int64s, position: Int64s) -> None:
@@ -202,7 +202,7 @@ class FrameCutter:
 
     def split(
         self, block: SegmentBlock, rows: Bools, places: Int64s, memory: Memory
-    ) -> tuple[Frames, set[int], Before]:
+    ) -> tuple[Frames, set[int], PositionsBefore]:
         """Cut the segments of some rows.
 
         :param places: where in the memory each row of the block is
@@ -214,7 +214,7 @@ class FrameCutter:
         first, last = edges[:-1], edges[1:] - 1
         stream = run.stream[first]
         self._ends[stream] = run.position[last] + run.ends[last] - run.starts[last]
-        before = Before(stream, run.position[first])
+        before = PositionsBefore(stream, run.position[first])
         least = self._least(run.stream)
         whole = run.one_frame_each(least, self._most)
         easy = np.logical_and.reduceat(whole, first) if len(first) else np.zeros(0, np.bool_)

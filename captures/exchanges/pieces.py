@@ -32,7 +32,7 @@ class Piece(NamedTuple):
     cause: int = 0
 
 
-class Rest:
+class UnreadSegments:
     """Rows and gaps of a block that have not been taken yet.
 
     :ivar rows: which rows are left
@@ -82,30 +82,32 @@ class Rest:
         before &= np.arange(len(self.rows)) < behind[place]
         return before
 
-    def take(self, connection: int) -> Pieces:
+    def take(self, connection: int) -> SegmentSequence:
         """Take all that is left of a connection: the pieces of both directions as they were captured."""
         block = self.block
         low, high = np.searchsorted(block.stream, (2 * connection, 2 * connection + 2)).tolist()
         rows = low + np.flatnonzero(self.rows[low:high])
         self.rows[low:high] = False
         if not len(self.gaps):
-            return Pieces(self, rows[self._when[rows].argsort(kind="stable")], np.zeros(len(rows), np.bool_))
+            return SegmentSequence(
+                self, rows[self._when[rows].argsort(kind="stable")], np.zeros(len(rows), np.bool_)
+            )
         holes = np.flatnonzero(self.gaps & (self.gap_connection == connection))
         self.gaps[holes] = False
         when = np.concatenate((self._when[rows], self._gap_when[holes]))
         # a hole lies before its row
         place = np.concatenate((2 * rows + 1, 2 * block.gaps.segment[holes]))
         order = np.lexsort((place, when))
-        return Pieces(self, np.concatenate((rows, holes))[order], order >= len(rows))
+        return SegmentSequence(self, np.concatenate((rows, holes))[order], order >= len(rows))
 
 
-class Pieces(Sequence[Piece]):
+class SegmentSequence(Sequence[Piece]):
     """Pieces of one connection in the order of capture; their bytes are read when they are asked for.
 
     :ivar holes: which of them are holes, rising
     """
 
-    def __init__(self, rest: Rest, rows: Int64s, is_hole: Bools) -> None:
+    def __init__(self, rest: UnreadSegments, rows: Int64s, is_hole: Bools) -> None:
         self._rest = rest
         self._rows = rows
         self._is_hole = is_hole

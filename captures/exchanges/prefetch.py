@@ -24,7 +24,7 @@ class PrefetchedRow(NamedTuple):
     response: FrameBytes | None
 
 
-class Lookahead:
+class FramePrefetch:
     """Fetches rows of a capture's table with their frames; each is handed out once without reading it again."""
 
     def __init__(self, capture: Capture) -> None:

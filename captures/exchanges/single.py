@@ -17,14 +17,14 @@ import numpy as np
 from captures.arrays import Int64s
 from captures.exchanges.bulk import Handover
 from captures.exchanges.frame_cutter import HEAD_BYTES, Carry
-from captures.exchanges.pieces import Piece, Rest, RoleFinder
+from captures.exchanges.pieces import Piece, RoleFinder, UnreadSegments
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import GapCause, SegmentIndex
 from dissectors.conversation import (
     Conversation,
-    Exchange,
-    Foreign,
+    ForeignProtocol,
     Frame,
+    FrameExchange,
     Outcome,
     RequestFrame,
     RequestSeen,
@@ -218,7 +218,7 @@ class SingleConnection:
             mark = int(np.searchsorted(marked, position, "right")) - 1
             yield Piece(direction, position, int(times[mark]), int(packets[mark]), data)
 
-    def feed(self, rest: Rest, *, to_the_end: bool = False) -> Handover | None:
+    def feed(self, rest: UnreadSegments, *, to_the_end: bool = False) -> Handover | None:
         """Take what is left of this connection in a block, or as much of it as is out of the ordinary.
 
         :param to_the_end: take all of it
@@ -345,7 +345,7 @@ class SingleConnection:
         for event in self._conversation.events():
             if isinstance(event, RequestSeen):
                 self._request(event.request)
-            elif isinstance(event, Exchange):
+            elif isinstance(event, FrameExchange):
                 self._exchange(event)
             elif isinstance(event, SaslToken):
                 self._token(event)
@@ -355,7 +355,7 @@ class SingleConnection:
                 self.skipped.append(Skip(stream, event.start, size, event.reason, at_end))
                 if not at_end and event.side not in self._searching:
                     self._searching.append(event.side)
-            elif isinstance(event, Foreign) and not self.foreign:
+            elif isinstance(event, ForeignProtocol) and not self.foreign:
                 self.foreign = f"{event.guess}: {event.evidence}" if event.evidence else event.guess
 
     def _stream(self, side: Side) -> int:
@@ -377,7 +377,7 @@ class SingleConnection:
         self._rows[frame.start] = self._latest[0] = row
         return row
 
-    def _exchange(self, event: Exchange) -> None:
+    def _exchange(self, event: FrameExchange) -> None:
         flags = _FLAGS[event.outcome]
         response = event.response
         if event.request is not None:

@@ -31,7 +31,7 @@ class Test:
 
 
 @dataclass(frozen=True)
-class Selected:
+class Selection:
     """Being in a selection (:data:`captures.filters.context.SELECTIONS`)."""
 
     selection: str
@@ -63,7 +63,7 @@ class AnyOf:
     items: tuple[Bound, ...]
 
 
-Bound: TypeAlias = "Test | Selected | Always | Inverse | AllOf | AnyOf"
+Bound: TypeAlias = "Test | Selection | Always | Inverse | AllOf | AnyOf"
 
 _HEADER = "header."
 _CLIENT, _CLIENT_ID = BY_NAME["client"], BY_NAME["client_id"]
@@ -135,9 +135,9 @@ class _Binder:
 
     def _selector(self, node: grammar.Selector) -> Bound:
         if node.text in SELECTIONS:
-            return Selected(node.text)
+            return Selection(node.text)
         if node.text in OPPOSITES:
-            return Inverse(Selected(OPPOSITES[node.text]))
+            return Inverse(Selection(OPPOSITES[node.text]))
         intervals: list[predicates.Interval] = []
         for part in node.text.split(","):
             found = _NUMBERS.fullmatch(part)

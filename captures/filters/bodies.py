@@ -17,7 +17,7 @@ from typing import Any
 from captures.exchanges import Exchange
 from captures.filters import binding, reads
 from captures.filters.context import Context
-from captures.filters.field_columns import Source
+from captures.filters.field_columns import DecidedBy
 from captures.filters.fields import Field
 from captures.filters.paths import Path
 from captures.filters.predicates import Predicate
@@ -87,7 +87,7 @@ class _Writer(SourceWriter):
         match bound:
             case binding.Always():
                 return "True"
-            case binding.Selected(selection):
+            case binding.Selection(selection):
                 selected = f"c.selected({self._bind('k', selection)}, x.number)"
                 return f"(x.note.marked or {selected})" if selection == "marked" else selected
             case binding.Inverse(item):
@@ -179,7 +179,7 @@ def _cost(bound: binding.Bound) -> int:
         case binding.Test(field):
             if isinstance(field, Path):
                 return 3 if field.records_at else 1
-            if field.column.source is Source.TABLE:
+            if field.column.source is DecidedBy.TABLE:
                 return 0
             return 3 if field.mentions == "records" else 2
         case binding.Inverse(item):

@@ -14,7 +14,7 @@ import numpy as np
 
 from captures.filters import binding, table_columns
 from captures.filters.context import Context
-from captures.filters.field_columns import Bounds, Part, Source, decided, possible, selected
+from captures.filters.field_columns import Bounds, DecidedBy, Part, decided, possible, selected
 from captures.filters.fields import Field
 from captures.filters.paths import Path
 from captures.filters.table_columns import TableColumns
@@ -25,7 +25,7 @@ def compile_columns(bound: binding.Bound) -> Part:
     match bound:
         case binding.Always():
             return lambda columns, _: decided(np.ones(len(columns), np.bool_))
-        case binding.Selected(selection):
+        case binding.Selection(selection):
             return lambda columns, context: decided(selected(columns, context, selection))
         case binding.Inverse(item):
             inner = compile_columns(item)
@@ -62,7 +62,7 @@ def _combined(operation: Any, items: Sequence[binding.Bound]) -> Part:
 def needs_bodies(bound: binding.Bound) -> bool:
     """Return whether there may be exchanges for which columns do not decide."""
     return any(
-        isinstance(field, Path) or field.column.source is not Source.TABLE for field in fields_of(bound)
+        isinstance(field, Path) or field.column.source is not DecidedBy.TABLE for field in fields_of(bound)
     )
 
 

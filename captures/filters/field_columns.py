@@ -87,7 +87,7 @@ def _numbered(columns: TableColumns, numbers: Sequence[int]) -> Mask:
 
 
 # ---------------------------------------------------------------- kinds of columns
-class Source(StrEnum):
+class DecidedBy(StrEnum):
     """What decides on a field, the fastest first."""
 
     TABLE = "table"
@@ -108,7 +108,7 @@ class Column:
     :ivar messages: columns of the messages that decide (:data:`captures.exchanges.columns.COLUMNS`)
     """
 
-    source: Source
+    source: DecidedBy
     part: Callable[[Field, Predicate], Part]
     needs: frozenset[str] | None = frozenset()
     messages: tuple[str, ...] = ()
@@ -119,20 +119,20 @@ def _undecided(field: Field, predicate: Predicate) -> Part:
     return lambda columns, _: possible(columns, apis, answered(columns) if field.response else None)
 
 
-DECODED = Column(Source.BODIES, _undecided, None)
+DECODED = Column(DecidedBy.BODIES, _undecided, None)
 """Messages are decoded as a whole to decide."""
 
 
 def decoded(*needs: str) -> Column:
     """Return the column of a field for which some fields of the messages are decoded."""
-    return Column(Source.BODIES, _undecided, frozenset(needs))
+    return Column(DecidedBy.BODIES, _undecided, frozenset(needs))
 
 
 def _of_table(mask: Callable[[TableColumns, Context, Predicate], Mask]) -> Column:
     def part(field: Field, predicate: Predicate) -> Part:
         return lambda columns, context: decided(mask(columns, context, predicate))
 
-    return Column(Source.TABLE, part)
+    return Column(DecidedBy.TABLE, part)
 
 
 def numbers(recipe: NumberRecipe) -> Column:
@@ -223,7 +223,7 @@ def flags(of_table: Mapping[str, Flag], of_bodies: Sequence[str]) -> Column:
 
         return evaluate
 
-    return Column(Source.BODIES, part, None)
+    return Column(DecidedBy.BODIES, part, None)
 
 
 # ---------------------------------------------------------------- columns of messages
@@ -256,7 +256,7 @@ def messages(
 
         return evaluate
 
-    return Column(Source.MESSAGES, part, frozenset(needs), tuple(names))
+    return Column(DecidedBy.MESSAGES, part, frozenset(needs), tuple(names))
 
 
 # ---------------------------------------------------------------- one value a row

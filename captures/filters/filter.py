@@ -28,7 +28,7 @@ FILTERING = "the filter"
 """What is being done, for faults."""
 
 
-class Masks(NamedTuple):
+class FilterMasks(NamedTuple):
     """What columns tell about every row.
 
     :ivar matches: the row fits, for certain
@@ -116,12 +116,12 @@ class Filter:
             faults.note(error, FILTERING, exchange.number)
             return False
 
-    def mask(self, columns: TableColumns, context: Context = NO_CONTEXT) -> Masks:
+    def mask(self, columns: TableColumns, context: Context = NO_CONTEXT) -> FilterMasks:
         """Return what columns tell about every row."""
         if columns.messages is not None:
             columns.messages.prepare(self.message_columns)
         must, may = self._columns(columns, context)
-        return Masks(must, np.zeros(len(must), np.bool_) if must is may else may & ~must)
+        return FilterMasks(must, np.zeros(len(must), np.bool_) if must is may else may & ~must)
 
     def select(self, reader: ExchangeReader, context: Context | None = None) -> Int64s:
         """Return the indexes of the exchanges of a capture that fit, in the order of their numbers.
@@ -162,7 +162,7 @@ class Filter:
         indexes: Int64s,
         context: Context,
         messages: ExchangeColumns | None = None,
-    ) -> Masks:
+    ) -> FilterMasks:
         """Return what columns tell about the exchanges at some indexes, such as new ones.
 
         :param indexes: rising, as :meth:`ExchangeReader.exchange` takes them

@@ -18,7 +18,7 @@ from captures.meaning.payload import record_fields, record_paths
 from captures.names.names import with_port
 from dissectors.budget import Budget, LimitReached, of_message
 from dissectors.frames import Body
-from dissectors.record_values import Notes, RecordValues
+from dissectors.record_values import RecordNotes, RecordValues
 from dissectors.records import Record, record_set
 from dissectors.sides import SIDES, Side
 from dissectors.units import MS
@@ -164,7 +164,7 @@ def shown_batches(value: Any, reached: list[LimitReached], budget: Budget) -> li
     """
     if not isinstance(value, bytes):
         return _annotated(value)
-    notes = Notes({}, [])
+    notes = RecordNotes({}, [])
     shown = _READER.show(value, "", None, notes, budget=budget)
     reached.extend(problem for problem in notes.problems if isinstance(problem, LimitReached))
     return shown
@@ -172,7 +172,9 @@ def shown_batches(value: Any, reached: list[LimitReached], budget: Budget) -> li
 
 def shown_headers(value: Any) -> list[dict[str, Any]]:
     """Return a records field as a list of batches without their records."""
-    return _HEADERS.show(value, "", None, Notes({}, [])) if isinstance(value, bytes) else _annotated(value)
+    return (
+        _HEADERS.show(value, "", None, RecordNotes({}, [])) if isinstance(value, bytes) else _annotated(value)
+    )
 
 
 def _annotated(value: Any) -> list[dict[str, Any]]:

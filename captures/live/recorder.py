@@ -30,7 +30,7 @@ from captures.arrays import Bytes
 from captures.export.pcapng_writer import Packet, PcapngWriter
 from captures.packets.errors import CaptureError
 from captures.packets.reader import BLOCK_SIZE, recognise
-from captures.packets.records import Interface, Records
+from captures.packets.records import Interface, RecordColumns
 from captures.packets.source import Source, open_source
 from captures.packets.table import PADDING, Statistics
 from captures.time_format import span
@@ -357,7 +357,7 @@ class _WindowCopy:
                 yield f"kproxy: {match.text}"
 
 
-def _frames(source: Source, size: int = BLOCK_SIZE) -> Iterator[tuple[list[Interface], Bytes, Records]]:
+def _frames(source: Source, size: int = BLOCK_SIZE) -> Iterator[tuple[list[Interface], Bytes, RecordColumns]]:
     """Yield the whole packets of a chunk, block by block, with the interfaces and the bytes they are in."""
     if source.size < _LEAST_CAPTURE:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.meaning import words
-from captures.meaning.exchange import Body, Exchange, SummaryWriter, items, number, ok, rows, text
+from captures.meaning.exchange import Bodies, Body, SummaryWriter, items, number, ok, rows, text
 from captures.meaning.topics import only_check
 from captures.meaning.words import join, listed
 from dissectors.api_keys import ApiKey
@@ -20,13 +20,13 @@ _SOFTWARE = {
 
 
 # ---------------------------------------------------------------- ApiVersions
-def _versions_request(x: Exchange) -> str:
+def _versions_request(x: Bodies) -> str:
     name = text(x.request, "client_software_name")
     version = text(x.request, "client_software_version")
     return words.clipped(f"{_SOFTWARE.get(name, name)} {version}".strip(), 60)
 
 
-def _versions_errors(x: Exchange) -> str:
+def _versions_errors(x: Bodies) -> str:
     if x.response.get("error_code") != ErrorCode.UNSUPPORTED_VERSION:
         return ""
     for row in rows(x.response, "api_keys"):
@@ -36,7 +36,7 @@ def _versions_errors(x: Exchange) -> str:
 
 
 # ---------------------------------------------------------------- cluster
-def _cluster_response(x: Exchange) -> str:
+def _cluster_response(x: Bodies) -> str:
     kind = "controller" if x.response.get("endpoint_type") == _CONTROLLERS else "broker"
     active = number(x.response, "controller_id")
     return listed(
@@ -44,7 +44,7 @@ def _cluster_response(x: Exchange) -> str:
     )
 
 
-def node(x: Exchange) -> str:
+def node(x: Bodies) -> str:
     """The broker or controller that a request is about."""
     for field, kind in (("broker_id", "broker"), ("controller_id", "controller")):
         if x.request.get(field) is not None:
@@ -56,7 +56,7 @@ def _endpoint(row: Body) -> str:
     return f"{text(row, 'host', '?')}:{row.get('port', '?')}"
 
 
-def _registration_request(x: Exchange) -> str:
+def _registration_request(x: Bodies) -> str:
     listeners = rows(x.request, "listeners")
     rack = text(x.request, "rack")
     return join(
@@ -66,12 +66,12 @@ def _registration_request(x: Exchange) -> str:
     )
 
 
-def _registration_response(x: Exchange) -> str:
+def _registration_response(x: Bodies) -> str:
     epoch = number(x.response, "broker_epoch")
     return f"broker epoch {epoch}" if epoch >= 0 else "ok"
 
 
-def _broker_heartbeat_request(x: Exchange) -> str:
+def _broker_heartbeat_request(x: Bodies) -> str:
     request = x.request
     offset = number(request, "current_metadata_offset")
     offline = len(items(request, "offline_log_dirs"))
@@ -84,7 +84,7 @@ def _broker_heartbeat_request(x: Exchange) -> str:
     )
 
 
-def _broker_heartbeat_response(x: Exchange) -> str:
+def _broker_heartbeat_response(x: Bodies) -> str:
     response = x.response
     return listed(
         (
@@ -96,7 +96,7 @@ def _broker_heartbeat_response(x: Exchange) -> str:
 
 
 # ---------------------------------------------------------------- features
-def _features_request(x: Exchange) -> str:
+def _features_request(x: Bodies) -> str:
     said = []
     for row in rows(x.request, "feature_updates"):
         feature, level = text(row, "feature", "?"), number(row, "max_version_level")
@@ -115,12 +115,12 @@ def _features_request(x: Exchange) -> str:
 
 
 # ---------------------------------------------------------------- telemetry (KIP-714)
-def _subscriptions_request(x: Exchange) -> str:
+def _subscriptions_request(x: Bodies) -> str:
     client = text(x.request, "client_instance_id")
     return "new client" if not client.strip("A") else f"client {words.topic_id(client)}"
 
 
-def _subscriptions_response(x: Exchange) -> str:
+def _subscriptions_response(x: Bodies) -> str:
     metrics = items(x.response, "requested_metrics")
     if not metrics:
         return "no metrics wanted"
@@ -130,7 +130,7 @@ def _subscriptions_response(x: Exchange) -> str:
     return listed((wanted, f"every {words.duration(interval)}"))
 
 
-def _push_request(x: Exchange) -> str:
+def _push_request(x: Bodies) -> str:
     data = x.request.get("metrics")
     codec = number(x.request, "compression_type", 0)
     return join(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.meaning import words
-from captures.meaning.exchange import Body, Exchange, SummaryWriter, items, ok, rows, text
+from captures.meaning.exchange import Bodies, Body, SummaryWriter, items, ok, rows, text
 from captures.meaning.topics import only_check
 from captures.meaning.words import join
 from dissectors.api_keys import ApiKey
@@ -27,17 +27,17 @@ def resource(row: Body) -> str:
     return f"{kind} {text(row, 'resource_name', 'default')}"
 
 
-def _describe_request(x: Exchange) -> str:
+def _describe_request(x: Bodies) -> str:
     found = rows(x.request, "resources")
     keys = [key for row in found for key in items(row, "configuration_keys")]
     return join(words.phrases([resource(row) for row in found]), words.some(dict.fromkeys(keys)))
 
 
-def _describe_response(x: Exchange) -> str:
+def _describe_response(x: Bodies) -> str:
     return words.counted(sum(len(rows(row, "configs")) for row in rows(x.response, "results")), "setting")
 
 
-def _alter_request(x: Exchange) -> str:
+def _alter_request(x: Bodies) -> str:
     said = []
     for row in rows(x.request, "resources"):
         names = words.some(setting(entry) for entry in rows(row, "configs"))
@@ -53,7 +53,7 @@ def setting(entry: Body) -> str:
     return f"{name}={words.clipped(value, _VALUE_LENGTH)}"
 
 
-def _change_request(x: Exchange) -> str:
+def _change_request(x: Bodies) -> str:
     said = []
     for row in rows(x.request, "resources"):
         changes: dict[str, list[str]] = {}
@@ -65,12 +65,12 @@ def _change_request(x: Exchange) -> str:
     return join(words.phrases(said), only_check(x))
 
 
-def _list_request(x: Exchange) -> str:
+def _list_request(x: Bodies) -> str:
     kinds = [value_name(CONFIG_RESOURCE_TYPE, kind) for kind in items(x.request, "resource_types")]
     return words.some(kinds) or "all resources"
 
 
-def _list_response(x: Exchange) -> str:
+def _list_response(x: Bodies) -> str:
     return words.counted(len(rows(x.response, "config_resources")), "resource")
 
 
@@ -83,7 +83,7 @@ def entity(row: Body) -> str:
     )
 
 
-def _quotas_request(x: Exchange) -> str:
+def _quotas_request(x: Bodies) -> str:
     said = []
     for row in rows(x.request, "components"):
         # 0 = this name, 1 = the default entity, 2 = any (KIP-546)
@@ -92,7 +92,7 @@ def _quotas_request(x: Exchange) -> str:
     return join(words.some(said) or "all quotas", "strict" if x.request.get("strict") else "")
 
 
-def _alter_quotas_request(x: Exchange) -> str:
+def _alter_quotas_request(x: Bodies) -> str:
     said = []
     for row in rows(x.request, "entries"):
         changes = [

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from captures.meaning import places, words
 from captures.meaning.exchange import (
+    Bodies,
     Body,
-    Exchange,
     SummaryWriter,
     inner,
     items,
@@ -41,7 +41,7 @@ def offsets(pairs: Sequence[tuple[str, Body]], field: str, alone: str) -> str:
 
 
 # ---------------------------------------------------------------- Produce
-def _produce_request(x: Exchange) -> str:
+def _produce_request(x: Bodies) -> str:
     topics = rows(x.request, "topic_data")
     acks = number(x.request, "acks", ACKS_ALL)
     transaction = text(x.request, "transactional_id")
@@ -53,18 +53,18 @@ def _produce_request(x: Exchange) -> str:
     )
 
 
-def _produce_response(x: Exchange) -> str:
+def _produce_response(x: Bodies) -> str:
     return offsets(places.each(rows(x.response, "responses"), x.names), "base_offset", "at offset") or "ok"
 
 
-def _produce_errors(x: Exchange) -> str:
+def _produce_errors(x: Bodies) -> str:
     rejected = 0
     for _, row in places.each(rows(x.response, "responses"), x.names):
         rejected += len(rows(row, "record_errors"))
     return listed((leaders(x), f"{words.counted(rejected, 'record')} rejected" if rejected else ""))
 
 
-def leaders(x: Exchange) -> str:
+def leaders(x: Bodies) -> str:
     """Where the leaders are that the answer names instead (KIP-951, KIP-595)."""
     found = {
         number(inner(row, "current_leader"), "leader_id")
@@ -76,7 +76,7 @@ def leaders(x: Exchange) -> str:
 
 
 # ---------------------------------------------------------------- Fetch
-def _fetch_request(x: Exchange) -> str:
+def _fetch_request(x: Bodies) -> str:
     request = x.request
     replica = replica_of(request)
     level = number(request, "isolation_level", 0)
@@ -88,7 +88,7 @@ def _fetch_request(x: Exchange) -> str:
     )
 
 
-def session(x: Exchange, session_id: int, epoch: int) -> str:
+def session(x: Bodies, session_id: int, epoch: int) -> str:
     """What is fetched, where a session may leave out what has not changed (KIP-227)."""
     named = places.told(rows(x.request, "topics"), x.names)
     dropped = places.told(rows(x.request, "forgotten_topics_data"), x.names)
@@ -108,7 +108,7 @@ def wait(request: Body) -> str:
     return f"wait {longest}ms" if longest > 0 else "no wait"
 
 
-def _fetch_response(x: Exchange) -> str:
+def _fetch_response(x: Bodies) -> str:
     topics = rows(x.response, "responses")
     pairs = places.each(topics, x.names)
     full: dict[str, list[int]] = {}
@@ -123,7 +123,7 @@ def _fetch_response(x: Exchange) -> str:
     return listed((said, *(aside(pairs))))
 
 
-def empty(x: Exchange) -> str:
+def empty(x: Bodies) -> str:
     """An answer without records; a long poll says so."""
     longest = number(x.request, "max_wait_ms", 0)
     waited = round(x.latency_ns / 1_000_000)
@@ -150,14 +150,14 @@ def aside(pairs: Sequence[tuple[str, Body]]) -> list[str]:
     return list(dict.fromkeys(out))
 
 
-def _fetch_errors(x: Exchange) -> str:
+def _fetch_errors(x: Bodies) -> str:
     topics = rows(x.response, "responses")
     good = any(row.get("records") for _, row in places.each(topics, x.names))
     return listed((leaders(x), _fetch_response(x) if good else ""))
 
 
 # ---------------------------------------------------------------- offsets in a log
-def _list_offsets_request(x: Exchange) -> str:
+def _list_offsets_request(x: Bodies) -> str:
     topics = rows(x.request, "topics")
     times = {
         row["timestamp"] for _, row in places.each(topics, x.names) if isinstance(row.get("timestamp"), int)
@@ -169,7 +169,7 @@ def _list_offsets_request(x: Exchange) -> str:
     )
 
 
-def _list_offsets_response(x: Exchange) -> str:
+def _list_offsets_response(x: Bodies) -> str:
     pairs = places.each(rows(x.response, "topics"), x.names)
     if not any("offset" in row for _, row in pairs):
         return old_offsets(pairs)
@@ -186,7 +186,7 @@ def old_offsets(pairs: Sequence[tuple[str, Body]]) -> str:
     return words.counted(len(pairs), "partition") if pairs else "nothing"
 
 
-def _leader_epoch_request(x: Exchange) -> str:
+def _leader_epoch_request(x: Bodies) -> str:
     topics = rows(x.request, "topics")
     epochs = {number(row, "leader_epoch") for _, row in places.each(topics, x.names)}
     replica = number(x.request, "replica_id")
@@ -197,11 +197,11 @@ def _leader_epoch_request(x: Exchange) -> str:
     )
 
 
-def _leader_epoch_response(x: Exchange) -> str:
+def _leader_epoch_response(x: Bodies) -> str:
     return offsets(places.each(rows(x.response, "topics"), x.names), "end_offset", "ends at") or "nothing"
 
 
-def _delete_records_request(x: Exchange) -> str:
+def _delete_records_request(x: Bodies) -> str:
     pairs = places.each(rows(x.request, "topics"), x.names)
     if len(pairs) == 1 and pairs[0][1].get("offset") == -1:
         return f"{places.told(rows(x.request, 'topics'), x.names)}  all"
@@ -209,12 +209,12 @@ def _delete_records_request(x: Exchange) -> str:
     return f"before {said}" if said else ""
 
 
-def _delete_records_response(x: Exchange) -> str:
+def _delete_records_response(x: Bodies) -> str:
     pairs = places.each(rows(x.response, "topics"), x.names)
     return offsets(pairs, "low_watermark", "log begins at") or "ok"
 
 
-def _describe_producers_response(x: Exchange) -> str:
+def _describe_producers_response(x: Bodies) -> str:
     producers = [
         producer
         for _, row in places.each(rows(x.response, "topics"), x.names)

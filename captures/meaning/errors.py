@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from captures.meaning import places, words
 from captures.meaning.exchange import Body, Names
-from captures.meaning.plans import Plan, paths, plan
+from captures.meaning.plans import FieldPlan, paths, plan
 from dissectors import wire
 from dissectors.domains import ERROR_CODE
 from dissectors.error_codes import error_name
@@ -72,7 +72,7 @@ def errors_in(key: int, version: int, body: Body | None) -> list[ErrorFound]:
     return found
 
 
-def _any(made: Plan, body: Body) -> bool:
+def _any(made: FieldPlan, body: Body) -> bool:
     """Return whether there is an error at all; the paths of sound answers are never built."""
     for name in made.fields:
         if body.get(name):
@@ -86,7 +86,9 @@ def _any(made: Plan, body: Body) -> bool:
     return False
 
 
-def _collect(made: Plan, body: Body, path: str, holders: tuple[Body, ...], found: list[ErrorFound]) -> None:
+def _collect(
+    made: FieldPlan, body: Body, path: str, holders: tuple[Body, ...], found: list[ErrorFound]
+) -> None:
     for name in made.fields:
         code = body.get(name)
         if code:

@@ -16,7 +16,7 @@ Names = Callable[[str], str | None]
 """Topic ID (base64url text) -> topic name, or None if no message has told it."""
 
 
-class Exchange(NamedTuple):
+class Bodies(NamedTuple):
     """What a summary is made from.
 
     :ivar version: of the request
@@ -33,7 +33,7 @@ class Exchange(NamedTuple):
     latency_ns: int = -1
 
 
-Saying = Callable[[Exchange], str]
+Saying = Callable[[Bodies], str]
 """Puts one side of an exchange into words; empty if there is nothing to say."""
 
 
@@ -85,11 +85,11 @@ def replica_of(request: Body) -> int:
     return number(request, "replica_id", number(inner(request, "replica_state"), "replica_id"))
 
 
-def ok(_: Exchange) -> str:
+def ok(_: Bodies) -> str:
     """Say that it went well, where the answer tells no more."""
     return "ok"
 
 
-def nothing(_: Exchange) -> str:
+def nothing(_: Bodies) -> str:
     """Say nothing, where the message has no content."""
     return ""

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from captures.meaning import places, words
-from captures.meaning.exchange import Body, Exchange, SummaryWriter, inner, items, number, ok, rows, text
+from captures.meaning.exchange import Bodies, Body, SummaryWriter, inner, items, number, ok, rows, text
 from captures.meaning.words import join, listed, member
 from dissectors.api_keys import ApiKey
 from dissectors.embedded.consumer_protocol import ConsumerProtocolAssignment
@@ -20,12 +20,12 @@ _REASON_LENGTH = 60
 _SECOND_STEP = "need to re-join with the given member-id"
 
 
-def group(x: Exchange) -> str:
+def group(x: Bodies) -> str:
     """The group that a request is about."""
     return text(x.request, "group_id")
 
 
-def standing(x: Exchange) -> str:
+def standing(x: Bodies) -> str:
     """Group, generation and member, as most group requests name them."""
     generation = number(x.request, "generation_id", -2)
     said = [group(x), f"gen {generation}" if generation != -2 else "", member(x.request.get("member_id"))]
@@ -48,7 +48,7 @@ def reason(body: Body) -> str:
 
 
 # ---------------------------------------------------------------- membership
-def _join_request(x: Exchange) -> str:
+def _join_request(x: Bodies) -> str:
     protocols = [text(row, "name", "?") for row in rows(x.request, "protocols")]
     kind = text(x.request, "protocol_type", CONSUMER)
     return join(
@@ -61,7 +61,7 @@ def _join_request(x: Exchange) -> str:
     )
 
 
-def _join_response(x: Exchange) -> str:
+def _join_response(x: Bodies) -> str:
     response = x.response
     members = rows(response, "members")
     leads = bool(members) or (
@@ -78,18 +78,18 @@ def _join_response(x: Exchange) -> str:
     )
 
 
-def _join_errors(x: Exchange) -> str:
+def _join_errors(x: Bodies) -> str:
     if x.response.get("error_code") == ErrorCode.MEMBER_ID_REQUIRED and x.response.get("member_id"):
         return f"join again as {member(x.response['member_id'])}"
     return ""
 
 
-def _sync_request(x: Exchange) -> str:
+def _sync_request(x: Bodies) -> str:
     count = len(rows(x.request, "assignments"))
     return join(standing(x), words.counted(count, "assignment") if count else "", instance(x.request))
 
 
-def _sync_response(x: Exchange) -> str:
+def _sync_response(x: Bodies) -> str:
     data = x.response.get("assignment")
     if not isinstance(data, bytes):
         return "ok"
@@ -114,7 +114,7 @@ def assignment(data: bytes) -> str | None:
     return places.told(topics, lambda _: None) or "nothing assigned"
 
 
-def _leave_request(x: Exchange) -> str:
+def _leave_request(x: Bodies) -> str:
     members = rows(x.request, "members") or [x.request]
     first = members[0]
     return join(
@@ -125,12 +125,12 @@ def _leave_request(x: Exchange) -> str:
     )
 
 
-def _heartbeat_request(x: Exchange) -> str:
+def _heartbeat_request(x: Bodies) -> str:
     return join(standing(x), instance(x.request))
 
 
 # ---------------------------------------------------------------- KIP-848, and alike in share groups
-def epoch_words(x: Exchange) -> str:
+def epoch_words(x: Bodies) -> str:
     """What the member epoch of a request says: an ordinary heartbeat, a join, a leave."""
     epoch = x.request.get("member_epoch")
     if epoch is None:
@@ -138,7 +138,7 @@ def epoch_words(x: Exchange) -> str:
     return {JOIN: "join", LEAVE: "leave", LEAVE_STATIC: "leave for a while"}.get(epoch, f"epoch {epoch}")
 
 
-def modern_request(x: Exchange) -> str:
+def modern_request(x: Bodies) -> str:
     """A heartbeat of a consumer or share group: epoch, subscription, what the member owns."""
     request = x.request
     topics = items(request, "subscribed_topic_names")
@@ -155,7 +155,7 @@ def modern_request(x: Exchange) -> str:
     )
 
 
-def modern_response(x: Exchange) -> str:
+def modern_response(x: Bodies) -> str:
     """The epoch reached, and a new assignment if there is one."""
     assigned = x.response.get("assignment")
     topics = rows(inner(x.response, "assignment"), "topic_partitions")
@@ -176,12 +176,12 @@ def reached(response: Body) -> str:
 
 
 # ---------------------------------------------------------------- offsets
-def _commit_request(x: Exchange) -> str:
+def _commit_request(x: Bodies) -> str:
     pairs = places.each(rows(x.request, "topics"), x.names)
     return join(group(x), places.at(pairs, "committed_offset"), instance(x.request))
 
 
-def _offset_fetch_request(x: Exchange) -> str:
+def _offset_fetch_request(x: Bodies) -> str:
     many = rows(x.request, "groups")
     asked = many or [x.request]
     said = []
@@ -198,7 +198,7 @@ def _offset_fetch_request(x: Exchange) -> str:
     )
 
 
-def _offset_fetch_response(x: Exchange) -> str:
+def _offset_fetch_response(x: Bodies) -> str:
     holders = rows(x.response, "groups") or [x.response]
     pairs = [pair for holder in holders for pair in places.each(rows(holder, "topics"), x.names)]
     known = [pair for pair in pairs if number(pair[1], "committed_offset") >= 0]
@@ -209,14 +209,14 @@ def _offset_fetch_response(x: Exchange) -> str:
 
 
 # ---------------------------------------------------------------- coordinators and administration
-def _coordinator_request(x: Exchange) -> str:
+def _coordinator_request(x: Bodies) -> str:
     kind = _COORDINATOR_TYPES.get(number(x.request, "key_type", 0), "key")
     keys = items(x.request, "coordinator_keys") or [text(x.request, "key")]
     named = words.some(keys)
     return f"{kind} {named}" if named else kind
 
 
-def _coordinator_response(x: Exchange) -> str:
+def _coordinator_response(x: Bodies) -> str:
     found = rows(x.response, "coordinators") or [x.response]
     nodes = {row.get("node_id"): row for row in found}
     return ", ".join(
@@ -226,14 +226,14 @@ def _coordinator_response(x: Exchange) -> str:
     )
 
 
-def groups_request(x: Exchange) -> str:
+def groups_request(x: Bodies) -> str:
     """The groups to be described or deleted."""
     return words.some(
         items(x.request, "groups") or items(x.request, "group_ids") or items(x.request, "groups_names")
     )
 
 
-def describe_response(x: Exchange) -> str:
+def describe_response(x: Bodies) -> str:
     """State and size of one group, or how many groups are in which state."""
     found = rows(x.response, "groups")
     if len(found) == 1:
@@ -244,7 +244,7 @@ def describe_response(x: Exchange) -> str:
     return listed(f"{count} {state}" for state, count in states.most_common())
 
 
-def _list_groups_request(x: Exchange) -> str:
+def _list_groups_request(x: Bodies) -> str:
     return (
         join(words.some(items(x.request, "states_filter")), words.some(items(x.request, "types_filter")))
         or "all groups"

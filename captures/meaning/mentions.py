@@ -12,7 +12,7 @@ from typing import NamedTuple
 from captures.meaning import places
 from captures.meaning.exchange import Body, Names
 from captures.meaning.payload import headers
-from captures.meaning.plans import Plan, paths, plan, walk
+from captures.meaning.plans import FieldPlan, paths, plan, walk
 from dissectors import wire
 from dissectors.api_keys import ApiKey
 from dissectors.entities import PARTITION_FIELDS, TOPIC_FIELDS, fields_naming, topic_fields
@@ -74,7 +74,7 @@ def topics_in(
     return out
 
 
-def topic_plan(key: int, version: int, side: Side) -> Plan:
+def topic_plan(key: int, version: int, side: Side) -> FieldPlan:
     """Return the plan to what names topics: fields of a struct, and "" for a struct that is about one itself."""
     return plan(_topic_fields, key, version, side)
 

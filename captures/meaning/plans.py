@@ -1,6 +1,6 @@
 """Where the fields of a kind lie in a message, worked out from its declaration once for each layout.
 
-A :class:`Plan` leads to the wanted fields and to nothing else, so walking a body costs what it finds, not what it
+A :class:`FieldPlan` leads to the wanted fields and to nothing else, so walking a body costs what it finds, not what it
 holds. Layouts that earlier releases gave to the same version number are part of the plan.
 """
 
@@ -20,7 +20,7 @@ Choice = Callable[[wire.Struct], tuple[str, ...]]
 
 
 @dataclass(slots=True)
-class Plan:
+class FieldPlan:
     """The wanted fields of a struct.
 
     :ivar fields: wanted fields of the struct itself
@@ -29,7 +29,7 @@ class Plan:
     """
 
     fields: tuple[str, ...] = ()
-    inside: list[tuple[str, bool, Plan]] = field(default_factory=list)
+    inside: list[tuple[str, bool, FieldPlan]] = field(default_factory=list)
     arrays: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
@@ -47,15 +47,15 @@ def layouts(key: int, version: int, side: Side) -> list[wire.Struct]:
 
 
 @cache
-def plan(choice: Choice, key: int, version: int, side: Side) -> Plan:
+def plan(choice: Choice, key: int, version: int, side: Side) -> FieldPlan:
     """Return the plan to the fields that ``choice`` picks."""
-    whole = Plan()
+    whole = FieldPlan()
     for struct in layouts(key, version, side):
         _add(whole, choice, struct)
     return whole
 
 
-def _add(made: Plan, choice: Choice, struct: wire.Struct) -> None:
+def _add(made: FieldPlan, choice: Choice, struct: wire.Struct) -> None:
     """Add what is wanted in one layout of a struct."""
     made.fields = tuple(dict.fromkeys((*made.fields, *choice(struct))))
     made.arrays |= {member.name for member in struct.all_members if isinstance(member.con, wire.Array)}
@@ -63,7 +63,7 @@ def _add(made: Plan, choice: Choice, struct: wire.Struct) -> None:
     for member in struct.all_members:
         found = wire.struct_inside(member.con)
         if found is not None:
-            inner = known.get(member.name, Plan())
+            inner = known.get(member.name, FieldPlan())
             _add(inner, choice, found[0])
             if inner and member.name not in known:
                 made.inside.append((member.name, found[1], inner))
@@ -80,7 +80,7 @@ def paths(choice: Choice, key: int, version: int, side: Side) -> frozenset[str]:
     )
 
 
-def walk(made: Plan, body: Body) -> Iterator[tuple[Body, tuple[str, ...]]]:
+def walk(made: FieldPlan, body: Body) -> Iterator[tuple[Body, tuple[str, ...]]]:
     """Yield every struct that has wanted fields, outer ones first, with the names of these fields."""
     if made.fields:
         yield body, made.fields

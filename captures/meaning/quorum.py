@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 
 from captures.meaning import places, words
-from captures.meaning.exchange import Body, Exchange, SummaryWriter, inner, items, number, ok, rows, text
+from captures.meaning.exchange import Bodies, Body, SummaryWriter, inner, items, number, ok, rows, text
 from captures.meaning.words import join, listed
 from dissectors.api_keys import ApiKey
 
@@ -28,7 +28,7 @@ def leadership(row: Body) -> str:
 
 
 # ---------------------------------------------------------------- elections
-def _vote_request(x: Exchange) -> str:
+def _vote_request(x: Bodies) -> str:
     row = first(x.request)
     if not row:
         return ""
@@ -39,19 +39,19 @@ def _vote_request(x: Exchange) -> str:
     )
 
 
-def _vote_response(x: Exchange) -> str:
+def _vote_response(x: Bodies) -> str:
     row = first(x.response)
     if "vote_granted" not in row:
         return ""
     return "granted" if row["vote_granted"] else listed(("refused", leadership(row)))
 
 
-def _leader_request(x: Exchange) -> str:
+def _leader_request(x: Bodies) -> str:
     row = first(x.request)
     return leadership(row) if row else ""
 
 
-def _end_request(x: Exchange) -> str:
+def _end_request(x: Bodies) -> str:
     row = first(x.request)
     if not row:
         return ""
@@ -61,17 +61,17 @@ def _end_request(x: Exchange) -> str:
     return listed((f"{leadership(row)} resigns", f"prefers {words.plain(after)}" if after else ""))
 
 
-def _quorum_errors(x: Exchange) -> str:
+def _quorum_errors(x: Bodies) -> str:
     row = first(x.response)
     return leadership(row) if number(row, "leader_id") >= 0 else ""
 
 
 # ---------------------------------------------------------------- state and voters
-def _describe_request(x: Exchange) -> str:
+def _describe_request(x: Bodies) -> str:
     return places.told(rows(x.request, "topics"), x.names)
 
 
-def _describe_response(x: Exchange) -> str:
+def _describe_response(x: Bodies) -> str:
     row = first(x.response)
     voters = rows(row, "current_voters")
     return listed(
@@ -84,7 +84,7 @@ def _describe_response(x: Exchange) -> str:
     )
 
 
-def _voter_request(x: Exchange) -> str:
+def _voter_request(x: Bodies) -> str:
     listeners = rows(x.request, "listeners")
     return join(
         f"voter {number(x.request, 'voter_id')}",
@@ -92,13 +92,13 @@ def _voter_request(x: Exchange) -> str:
     )
 
 
-def _update_voter_errors(x: Exchange) -> str:
+def _update_voter_errors(x: Bodies) -> str:
     leader = number(inner(x.response, "current_leader"), "leader_id")
     return f"leader is {leader}" if leader >= 0 else ""
 
 
 # ---------------------------------------------------------------- snapshots
-def _snapshot_request(x: Exchange) -> str:
+def _snapshot_request(x: Bodies) -> str:
     row = first(x.request)
     replica = number(x.request, "replica_id")
     return join(
@@ -114,7 +114,7 @@ def snapshot(row: Body) -> str:
     return f"{number(found, 'end_offset')}/{number(found, 'epoch')}"
 
 
-def _snapshot_response(x: Exchange) -> str:
+def _snapshot_response(x: Bodies) -> str:
     row = first(x.response)
     data = row.get("unaligned_records")
     got = len(data) if isinstance(data, bytes) else 0

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from captures.meaning import places, words
-from captures.meaning.exchange import Body, Exchange, SummaryWriter, items, number, ok, rows, text
+from captures.meaning.exchange import Bodies, Body, SummaryWriter, items, number, ok, rows, text
 from captures.meaning.words import join, listed
 from dissectors.api_keys import ApiKey
 
 
-def _controller(x: Exchange) -> str:
+def _controller(x: Bodies) -> str:
     found = x.request.get("controller_id")
     return "" if found is None else f"controller {found} epoch {number(x.request, 'controller_epoch')}"
 
 
-def states(x: Exchange) -> str:
+def states(x: Bodies) -> str:
     """The partitions of a request, in the two shapes that versions gave it."""
     return places.told(
         [*rows(x.request, "topic_states"), *rows(x.request, "ungrouped_partition_states")], x.names
     )
 
 
-def _stop_replica_request(x: Exchange) -> str:
+def _stop_replica_request(x: Bodies) -> str:
     topics = [
         *rows(x.request, "topic_states"),
         *rows(x.request, "topics"),
@@ -32,22 +32,22 @@ def _stop_replica_request(x: Exchange) -> str:
     return join(_controller(x), places.told(topics, x.names), "delete" if deletes else "")
 
 
-def _update_metadata_request(x: Exchange) -> str:
+def _update_metadata_request(x: Bodies) -> str:
     brokers = rows(x.request, "live_brokers")
     return join(_controller(x), states(x), words.counted(len(brokers), "broker") if brokers else "")
 
 
-def _broker(x: Exchange) -> str:
+def _broker(x: Bodies) -> str:
     found = x.request.get("broker_id")
     return "" if found is None else f"broker {found}"
 
 
-def _shutdown_response(x: Exchange) -> str:
+def _shutdown_response(x: Bodies) -> str:
     left = places.told(rows(x.response, "remaining_partitions"), x.names)
     return f"still leads {left}" if left else "ok, leads nothing"
 
 
-def _alter_partition_request(x: Exchange) -> str:
+def _alter_partition_request(x: Bodies) -> str:
     said = []
     for name, row in places.each(rows(x.request, "topics"), x.names):
         said.append(f"{name}-{places.index(row)} isr {words.plain(new_isr(row))}")
@@ -61,7 +61,7 @@ def new_isr(row: Body) -> list[int]:
     return [number(replica, "broker_id") for replica in with_epochs] or items(row, "new_isr")
 
 
-def _alter_partition_response(x: Exchange) -> str:
+def _alter_partition_response(x: Bodies) -> str:
     pairs = places.each(rows(x.response, "topics"), x.names)
     if len(pairs) != 1:
         return "ok"
@@ -69,7 +69,7 @@ def _alter_partition_response(x: Exchange) -> str:
     return f"isr {words.plain(items(row, 'isr'))}, leader {number(row, 'leader_id')}"
 
 
-def _assign_dirs_request(x: Exchange) -> str:
+def _assign_dirs_request(x: Bodies) -> str:
     said = [
         f"{places.told(rows(row, 'topics'), x.names)} in {words.topic_id(text(row, 'id', '?'))}"
         for row in rows(x.request, "directories")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from captures.meaning import words
 from captures.meaning.configs import value_name
-from captures.meaning.exchange import Body, Exchange, SummaryWriter, items, number, rows, text
+from captures.meaning.exchange import Bodies, Body, SummaryWriter, items, number, rows, text
 from captures.meaning.words import join, listed
 from dissectors.api_keys import ApiKey
 from dissectors.domains import ACL_OPERATION, ACL_PERMISSION, PATTERN_TYPE, RESOURCE_TYPE, SCRAM_MECHANISM
@@ -21,12 +21,12 @@ _USER_LENGTH = 60
 
 
 # ---------------------------------------------------------------- SASL
-def _handshake_errors(x: Exchange) -> str:
+def _handshake_errors(x: Bodies) -> str:
     offered = items(x.response, "mechanisms")
     return f"offered: {words.some(offered, 6)}" if offered else ""
 
 
-def _authenticate_response(x: Exchange) -> str:
+def _authenticate_response(x: Bodies) -> str:
     lifetime = number(x.response, "session_lifetime_ms", 0)
     # SCRAM is not over after one step: an empty answer to it is a broker's fault, not its consent
     asked = token(x.request.get("auth_bytes"), "")
@@ -96,13 +96,13 @@ def acl_filter(row: Body) -> str:
     return " ".join(part for part in wanted if part) or "any ACL"
 
 
-def _delete_acls_response(x: Exchange) -> str:
+def _delete_acls_response(x: Bodies) -> str:
     count = sum(len(rows(row, "matching_acls")) for row in rows(x.response, "filter_results"))
     return f"{words.counted(count, 'ACL')} deleted"
 
 
 # ---------------------------------------------------------------- SCRAM credentials
-def _alter_scram_request(x: Exchange) -> str:
+def _alter_scram_request(x: Bodies) -> str:
     said = []
     for field, verb in (("upsertions", "set"), ("deletions", "delete")):
         for row in rows(x.request, field):
@@ -117,7 +117,7 @@ def _principal(row: Body, prefix: str = "_principal") -> str:
     return f"{text(row, f'{prefix}_type', '?')}:{name}" if name else ""
 
 
-def _create_token_request(x: Exchange) -> str:
+def _create_token_request(x: Bodies) -> str:
     renewers = [_principal(row) for row in rows(x.request, "renewers")]
     longest = number(x.request, "max_lifetime_ms")
     return join(
@@ -127,17 +127,17 @@ def _create_token_request(x: Exchange) -> str:
     )
 
 
-def _until(x: Exchange) -> str:
+def _until(x: Bodies) -> str:
     end = number(x.response, "expiry_timestamp_ms")
     return f"until {words.moment(end)}" if end >= 0 else ""
 
 
-def _renew_token_request(x: Exchange) -> str:
+def _renew_token_request(x: Bodies) -> str:
     period = number(x.request, "renew_period_ms")
     return f"for {words.duration(period)}" if period >= 0 else "for the default period"
 
 
-def _expire_token_request(x: Exchange) -> str:
+def _expire_token_request(x: Bodies) -> str:
     period = number(x.request, "expiry_time_period_ms")
     return f"in {words.duration(period)}" if period >= 0 else "now"
 

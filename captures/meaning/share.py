@@ -6,7 +6,7 @@ from collections import Counter
 
 from captures.meaning import places, words
 from captures.meaning.data import empty, offsets, wait
-from captures.meaning.exchange import Body, Exchange, SummaryWriter, items, number, ok, rows, text
+from captures.meaning.exchange import Bodies, Body, SummaryWriter, items, number, ok, rows, text
 from captures.meaning.groups import describe_response, group, groups_request, modern_request, modern_response
 from captures.meaning.payload import payload
 from captures.meaning.words import join, listed, member
@@ -16,11 +16,11 @@ _ACKNOWLEDGE = {0: "gap", 1: "accept", 2: "release", 3: "reject", 4: "renew"}
 
 
 # ---------------------------------------------------------------- delivery
-def _who(x: Exchange) -> str:
+def _who(x: Bodies) -> str:
     return " ".join(part for part in (group(x), member(x.request.get("member_id"))) if part)
 
 
-def acknowledged(x: Exchange) -> str:
+def acknowledged(x: Bodies) -> str:
     """How many offsets are acknowledged, and how: ``accept 35, release 2``.
 
     One type stands for all offsets of a batch, several for one offset each (ShareAcknowledgeRequest.json).
@@ -37,7 +37,7 @@ def acknowledged(x: Exchange) -> str:
     return listed(f"{kind} {count:,}" for kind, count in totals.items() if count)
 
 
-def session(x: Exchange) -> str:
+def session(x: Bodies) -> str:
     """What is fetched; a running share session leaves out what has not changed."""
     named = places.told(rows(x.request, "topics"), x.names)
     dropped = places.told(rows(x.request, "forgotten_topics_data"), x.names)
@@ -51,11 +51,11 @@ def session(x: Exchange) -> str:
     )
 
 
-def _fetch_request(x: Exchange) -> str:
+def _fetch_request(x: Bodies) -> str:
     return join(_who(x), session(x), acknowledged(x), wait(x.request))
 
 
-def _fetch_response(x: Exchange) -> str:
+def _fetch_response(x: Bodies) -> str:
     pairs = places.each(rows(x.response, "responses"), x.names)
     full: dict[str, list[int]] = {}
     for name, row in pairs:
@@ -72,23 +72,23 @@ def _fetch_response(x: Exchange) -> str:
     return listed((held, f"{acquired:,} acquired"))
 
 
-def _acknowledge_request(x: Exchange) -> str:
+def _acknowledge_request(x: Bodies) -> str:
     named = places.told(rows(x.request, "topics"), x.names)
     end = "end of session" if number(x.request, "share_session_epoch", 0) == -1 else ""
     return join(_who(x), listed((named, end)), acknowledged(x))
 
 
 # ---------------------------------------------------------------- state at the share coordinator
-def _state_request(x: Exchange) -> str:
+def _state_request(x: Bodies) -> str:
     return join(group(x), places.told(rows(x.request, "topics"), x.names))
 
 
-def _initialize_request(x: Exchange) -> str:
+def _initialize_request(x: Bodies) -> str:
     pairs = places.each(rows(x.request, "topics"), x.names)
     return join(_state_request(x), offsets(pairs, "start_offset", "from") if len(pairs) == 1 else "")
 
 
-def _write_request(x: Exchange) -> str:
+def _write_request(x: Bodies) -> str:
     pairs = places.each(rows(x.request, "topics"), x.names)
     batches = sum(len(rows(row, "state_batches")) for _, row in pairs)
     return join(
@@ -104,7 +104,7 @@ def start(row: Body) -> str:
     return f"from {offset}" if offset >= 0 else ""
 
 
-def _read_response(x: Exchange) -> str:
+def _read_response(x: Bodies) -> str:
     pairs = places.each(rows(x.response, "results"), x.names)
     if len(pairs) != 1:
         return "ok"
@@ -119,7 +119,7 @@ def _read_response(x: Exchange) -> str:
 
 
 # ---------------------------------------------------------------- administration
-def _describe_offsets_request(x: Exchange) -> str:
+def _describe_offsets_request(x: Bodies) -> str:
     said = []
     for row in rows(x.request, "groups"):
         topics = places.told(rows(row, "topics"), x.names)
@@ -127,14 +127,14 @@ def _describe_offsets_request(x: Exchange) -> str:
     return words.some(said)
 
 
-def _describe_offsets_response(x: Exchange) -> str:
+def _describe_offsets_response(x: Bodies) -> str:
     pairs = [pair for row in rows(x.response, "groups") for pair in places.each(rows(row, "topics"), x.names)]
     lag = sum(max(number(row, "lag"), 0) for _, row in pairs)
     known = any(number(row, "lag") >= 0 for _, row in pairs)
     return listed((places.at(pairs, "start_offset") or "no offsets", f"lag {lag:,}" if known else ""))
 
 
-def _alter_offsets_request(x: Exchange) -> str:
+def _alter_offsets_request(x: Bodies) -> str:
     pairs = places.each(rows(x.request, "topics"), x.names)
     return join(group(x), places.at(pairs, "start_offset"))
 

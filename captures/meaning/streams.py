@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.meaning import words
-from captures.meaning.exchange import Body, Exchange, SummaryWriter, inner, items, number, ok, rows, text
+from captures.meaning.exchange import Bodies, Body, SummaryWriter, inner, items, number, ok, rows, text
 from captures.meaning.groups import describe_response, epoch_words, group, groups_request, instance, reached
 from captures.meaning.words import join, listed, member
 from dissectors.api_keys import ApiKey
@@ -28,7 +28,7 @@ def tasks(body: Body) -> str:
     return listed(said)
 
 
-def _heartbeat_request(x: Exchange) -> str:
+def _heartbeat_request(x: Bodies) -> str:
     request = x.request
     topology = inner(request, "topology")
     owned = tasks(request)
@@ -42,7 +42,7 @@ def _heartbeat_request(x: Exchange) -> str:
     )
 
 
-def _heartbeat_response(x: Exchange) -> str:
+def _heartbeat_response(x: Bodies) -> str:
     statuses = [
         (STREAMS_STATUS.name_of(number(row, "status_code")) or f"status {number(row, 'status_code')}")
         for row in rows(x.response, "status")
@@ -50,7 +50,7 @@ def _heartbeat_response(x: Exchange) -> str:
     return listed((reached(x.response), tasks(x.response), *statuses))
 
 
-def _topology_request(x: Exchange) -> str:
+def _topology_request(x: Bodies) -> str:
     count = len(rows(inner(x.request, "topology_description"), "subtopologies"))
     return join(
         " ".join(part for part in (group(x), member(x.request.get("member_id"))) if part),

@@ -24,7 +24,7 @@ from captures.meaning import (
     words,
 )
 from captures.meaning.errors import ErrorFound, errors_in, errors_text
-from captures.meaning.exchange import Body, Exchange, Names, SummaryWriter, number
+from captures.meaning.exchange import Bodies, Body, Names, SummaryWriter, number
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
 from dissectors.frames import decode_request, decode_response
@@ -43,7 +43,7 @@ def request_summary(key: int, version: int, body: Body | None, names: Names) -> 
     summary = SUMMARIES.get(key)
     if summary is None or not body:
         return ""
-    return words.line(summary.request(Exchange(key, version, body, _NOTHING, names)))
+    return words.line(summary.request(Bodies(key, version, body, _NOTHING, names)))
 
 
 def response_summary(
@@ -66,7 +66,7 @@ def response_summary(
     summary = SUMMARIES.get(key)
     if summary is None or not response_body:
         return ""
-    x = Exchange(key, version, request_body or _NOTHING, response_body, names, latency_ns)
+    x = Bodies(key, version, request_body or _NOTHING, response_body, names, latency_ns)
     if errors is None:
         errors = errors_in(key, version, response_body)
     if errors:
@@ -83,7 +83,7 @@ def response_summary(
 
 
 # ---------------------------------------------------------------- Envelope: an exchange inside an exchange
-def envelope_request(x: Exchange) -> str:
+def envelope_request(x: Bodies) -> str:
     """A request that a broker forwards to the controller for a client (KIP-590)."""
     forwarded = x.request.get("request_data")
     if not isinstance(forwarded, bytes):
@@ -98,7 +98,7 @@ def envelope_request(x: Exchange) -> str:
     return words.join(name, said, quorum.host(x.request.get("client_host_address")))
 
 
-def envelope_response(x: Exchange) -> str:
+def envelope_response(x: Bodies) -> str:
     """The controller's answer to the forwarded request."""
     asked, answer = x.request.get("request_data"), x.response.get("response_data")
     if not isinstance(asked, bytes) or not isinstance(answer, bytes):

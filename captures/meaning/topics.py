@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from captures.meaning import places, words
-from captures.meaning.exchange import Exchange, SummaryWriter, items, number, ok, rows, text
+from captures.meaning.exchange import Bodies, SummaryWriter, items, number, ok, rows, text
 from captures.meaning.words import join, listed
 from dissectors.api_keys import ApiKey
 
 _ELECTIONS = {0: "preferred", 1: "unclean"}
 
 
-def _named(x: Exchange, field: str) -> list[str]:
+def _named(x: Bodies, field: str) -> list[str]:
     return [places.topic(row, x.names) for row in rows(x.request, field)]
 
 
 # ---------------------------------------------------------------- Metadata
-def _metadata_request(x: Exchange) -> str:
+def _metadata_request(x: Bodies) -> str:
     if "topics" not in x.request:
         return ""
     topics = x.request["topics"]
@@ -25,7 +25,7 @@ def _metadata_request(x: Exchange) -> str:
     return words.some(_named(x, "topics"), 4) or "brokers only"
 
 
-def _metadata_response(x: Exchange) -> str:
+def _metadata_response(x: Bodies) -> str:
     topics = rows(x.response, "topics")
     count = sum(len(rows(topic, "partitions")) for topic in topics)
     asked = x.request.get("topics")
@@ -38,7 +38,7 @@ def _metadata_response(x: Exchange) -> str:
     )
 
 
-def _describe_partitions_response(x: Exchange) -> str:
+def _describe_partitions_response(x: Bodies) -> str:
     topics = rows(x.response, "topics")
     count = sum(len(rows(topic, "partitions")) for topic in topics)
     more = "more to come" if x.response.get("next_cursor") else ""
@@ -46,7 +46,7 @@ def _describe_partitions_response(x: Exchange) -> str:
 
 
 # ---------------------------------------------------------------- topics
-def _create_request(x: Exchange) -> str:
+def _create_request(x: Bodies) -> str:
     said = []
     for topic in rows(x.request, "topics"):
         given = rows(topic, "assignments")
@@ -63,22 +63,22 @@ def _create_request(x: Exchange) -> str:
     return join(words.phrases(said), only_check(x))
 
 
-def only_check(x: Exchange) -> str:
+def only_check(x: Bodies) -> str:
     """Say that nothing is to be done but to check the request."""
     return "validate only" if x.request.get("validate_only") else ""
 
 
-def _create_response(x: Exchange) -> str:
+def _create_response(x: Bodies) -> str:
     return "valid" if x.request.get("validate_only") else "created"
 
 
-def _create_partitions_request(x: Exchange) -> str:
+def _create_partitions_request(x: Bodies) -> str:
     said = [f"{text(row, 'name', '?')} to {number(row, 'count')}" for row in rows(x.request, "topics")]
     return join(words.phrases(said), only_check(x))
 
 
 # ---------------------------------------------------------------- replicas
-def _elect_request(x: Exchange) -> str:
+def _elect_request(x: Bodies) -> str:
     wanted = x.request.get("topic_partitions")
     election = _ELECTIONS.get(number(x.request, "election_type", 0), "unknown")
     everywhere = "topic_partitions" in x.request and wanted is None
@@ -88,12 +88,12 @@ def _elect_request(x: Exchange) -> str:
     )
 
 
-def _elect_response(x: Exchange) -> str:
+def _elect_response(x: Bodies) -> str:
     pairs = places.each(rows(x.response, "replica_election_results"), x.names)
     return f"{words.counted(len(pairs), 'leader')} elected"
 
 
-def _reassign_request(x: Exchange) -> str:
+def _reassign_request(x: Bodies) -> str:
     said = []
     for name, row in places.each(rows(x.request, "topics"), x.names):
         replicas = items(row, "replicas")
@@ -101,23 +101,23 @@ def _reassign_request(x: Exchange) -> str:
     return words.phrases(said)
 
 
-def _reassignments_response(x: Exchange) -> str:
+def _reassignments_response(x: Bodies) -> str:
     told = places.told(rows(x.response, "topics"), x.names)
     return f"moving {told}" if told else "none"
 
 
-def _move_request(x: Exchange) -> str:
+def _move_request(x: Bodies) -> str:
     return listed(
         f"{places.told(rows(row, 'topics'), x.names)} to {text(row, 'path', '?')}"
         for row in rows(x.request, "dirs")
     )
 
 
-def _log_dirs_request(x: Exchange) -> str:
+def _log_dirs_request(x: Bodies) -> str:
     return places.told(rows(x.request, "topics"), x.names) or ("all topics" if "topics" in x.request else "")
 
 
-def _log_dirs_response(x: Exchange) -> str:
+def _log_dirs_response(x: Bodies) -> str:
     directories = rows(x.response, "results")
     sizes = [
         max(number(partition, "partition_size", 0), 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from captures.meaning import places, words
-from captures.meaning.exchange import Body, Exchange, SummaryWriter, items, number, ok, rows, text
+from captures.meaning.exchange import Bodies, Body, SummaryWriter, items, number, ok, rows, text
 from captures.meaning.words import join, listed
 from dissectors.api_keys import ApiKey
 
@@ -16,11 +16,11 @@ def producer(body: Body) -> str:
     return f"producer {identity} epoch {number(body, 'producer_epoch')}" if identity >= 0 else ""
 
 
-def _transaction(x: Exchange) -> str:
+def _transaction(x: Bodies) -> str:
     return text(x.request, "transactional_id")
 
 
-def _init_request(x: Exchange) -> str:
+def _init_request(x: Bodies) -> str:
     request = x.request
     if "transactional_id" not in request:
         return ""
@@ -33,14 +33,14 @@ def _init_request(x: Exchange) -> str:
     )
 
 
-def _init_response(x: Exchange) -> str:
+def _init_response(x: Bodies) -> str:
     ongoing = number(x.response, "ongoing_txn_producer_id")
     return listed(
         (producer(x.response), f"prepared transaction of producer {ongoing}" if ongoing >= 0 else "")
     )
 
 
-def _add_partitions_request(x: Exchange) -> str:
+def _add_partitions_request(x: Bodies) -> str:
     batch = rows(x.request, "transactions")
     if not batch:
         name = text(x.request, "v3_and_below_transactional_id")
@@ -55,23 +55,23 @@ def _add_partitions_request(x: Exchange) -> str:
     )
 
 
-def _add_offsets_request(x: Exchange) -> str:
+def _add_offsets_request(x: Bodies) -> str:
     name = text(x.request, "group_id")
     return join(_transaction(x), f"offsets of group {name}" if name else "")
 
 
-def _end_request(x: Exchange) -> str:
+def _end_request(x: Bodies) -> str:
     committed = x.request.get("committed")
     return join(_transaction(x), "" if committed is None else "commit" if committed else "abort")
 
 
-def _end_response(x: Exchange) -> str:
+def _end_response(x: Bodies) -> str:
     # Transactions v2 raise the epoch with every end (KIP-890)
     then = producer(x.response)
     return f"ok, now {then}" if then else "ok"
 
 
-def _markers_request(x: Exchange) -> str:
+def _markers_request(x: Bodies) -> str:
     markers = rows(x.request, "markers")
     if len(markers) == 1:
         marker = markers[0]
@@ -85,16 +85,16 @@ def _outcome(marker: Body) -> str:
     return "?" if result is None else "commit" if result else "abort"
 
 
-def _offset_commit_request(x: Exchange) -> str:
+def _offset_commit_request(x: Bodies) -> str:
     pairs = places.each(rows(x.request, "topics"), x.names)
     return join(_transaction(x), text(x.request, "group_id"), places.at(pairs, "committed_offset"))
 
 
-def _describe_request(x: Exchange) -> str:
+def _describe_request(x: Bodies) -> str:
     return words.some(items(x.request, "transactional_ids"))
 
 
-def _describe_response(x: Exchange) -> str:
+def _describe_response(x: Bodies) -> str:
     found = rows(x.response, "transaction_states")
     if len(found) == 1:
         return join(
@@ -110,7 +110,7 @@ def states(found: list[Body]) -> str:
     return listed(f"{count} {state}" for state, count in by_state.most_common()) or "none"
 
 
-def _list_request(x: Exchange) -> str:
+def _list_request(x: Bodies) -> str:
     longer = number(x.request, "duration_filter")
     return (
         join(
@@ -123,11 +123,11 @@ def _list_request(x: Exchange) -> str:
     )
 
 
-def _list_response(x: Exchange) -> str:
+def _list_response(x: Bodies) -> str:
     return states(rows(x.response, "transaction_states"))
 
 
-def _allocate_response(x: Exchange) -> str:
+def _allocate_response(x: Bodies) -> str:
     start, count = number(x.response, "producer_id_start"), number(x.response, "producer_id_len", 0)
     return f"producers {start}-{start + count - 1}" if count > 0 else "none"
 

@@ -17,7 +17,14 @@ import numpy as np
 
 from captures.arrays import Bools, Int64s, UInt64s
 from captures.packets.addresses import AddressBook
-from captures.packets.clock_offsets import MOST_KEPT, ClockOffset, Once, Sightings, clock_offset, keys_of
+from captures.packets.clock_offsets import (
+    MOST_KEPT,
+    ClockOffset,
+    Sightings,
+    UniquePackets,
+    clock_offset,
+    keys_of,
+)
 from captures.packets.files import CaptureFile
 from captures.packets.table import PacketBlock
 
@@ -82,7 +89,9 @@ class Clocks:
                     break
                 yield min(one, other), max(one, other)
 
-    def _tree(self, found: dict[tuple[int, int], ClockOffset], seen: list[Once]) -> Iterator[ClockComparison]:
+    def _tree(
+        self, found: dict[tuple[int, int], ClockOffset], seen: list[UniquePackets]
+    ) -> Iterator[ClockComparison]:
         """Reach as many files as can be, each over the pair with the most packets; begin again where none is left."""
         reached: set[int] = set()
         while True:

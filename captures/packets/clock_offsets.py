@@ -50,7 +50,7 @@ _MOST_OF_THEM = 0.9
 """The share of windows that have to agree; in the others all packets may have been held up."""
 
 
-class Once(NamedTuple):
+class UniquePackets(NamedTuple):
     """Packets that a capture has once.
 
     :ivar key: what distinguishes each from all others, rising
@@ -95,10 +95,10 @@ class Sightings:
             ]
             self._size = sum(len(key) for key, _ in self._parts)
 
-    def once(self) -> Once:
+    def once(self) -> UniquePackets:
         """Return the packets that were sent once."""
         if not self._parts:
-            return Once(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty((2, 0), np.int64))
+            return UniquePackets(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty((2, 0), np.int64))
         key = np.concatenate([key for key, _ in self._parts])
         rest = np.concatenate([rest for _, rest in self._parts], axis=1)
         order = np.lexsort((rest[0], key))
@@ -106,7 +106,7 @@ class Sightings:
         first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
         last = np.append(first[1:], len(key)) - 1
         first = first[rest[0][last] - rest[0][first] <= _SAME]
-        return Once(key[first], rest[0][first], self._hosts(rest[1:3, first]))
+        return UniquePackets(key[first], rest[0][first], self._hosts(rest[1:3, first]))
 
     def _hosts(self, ends: Int64s) -> Int64s:
         known, inverse = np.unique(ends, return_inverse=True)
@@ -193,7 +193,7 @@ class ClockOffset:
         return ahead
 
 
-def clock_offset(first: Once, second: Once) -> ClockOffset | None:
+def clock_offset(first: UniquePackets, second: UniquePackets) -> ClockOffset | None:
     """Return how far the second capture's clock is ahead of the first one's; None if they share too few packets."""
     _, at, also_at = np.intersect1d(first.key, second.key, assume_unique=True, return_indices=True)
     if len(at) < LEAST_SHARED:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from captures.arrays import Bools, Int64s, UInt32s
 from captures.packets.connections import Streams
-from captures.packets.reorder import AHEAD, BEHIND, GRACE, Delivery, Hole, StreamOrder, Witness
+from captures.packets.reorder import AHEAD, BEHIND, GRACE, Delivery, Hole, PeerAcks, StreamOrder
 from captures.packets.runs import NEVER, PayloadRun, Rows, no_rows, payload_of
 from captures.packets.table import ACK, FIN, RST, SYN, GapCause, PacketBlock
 
@@ -281,7 +281,7 @@ class Disorder:
             Repeats(stream[some], position[some], captured[some], offset[some])
         )
 
-    def _witnesses(self, block: PacketBlock, stream: Int64s, clock: Int64s) -> dict[int, Witness]:
+    def _witnesses(self, block: PacketBlock, stream: Int64s, clock: Int64s) -> dict[int, PeerAcks]:
         """What the receivers of the streams out of order had to say in this block."""
         streams = self._streams
         asked = np.zeros(len(streams), bool)
@@ -299,7 +299,7 @@ class Disorder:
             latest = int(streams.ack[number ^ 1])
             if latest >= 0:
                 rows, values = np.append(-1, rows), np.append(np.uint32(latest), values)
-            found[number] = Witness(clock, block.number, rows, values, reset_row.get(number >> 1, NEVER))
+            found[number] = PeerAcks(clock, block.number, rows, values, reset_row.get(number >> 1, NEVER))
         return found
 
     # -- what goes out

@@ -53,7 +53,7 @@ _FAMILIES = {2: IPV4, 10: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
 
 
 @dataclass(slots=True)
-class Frames:
+class LinkFrames:
     """A set of frames at some header, one row each.
 
     :ivar row: int64, row of the packet record
@@ -70,15 +70,15 @@ class Frames:
     def __len__(self) -> int:
         return len(self.row)
 
-    def take(self, mask: Bools) -> Frames:
+    def take(self, mask: Bools) -> LinkFrames:
         """The rows where `mask` holds."""
         if mask.all():
             return self
-        return Frames(self.row[mask], self.at[mask], self.end[mask], self.wire_end[mask])
+        return LinkFrames(self.row[mask], self.at[mask], self.end[mask], self.wire_end[mask])
 
-    def advanced(self, size: int | Int64s) -> Frames:
+    def advanced(self, size: int | Int64s) -> LinkFrames:
         """The same frames, `size` bytes further in."""
-        return Frames(self.row, self.at + size, self.end, self.wire_end)
+        return LinkFrames(self.row, self.at + size, self.end, self.wire_end)
 
     def holds(self, size: int | Int64s) -> Bools:
         """Where at least `size` bytes from the header on are captured."""
@@ -109,7 +109,7 @@ def known_link_type(link_type: int) -> bool:
     return link_type in fixed or link_type in RAW_TYPES
 
 
-def network_header(data: Bytes, frames: Frames, link_type: int) -> tuple[Frames, Int64s]:
+def network_header(data: Bytes, frames: LinkFrames, link_type: int) -> tuple[LinkFrames, Int64s]:
     """Step over the link layer.
 
     :returns: the frames at their network header, and its ethertype; -1 where the link header is cut by the
@@ -130,7 +130,7 @@ def network_header(data: Bytes, frames: Frames, link_type: int) -> tuple[Frames,
     return frames, ethertype
 
 
-def _tagged(data: Bytes, frames: Frames, type_field: int) -> tuple[Frames, Int64s]:
+def _tagged(data: Bytes, frames: LinkFrames, type_field: int) -> tuple[LinkFrames, Int64s]:
     """Frames whose header ends with an ethertype at `type_field`, then perhaps VLAN tags."""
     whole = frames.holds(type_field + 2)
     ethertype = np.where(whole, be16(data, frames.at + type_field), -1)
@@ -153,7 +153,7 @@ def _tagged(data: Bytes, frames: Frames, type_field: int) -> tuple[Frames, Int64
     return frames, ethertype
 
 
-def _loopback(data: Bytes, frames: Frames) -> tuple[Frames, Int64s]:
+def _loopback(data: Bytes, frames: LinkFrames) -> tuple[LinkFrames, Int64s]:
     """A 32-bit address family: in network byte order (LOOP), or that of the capturing host (NULL)."""
     whole = frames.holds(4)
     family = be32(data, frames.at)

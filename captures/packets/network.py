@@ -21,14 +21,14 @@ from captures.packets.link import (
     MPLS,
     PPPOE_SESSION,
     TRANSPARENT_ETHERNET,
-    Frames,
+    LinkFrames,
     be16,
     distinct,
     known_link_type,
     network_header,
 )
 from captures.packets.rare import FragmentStore, find_ip
-from captures.packets.records import Interface, Records
+from captures.packets.records import Interface, RecordColumns
 from captures.packets.source import KEPT, Source
 from captures.packets.table import PADDING, Statistics
 from captures.packets.walk import view
@@ -135,10 +135,10 @@ class NetworkDecoder:
         self._found: list[TcpColumns] = []
         self._data: Bytes = np.zeros(PADDING, np.uint8)
 
-    def decode(self, data: Bytes, records: Records, interfaces: list[Interface]) -> TcpColumns:
+    def decode(self, data: Bytes, records: RecordColumns, interfaces: list[Interface]) -> TcpColumns:
         """The TCP packets among `records`, in their order."""
         self._data, self._found = data, []
-        whole = Frames(
+        whole = LinkFrames(
             np.arange(len(records)),
             records.frame,
             records.frame + records.captured,
@@ -171,7 +171,7 @@ class NetworkDecoder:
         if number:
             self._statistics.not_tcp[reason] += number
 
-    def _select(self, frames: Frames, mask: Bools, reason: str) -> Frames:
+    def _select(self, frames: LinkFrames, mask: Bools, reason: str) -> LinkFrames:
         """The frames where `mask` holds; the others are counted."""
         kept = frames.take(mask)
         self._count(reason, len(frames) - len(kept))
@@ -179,7 +179,7 @@ class NetworkDecoder:
 
     # -- link layer
 
-    def _link(self, frames: Frames, link_type: int, depth: int) -> None:
+    def _link(self, frames: LinkFrames, link_type: int, depth: int) -> None:
         if not len(frames):
             return
         if known_link_type(link_type):
@@ -193,11 +193,11 @@ class NetworkDecoder:
             offset, ethertypes[index] = find_ip(bytes(view_[begin:end]), link_type)
             at[index] += offset
         known = ethertypes >= 0
-        moved = Frames(frames.row, at, frames.end, frames.wire_end)
+        moved = LinkFrames(frames.row, at, frames.end, frames.wire_end)
         moved = self._select(moved, known, f"link type {link_type} without IP that can be found")
         self._network(moved, ethertypes[known], depth)
 
-    def _network(self, frames: Frames, ethertype: Int64s, depth: int) -> None:
+    def _network(self, frames: LinkFrames, ethertype: Int64s, depth: int) -> None:
         """Frames at the header that `ethertype` tells."""
         if not len(frames):
             return
@@ -219,7 +219,7 @@ class NetworkDecoder:
 
     # -- IP
 
-    def _ipv4(self, frames: Frames, depth: int) -> None:
+    def _ipv4(self, frames: LinkFrames, depth: int) -> None:
         frames = self._select(frames, frames.holds(20), _CUT)
         header = view(self._data, _IPV4_HEADER)[frames.at]
         size = (header["version"] & 15).astype(np.int64) * 4
@@ -238,10 +238,10 @@ class NetworkDecoder:
             frames, header, size = frames.take(~fragmented), header[~fragmented], size[~fragmented]
             ip_end = ip_end[~fragmented]
         network = _Network(header["src"].astype(np.int64), header["dst"].astype(np.int64), is_ipv6=False)
-        inner = Frames(frames.row, frames.at + size, np.minimum(frames.end, ip_end), ip_end)
+        inner = LinkFrames(frames.row, frames.at + size, np.minimum(frames.end, ip_end), ip_end)
         self._transport(inner, header["protocol"].astype(np.int64), network, depth)
 
-    def _ipv4_fragments(self, frames: Frames, header: np.ndarray, size: Int64s, ip_end: Int64s) -> None:
+    def _ipv4_fragments(self, frames: LinkFrames, header: np.ndarray, size: Int64s, ip_end: Int64s) -> None:
         for index in range(len(frames)):
             at = int(frames.at[index])
             protocol = int(header["protocol"][index])
@@ -261,7 +261,7 @@ class NetworkDecoder:
                 captured_end=int(frames.end[index]),
             )
 
-    def _ipv6(self, frames: Frames, depth: int) -> None:
+    def _ipv6(self, frames: LinkFrames, depth: int) -> None:
         frames = self._select(frames, frames.holds(40), _CUT)
         header = view(self._data, _IPV6_HEADER)[frames.at]
         payload = header["payload"].astype(np.int64)
@@ -272,10 +272,10 @@ class NetworkDecoder:
         header, ip_end = header[good], ip_end[good]
         columns = [header[name].astype(np.int64) for name in ("src_high", "dst_high", "src_low", "dst_low")]
         network = _Network(columns[0], columns[1], True, columns[2], columns[3])
-        inner = Frames(frames.row, frames.at + 40, np.minimum(frames.end, ip_end), ip_end)
+        inner = LinkFrames(frames.row, frames.at + 40, np.minimum(frames.end, ip_end), ip_end)
         self._extensions(inner, header["next"].astype(np.int64), network, depth)
 
-    def _extensions(self, frames: Frames, protocol: Int64s, network: _Network, depth: int) -> None:
+    def _extensions(self, frames: LinkFrames, protocol: Int64s, network: _Network, depth: int) -> None:
         """Step over IPv6 extension headers (RFC 8200 section 4)."""
         for _ in range(_MAX_EXTENSIONS):
             extended = np.isin(protocol, _EXTENSIONS)
@@ -298,7 +298,7 @@ class NetworkDecoder:
             protocol = np.where(extended, self._data[at], protocol)
         self._transport(frames, protocol, network, depth)
 
-    def _ipv6_fragments(self, frames: Frames, network: _Network) -> None:
+    def _ipv6_fragments(self, frames: LinkFrames, network: _Network) -> None:
         for index in range(len(frames)):
             at = int(frames.at[index])
             head = self._data[at : at + 8].tobytes()
@@ -353,14 +353,14 @@ class NetworkDecoder:
         else:
             halves = np.frombuffer(addresses, ">i8").astype(np.int64)
             network = _Network(halves[0:1], halves[2:3], True, halves[1:2], halves[3:4])
-        self._tcp(Frames(one, np.zeros(1, np.int64), size, size), network)
+        self._tcp(LinkFrames(one, np.zeros(1, np.int64), size, size), network)
         self._data = outer
         for part in self._found[found:]:
             part.offset += place
 
     # -- transport and tunnels
 
-    def _transport(self, frames: Frames, protocol: Int64s, network: _Network, depth: int) -> None:
+    def _transport(self, frames: LinkFrames, protocol: Int64s, network: _Network, depth: int) -> None:
         if not len(frames):
             return
         for number in distinct(protocol):
@@ -379,7 +379,7 @@ class NetworkDecoder:
             else:
                 self._count(_PROTOCOL_NAMES.get(number, f"IP protocol {number}"), len(some))
 
-    def _tcp(self, frames: Frames, network: _Network) -> None:
+    def _tcp(self, frames: LinkFrames, network: _Network) -> None:
         whole = frames.holds(16)
         if not whole.all():
             frames, network = self._select(frames, whole, _CUT), network.take(whole)
@@ -418,7 +418,7 @@ class NetworkDecoder:
             )
         )
 
-    def _enter(self, frames: Frames, inside: int, depth: int, name: str) -> None:
+    def _enter(self, frames: LinkFrames, inside: int, depth: int, name: str) -> None:
         """Go on with what a tunnel carries: Ethernet frames, or the packets of an ethertype."""
         if depth >= _MAX_TUNNELS:
             self._count("tunnels nested too deep", len(frames))
@@ -431,7 +431,7 @@ class NetworkDecoder:
         if self._statistics.tcp > before:
             self._statistics.tunnels[name] += self._statistics.tcp - before
 
-    def _gre(self, frames: Frames, depth: int) -> None:
+    def _gre(self, frames: LinkFrames, depth: int) -> None:
         """RFC 2784, with key and sequence number of RFC 2890."""
         frames = self._select(frames, frames.holds(4), _CUT)
         bits = be16(self._data, frames.at)
@@ -449,7 +449,7 @@ class NetworkDecoder:
             else:
                 self._enter(inner, ethertype, depth, "GRE")
 
-    def _udp(self, frames: Frames, depth: int) -> None:
+    def _udp(self, frames: LinkFrames, depth: int) -> None:
         port = np.where(frames.holds(8), be16(self._data, frames.at + 2), 0)
         vxlan, geneve = np.isin(port, _VXLAN_PORTS), port == _GENEVE_PORT
         self._count("UDP", int(np.count_nonzero(~(vxlan | geneve))))
@@ -468,7 +468,7 @@ class NetworkDecoder:
             for ethertype in distinct(kind):
                 self._enter(some.advanced(16 + options).take(kind == ethertype), ethertype, depth, "Geneve")
 
-    def _mpls(self, frames: Frames, depth: int) -> None:
+    def _mpls(self, frames: LinkFrames, depth: int) -> None:
         """Pop the label stack (RFC 3032); the first nibble after it shows what it carries."""
         for _ in range(16):
             frames = self._select(frames, frames.holds(5), _CUT)
@@ -488,11 +488,11 @@ class NetworkDecoder:
             frames = frames.take(~bottom)
         self._count("MPLS label stack too deep", len(frames))
 
-    def _enter_some(self, frames: Frames, mask: Bools, inside: int, depth: int) -> None:
+    def _enter_some(self, frames: LinkFrames, mask: Bools, inside: int, depth: int) -> None:
         if mask.any():
             self._enter(frames.take(mask), inside, depth, "MPLS")
 
-    def _pppoe(self, frames: Frames, depth: int) -> None:
+    def _pppoe(self, frames: LinkFrames, depth: int) -> None:
         """RFC 2516 section 4: six bytes, then a PPP protocol number."""
         frames = self._select(frames, frames.holds(8), _CUT)
         protocol = be16(self._data, frames.at + 6)

@@ -12,7 +12,7 @@ import numpy as np
 
 from captures.arrays import Bools, Bytes, Int64s
 from captures.packets.errors import CaptureError
-from captures.packets.records import Interface, ParsedBuffer, Records
+from captures.packets.records import Interface, ParsedBuffer, RecordColumns
 from captures.packets.source import Source
 from captures.packets.walk import view, walk
 
@@ -87,7 +87,7 @@ class PcapFormat:
         time = header["seconds"].astype(np.int64) * 1_000_000_000
         fraction = header["fraction"].astype(np.int64)
         time += fraction if self._units == 1_000_000_000 else fraction * 1000
-        records = Records(
+        records = RecordColumns(
             frame=walked.offsets + self.base,
             captured=captured,
             wire=np.maximum(header["wire"], captured),

@@ -16,7 +16,7 @@ import numpy as np
 from captures.arrays import Bools, Bytes, Int64s
 from captures.packets.errors import CaptureError
 from captures.packets.link import distinct
-from captures.packets.records import Interface, ParsedBuffer, Records, empty_records
+from captures.packets.records import Interface, ParsedBuffer, RecordColumns, empty_records
 from captures.packets.source import Source
 from captures.packets.table import Statistics
 from captures.packets.walk import view, walk
@@ -140,7 +140,7 @@ class PcapngFormat:
 
     def parse(self, data: Bytes, start: int, end: int) -> ParsedBuffer:
         """All complete blocks of ``data[start:end]``, over section headers of either byte order."""
-        parts: list[Records] = []
+        parts: list[RecordColumns] = []
         self._stopped = ""
         # After a change of byte order only a little is walked at first: the next change may be near, and
         # what was walked beyond it would be wasted, again and again.
@@ -185,7 +185,7 @@ class PcapngFormat:
                 return int(index)
         return len(offsets)
 
-    def _records(self, data: Bytes, offsets: Int64s) -> tuple[Records, int]:
+    def _records(self, data: Bytes, offsets: Int64s) -> tuple[RecordColumns, int]:
         """The packets among the blocks at `offsets`; takes in what the other blocks say.
 
         :returns: and how many of the blocks were taken, fewer only where a limit is reached
@@ -227,7 +227,7 @@ class PcapngFormat:
 
     def _packets(
         self, data: Bytes, offsets: Int64s, kind: np.ndarray, length: Int64s, first_interface: Int64s
-    ) -> Records:
+    ) -> RecordColumns:
         fields = view(data, self._packet)[offsets + 8]
         interface = fields["interface"].astype(np.int64)
         captured = fields["captured"].astype(np.int64)
@@ -252,7 +252,7 @@ class PcapngFormat:
         interface[interface >= len(self.interfaces)] = -1
         time = self._times(ticks, interface)
         time[simple] = 0
-        records = Records(frame, captured, np.maximum(wire, captured), time, interface.astype(np.int32))
+        records = RecordColumns(frame, captured, np.maximum(wire, captured), time, interface.astype(np.int32))
         with_options = ~simple & (room - (captured + 3 & ~3) >= 8)
         for row in np.flatnonzero(with_options).tolist():
             at = int(frame[row] + (captured[row] + 3 & ~3))
@@ -365,7 +365,7 @@ class PcapngFormat:
             at += 4 + (length + 3 & ~3)
 
 
-def _concatenate(parts: list[Records]) -> Records:
+def _concatenate(parts: list[RecordColumns]) -> RecordColumns:
     parts = [part for part in parts if len(part)]
     if len(parts) == 1:
         return parts[0]
@@ -376,7 +376,7 @@ def _concatenate(parts: list[Records]) -> Records:
     for part in parts:
         comments |= {rows + row: text for row, text in part.comments.items()}
         rows += len(part)
-    return Records(
+    return RecordColumns(
         frame=np.concatenate([part.frame for part in parts]),
         captured=np.concatenate([part.captured for part in parts]),
         wire=np.concatenate([part.wire for part in parts]),

@@ -16,7 +16,7 @@ from captures.packets.pcapng import PcapngFormat, is_pcapng
 from captures.packets.rare import FragmentStore
 from captures.packets.records import Interface, ParsedBuffer
 from captures.packets.source import Source
-from captures.packets.table import PADDING, Damage, PacketBlock, Statistics, Window
+from captures.packets.table import PADDING, FileDamage, PacketBlock, Statistics, Window
 from captures.packets.walk import REACH, RecordLayout, lengths, resync
 from dissectors.budget import limit, shown
 
@@ -274,7 +274,7 @@ class PacketReader:
         return data, end
 
     def _note(self, offset: int, skipped: int, reason: str) -> None:
-        self.statistics.damage.append(Damage(offset, skipped, reason, self.source.path))
+        self.statistics.damage.append(FileDamage(offset, skipped, reason, self.source.path))
 
 
 def _record_size(data: Bytes, end: int, layout: RecordLayout) -> int:

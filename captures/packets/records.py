@@ -30,7 +30,7 @@ class Interface:
 
 
 @dataclass(slots=True)
-class Records:
+class RecordColumns:
     """Packet records of one buffer, one row each, in file order.
 
     :ivar frame: int64, index in the buffer of the first byte of the frame
@@ -62,13 +62,13 @@ class ParsedBuffer:
     :ivar stopped: whether nothing behind `end` is to be read, for the reason that `damaged` tells
     """
 
-    records: Records
+    records: RecordColumns
     end: int
     damaged: str = ""
     stopped: bool = False
 
 
-def empty_records() -> Records:
+def empty_records() -> RecordColumns:
     """No records."""
     none = np.empty(0, np.int64)
-    return Records(none, none, none, none, np.empty(0, np.int32))
+    return RecordColumns(none, none, none, none, np.empty(0, np.int32))

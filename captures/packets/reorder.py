@@ -53,7 +53,7 @@ class Delivery:
 
 
 @dataclass(slots=True)
-class Witness:
+class PeerAcks:
     """What the packets of a block say about the receiver of a stream.
 
     :ivar clock: reading of the capture clock at each packet of the block
@@ -80,7 +80,7 @@ class Witness:
 
 
 _NONE = np.empty(0, np.int64)
-_NOBODY = Witness(_NONE, _NONE, _NONE, np.empty(0, np.uint32))
+_NOBODY = PeerAcks(_NONE, _NONE, _NONE, np.empty(0, np.uint32))
 
 
 class StreamOrder:
@@ -167,7 +167,7 @@ class StreamOrder:
 
     # -- block by block
 
-    def begin(self, rows: Rows, witness: Witness) -> None:
+    def begin(self, rows: Rows, witness: PeerAcks) -> None:
         """A new block of packets: those in :attr:`kept` come first in `rows`."""
         self._rows, self._witness, self._due, self._not_before = rows, witness, None, 0
         if witness.reset_row < NEVER:

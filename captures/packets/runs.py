@@ -150,7 +150,7 @@ def spread_out(low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
 
 
 @dataclass(slots=True)
-class Payload:
+class RunPayload:
     """The packets of several runs, one row each, cut to what the runs have of them; all int64.
 
     :ivar first: where each run begins
@@ -173,7 +173,7 @@ class Payload:
     flags: Int64s
 
 
-def payload_of(runs: Sequence[PayloadRun], rows: Rows) -> Payload:
+def payload_of(runs: Sequence[PayloadRun], rows: Rows) -> RunPayload:
     """The packets of `runs`, in their order."""
     table = np.array([(run.low, run.high, run.shift, run.start, run.end) for run in runs], np.int64)
     low, high, shift, start, end = table.reshape(-1, 5).T
@@ -186,7 +186,7 @@ def payload_of(runs: Sequence[PayloadRun], rows: Rows) -> Payload:
     if len(low):
         _cut_front(first, start, position, length, captured, offset)
         _cut_back(first + count - 1, end, position, length, captured, flags)
-    return Payload(first, run, row, position, length, captured, offset, flags)
+    return RunPayload(first, run, row, position, length, captured, offset, flags)
 
 
 def _cut_front(

@@ -51,7 +51,7 @@ class GapCause(IntEnum):
 
 
 @dataclass(slots=True)
-class Damage:
+class FileDamage:
     """A place of the capture file that could not be read.
 
     :ivar offset: byte offset in the (decompressed) capture
@@ -92,7 +92,7 @@ class Statistics:
     blocks_skipped: Counter[str] = field(default_factory=Counter)
     dropped: int = 0
     cut: int = 0
-    damage: list[Damage] = field(default_factory=list)
+    damage: list[FileDamage] = field(default_factory=list)
 
     def add(self, other: Statistics) -> None:
         """Count what was met in another file too."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from captures.faults import Faults
 from captures.json_objects import OrNull, Rounded
 from captures.meaning.words import counted, volume
-from captures.packets import CaptureError, Damage
+from captures.packets import CaptureError, FileDamage
 from captures.ranges.plan import RANGE_BYTES
 
 KEYS = ("run", "number", "time", "time_ns")
@@ -207,7 +207,7 @@ def check_passed_over(paths: Sequence[str], options: TablesOptions) -> None:
         raise CaptureError(paths[0], 0, "this is no capture: neither pcap nor pcapng")
 
 
-def damage_told(damage: Iterable[Damage]) -> tuple[str, ...]:
+def damage_told(damage: Iterable[FileDamage]) -> tuple[str, ...]:
     """Return places of files that are damaged, in words."""
     return tuple(f"{each.path} at byte {each.offset:,}: {each.reason}" for each in damage)
 

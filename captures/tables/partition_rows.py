@@ -17,7 +17,7 @@ from captures.meaning.exchange import replica_of
 from captures.meaning.mentions import topic_plan
 from captures.meaning.payload import record_paths
 from captures.meaning.places import PARTITION_ARRAYS
-from captures.meaning.plans import Plan
+from captures.meaning.plans import FieldPlan
 from captures.tables.schema import TABLES
 from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
 from dissectors.entities import PARTITION_FIELDS, TOPIC_FIELDS
@@ -169,7 +169,7 @@ class _Way(NamedTuple):
     :ivar carries: whether the message has fields for records
     """
 
-    plan: Plan | None
+    plan: FieldPlan | None
     arrays: tuple[tuple[str, frozenset[str]], ...]
     whole: bool
     carries: bool
@@ -188,7 +188,7 @@ def _way(key: int, version: int, side: Side) -> _Way:
     return _Way(plan, arrays, _only_structs(plan), carries)
 
 
-def _only_structs(plan: Plan) -> bool:
+def _only_structs(plan: FieldPlan) -> bool:
     return all(not field for field in plan.fields) and all(
         _only_structs(inner) for _, _, inner in plan.inside
     )
@@ -353,7 +353,7 @@ def _group_of(struct: dict[str, Any]) -> str | None:
     return group if group and isinstance(group, str) else None
 
 
-def _collect(plan: Plan, body: dict[str, Any], group: str | None, out: list[_Holder]) -> None:
+def _collect(plan: FieldPlan, body: dict[str, Any], group: str | None, out: list[_Holder]) -> None:
     """Find the structs that are about a topic, with the group that they are about."""
     if "" in plan.fields:
         out.append((body, group, plan.arrays))

@@ -9,7 +9,7 @@ from dissectors.conversation.events import (
     SIZE_BYTES,
     Damage,
     Event,
-    Exchange,
+    FrameExchange,
     Outcome,
     RequestFrame,
     ResponseFrame,
@@ -99,7 +99,7 @@ class BrokerHalf(Half):
                 break
             queue.popleft()
             emit(
-                Exchange(
+                FrameExchange(
                     request,
                     ResponseFrame(base + offset, base + stop, data[offset + 4 : stop], correlation_id),
                     answered,

@@ -9,7 +9,7 @@ from dissectors.conversation.events import (
     SIZE_BYTES,
     Damage,
     Event,
-    Exchange,
+    FrameExchange,
     Outcome,
     RequestFrame,
     RequestSeen,
@@ -311,7 +311,7 @@ class ClientHalf(Half):
         request.damage = frame.damage
         request.missing = tuple(frame.missing)
         if frame.damage is Damage.CUT_OFF:
-            self.emit(Exchange(request, None, Outcome.UNANSWERED, Damage.CUT_OFF.value))
+            self.emit(FrameExchange(request, None, Outcome.UNANSWERED, Damage.CUT_OFF.value))
         else:
             self._put_in_flight(request)
 

@@ -102,13 +102,13 @@ Frame = RequestFrame | ResponseFrame
 
 @dataclass(slots=True)
 class RequestSeen:
-    """A request is complete and now in flight; an :class:`Exchange` with it follows."""
+    """A request is complete and now in flight; an :class:`FrameExchange` with it follows."""
 
     request: RequestFrame
 
 
 @dataclass(slots=True)
-class Exchange:
+class FrameExchange:
     """A request and what became of it.
 
     :ivar request: None for an orphan response
@@ -148,7 +148,7 @@ class SkippedBytes:
 
 
 @dataclass(slots=True)
-class Foreign:
+class ForeignProtocol:
     """This side does not speak Kafka; nothing after `start` is parsed.
 
     :ivar guess: the protocol ("TLS", "HTTP", "unknown protocol" ...)
@@ -163,7 +163,7 @@ class Foreign:
 
 @dataclass(slots=True)
 class ConversationEnd:
-    """Both sides are closed; every request has had its :class:`Exchange`. The last event."""
+    """Both sides are closed; every request has had its :class:`FrameExchange`. The last event."""
 
 
-Event = RequestSeen | Exchange | SaslToken | SkippedBytes | Foreign | ConversationEnd
+Event = RequestSeen | FrameExchange | SaslToken | SkippedBytes | ForeignProtocol | ConversationEnd

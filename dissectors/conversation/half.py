@@ -34,7 +34,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, ClassVar
 
-from dissectors.conversation.events import SIZE_BYTES, Damage, Event, Foreign, Side, SkippedBytes
+from dissectors.conversation.events import SIZE_BYTES, Damage, Event, ForeignProtocol, Side, SkippedBytes
 from dissectors.conversation.limits import Limits
 from dissectors.conversation.pairing import Pairing
 from dissectors.conversation.resync import Evidence, Search
@@ -342,7 +342,7 @@ class Half:
 
     def speak_foreign(self, guess: str, evidence: str, start: int) -> bool:
         """Report another protocol and read no more."""
-        self.emit(Foreign(self.side, start, guess, evidence))
+        self.emit(ForeignProtocol(self.side, start, guess, evidence))
         self.enter(State.FOREIGN)
         return True
 

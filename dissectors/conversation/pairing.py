@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from dissectors.conversation.events import Damage, Event, Exchange, Outcome, RequestFrame, ResponseFrame
+from dissectors.conversation.events import Damage, Event, FrameExchange, Outcome, RequestFrame, ResponseFrame
 from dissectors.conversation.limits import Limits
 
 #: first of the correlation IDs that Java clients set aside for SASL since 2.6 (KAFKA-9854,
@@ -114,7 +114,7 @@ class Pairing:
     def expect(self, request: RequestFrame) -> None:
         """Put a request in flight."""
         if self.ended:
-            self._emit(Exchange(request, None, Outcome.UNANSWERED, self.ended))
+            self._emit(FrameExchange(request, None, Outcome.UNANSWERED, self.ended))
             return
         self.queue.append(request)
         if len(self.queue) > self._limits.max_pending_requests:
@@ -128,15 +128,15 @@ class Pairing:
                 note = NOT_CERTAIN
             else:
                 note = NOT_NEEDED if response.correlation_id in self.silent else NOT_ASKED
-            self._emit(Exchange(None, response, Outcome.ORPHAN_RESPONSE, note))
+            self._emit(FrameExchange(None, response, Outcome.ORPHAN_RESPONSE, note))
         else:
-            self._emit(Exchange(request, response, Outcome.ANSWERED))
+            self._emit(FrameExchange(request, response, Outcome.ANSWERED))
         return request
 
     def needs_no_response(self, request: RequestFrame) -> None:
         """Report a request that is done when it is sent."""
         self.remember_silent((request.correlation_id,))
-        self._emit(Exchange(request, None, Outcome.NO_RESPONSE_EXPECTED))
+        self._emit(FrameExchange(request, None, Outcome.NO_RESPONSE_EXPECTED))
 
     def remember_silent(self, correlation_ids: Iterable[int]) -> None:
         """Take note of requests that need no response."""
@@ -147,7 +147,7 @@ class Pairing:
         """Report a response that the connection's end cut off, with its request if that is certain."""
         request = self._take(response.correlation_id)
         if request is not None:
-            self._emit(Exchange(request, response, Outcome.UNANSWERED, note))
+            self._emit(FrameExchange(request, response, Outcome.UNANSWERED, note))
 
     def lost_requests(self, last_id: int) -> None:
         """Note that requests were lost after the one with `last_id`."""
@@ -253,7 +253,7 @@ class Pairing:
         entry = self.queue.popleft()
         if isinstance(entry, RequestFrame):
             lost = entry.start <= self._maybe_answered
-            self._emit(Exchange(entry, None, Outcome.NOT_RECORDED if lost else Outcome.UNANSWERED, note))
+            self._emit(FrameExchange(entry, None, Outcome.NOT_RECORDED if lost else Outcome.UNANSWERED, note))
         elif entry.highest is not None:
             self._request_losses -= 1
 

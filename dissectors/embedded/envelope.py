@@ -14,7 +14,7 @@ from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
 from dissectors.embedded.layout import Layout, embedded, prefixed
 from dissectors.embedded.layout import trace as trace_layout
-from dissectors.embedded.model import EmbeddedValue, Hints, Problem
+from dissectors.embedded.model import EmbeddedProblem, EmbeddedValue, Hints
 from dissectors.masks import UNDECODED
 from dissectors.schema import Bool, Message, String
 from dissectors.sides import Side
@@ -100,7 +100,7 @@ def _shown(body: frames.Body, side: Side, hints: Hints) -> EmbeddedValue:
     from dissectors.session_context import SessionContext
 
     masked: tuple[str, ...] = ()
-    problems: list[Problem] = [
+    problems: list[EmbeddedProblem] = [
         (item.offset - frames.SIZE_BYTES if item.offset >= 0 else -1, item.path, item.reason)
         for item in body.problems
     ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors import wire
-from dissectors.embedded.model import EmbeddedValue, Problem, inside, join, problem_of
+from dissectors.embedded.model import EmbeddedProblem, EmbeddedValue, inside, join, problem_of
 from dissectors.embedded.secrets import describe
 from dissectors.errors import DecodeError
 from dissectors.masks import UNDECODED
@@ -90,13 +90,13 @@ class Reading:
     """
 
     value: dict[str, Any]
-    problems: list[Problem]
+    problems: list[EmbeddedProblem]
     parts: list[tuple[str, Layout, dict[str, Any]]]
 
 
 def read(layout: Layout, data: bytes) -> Reading:
     """Read ``data``, never raising for malformed bytes."""
-    problems: list[Problem] = []
+    problems: list[EmbeddedProblem] = []
     value, end = _fields(layout, data, problems)
     if layout.prefixed:
         value = {"version": layout.asked, **value}
@@ -168,7 +168,7 @@ def exact(layout: Layout, data: bytes) -> bool:
     return not reading.problems and UNDECODED not in reading.value
 
 
-def _fields(layout: Layout, data: bytes, problems: list[Problem]) -> tuple[dict[str, Any], int]:
+def _fields(layout: Layout, data: bytes, problems: list[EmbeddedProblem]) -> tuple[dict[str, Any], int]:
     con, start = layout.con, layout.start
     if not layout.interpreted:
         try:

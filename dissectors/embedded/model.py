@@ -18,7 +18,7 @@ from dissectors.budget import Budget
 from dissectors.errors import DecodeError
 
 #: byte offset in the bytes handed in (-1: unknown), field path inside the value, reason in words
-Problem = tuple[int, str, str]
+EmbeddedProblem = tuple[int, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +65,21 @@ class EmbeddedValue:
     value: Any
     label: str
     version: int | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[EmbeddedProblem, ...] = ()
     masked: tuple[str, ...] = ()
     guess: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     limit: str = ""
 
 
-def problem_of(error: DecodeError) -> Problem:
+def problem_of(error: DecodeError) -> EmbeddedProblem:
     """Return a decoder's error as a problem."""
     return error.offset, error.field_path, error.reason
 
 
-def inside(path: str, problems: tuple[Problem, ...] | list[Problem], offset: int = 0) -> list[Problem]:
+def inside(
+    path: str, problems: tuple[EmbeddedProblem, ...] | list[EmbeddedProblem], offset: int = 0
+) -> list[EmbeddedProblem]:
     """Return the problems of a part as problems of the whole: ``path`` leads to the part, ``offset`` is its place."""
     return [
         (at + offset if at >= 0 and offset >= 0 else -1, join(path, where), why)

@@ -1,6 +1,6 @@
 """A reader of protobuf's wire format, for the one schema that Kafka's clients send: OpenTelemetry metrics.
 
-A schema is a table of :class:`Field` by number. Messages become dicts, repeated fields lists, absent fields are
+A schema is a table of :class:`ProtobufField` by number. Messages become dicts, repeated fields lists, absent fields are
 absent; unknown fields are skipped, as protobuf demands. What was read before a fault stays in the dicts.
 
 Source: protobuf.dev, "Encoding".
@@ -19,7 +19,7 @@ VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
 MAX_DEPTH: Final = 32
 
-Schema = Mapping[int, "Field"]
+Schema = Mapping[int, "ProtobufField"]
 
 
 class Scalar(NamedTuple):
@@ -29,7 +29,7 @@ class Scalar(NamedTuple):
     convert: Callable[[Any], Any]
 
 
-class Field(NamedTuple):
+class ProtobufField(NamedTuple):
     """A field of a message.
 
     :ivar name: as in the .proto file
@@ -114,7 +114,14 @@ class _Reader:
             self.message(field.type(), at, pos, inner, where, depth + 1)
 
     def scalar(
-        self, field: Field, wire_type: int, raw: Any, at: int, end: int, into: dict[str, Any], where: str
+        self,
+        field: ProtobufField,
+        wire_type: int,
+        raw: Any,
+        at: int,
+        end: int,
+        into: dict[str, Any],
+        where: str,
     ) -> None:
         assert isinstance(field.type, Scalar)
         wanted, convert = field.type

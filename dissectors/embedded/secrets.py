@@ -140,14 +140,14 @@ def describe(
 
     :param value: what was decoded, complete or not
     """
-    found = _Found(show_secrets, [], {})
+    found = _SecretsScope(show_secrets, [], {})
     _visitor(struct)(value, found)
     if not show_secrets and _struct_may_hold_secrets(struct):
         _mask_unknown(value, "", found)
     return found.masked, found.decoded
 
 
-def _mask_unknown(value: Any, path: str, found: _Found) -> None:
+def _mask_unknown(value: Any, path: str, found: _SecretsScope) -> None:
     """Mask what no declaration knows: unknown tags, and what was left over."""
     if isinstance(value, list):
         for index, item in enumerate(value):
@@ -165,7 +165,7 @@ def _mask_unknown(value: Any, path: str, found: _Found) -> None:
 
 
 @dataclass(slots=True)
-class _Found:
+class _SecretsScope:
     """What the visitor of a declaration finds, as :class:`~dissectors.visitor.Scope`."""
 
     show_secrets: bool
@@ -190,12 +190,12 @@ def _choose(member: wire.Member, _: wire.Struct) -> Action | None:
     return None if type_.domain is None else domain_name(type_.domain)
 
 
-def _mask(item: Any, path: str, holder: Mapping[str, Any], found: _Found) -> Any:
+def _mask(item: Any, path: str, holder: Mapping[str, Any], found: _SecretsScope) -> Any:
     if found.show_secrets:
         return item
     found.masked.append(path)
     return None
 
 
-def _mask_config(item: Any, path: str, holder: Mapping[str, Any], found: _Found) -> Any:
+def _mask_config(item: Any, path: str, holder: Mapping[str, Any], found: _SecretsScope) -> Any:
     return _mask(item, path, holder, found) if secret_config(holder) else item

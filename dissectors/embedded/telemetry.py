@@ -13,7 +13,7 @@ from typing import Any
 
 from dissectors.budget import limit_of
 from dissectors.codec import KNOWN_CODECS, Codec
-from dissectors.embedded.model import EmbeddedValue, Hints, Problem, problem_of
+from dissectors.embedded.model import EmbeddedProblem, EmbeddedValue, Hints, problem_of
 from dissectors.embedded.protobuf import (
     BOOL,
     BYTES,
@@ -24,7 +24,7 @@ from dissectors.embedded.protobuf import (
     SINT,
     STRING,
     UINT,
-    Field,
+    ProtobufField,
     Schema,
     read,
 )
@@ -35,114 +35,117 @@ LABEL = "OpenTelemetry metrics"
 
 # ---------------------------------------------------------------- schema
 _ANY_VALUE: Schema = {
-    1: Field("string_value", STRING),
-    2: Field("bool_value", BOOL),
-    3: Field("int_value", INT),
-    4: Field("double_value", DOUBLE),
-    5: Field("array_value", lambda: {1: Field("values", lambda: _ANY_VALUE, repeated=True)}),
-    6: Field("kvlist_value", lambda: {1: Field("values", lambda: _KEY_VALUE, repeated=True)}),
-    7: Field("bytes_value", BYTES),
+    1: ProtobufField("string_value", STRING),
+    2: ProtobufField("bool_value", BOOL),
+    3: ProtobufField("int_value", INT),
+    4: ProtobufField("double_value", DOUBLE),
+    5: ProtobufField("array_value", lambda: {1: ProtobufField("values", lambda: _ANY_VALUE, repeated=True)}),
+    6: ProtobufField("kvlist_value", lambda: {1: ProtobufField("values", lambda: _KEY_VALUE, repeated=True)}),
+    7: ProtobufField("bytes_value", BYTES),
 }
-_KEY_VALUE: Schema = {1: Field("key", STRING), 2: Field("value", lambda: _ANY_VALUE)}
+_KEY_VALUE: Schema = {1: ProtobufField("key", STRING), 2: ProtobufField("value", lambda: _ANY_VALUE)}
 
 
-def _attributes_field(name: str = "attributes") -> Field:
-    return Field(name, lambda: _KEY_VALUE, repeated=True)
+def _attributes_field(name: str = "attributes") -> ProtobufField:
+    return ProtobufField(name, lambda: _KEY_VALUE, repeated=True)
 
 
 _EXEMPLAR: Schema = {
-    2: Field("time_unix_nano", FIXED_UINT64),
-    3: Field("as_double", DOUBLE),
-    4: Field("span_id", BYTES),
-    5: Field("trace_id", BYTES),
-    6: Field("as_int", FIXED_INT64),
+    2: ProtobufField("time_unix_nano", FIXED_UINT64),
+    3: ProtobufField("as_double", DOUBLE),
+    4: ProtobufField("span_id", BYTES),
+    5: ProtobufField("trace_id", BYTES),
+    6: ProtobufField("as_int", FIXED_INT64),
     7: _attributes_field("filtered_attributes"),
 }
-_TIMES: Schema = {2: Field("start_time_unix_nano", FIXED_UINT64), 3: Field("time_unix_nano", FIXED_UINT64)}
+_TIMES: Schema = {
+    2: ProtobufField("start_time_unix_nano", FIXED_UINT64),
+    3: ProtobufField("time_unix_nano", FIXED_UINT64),
+}
 _NUMBER_POINT: Schema = {
     **_TIMES,
-    4: Field("as_double", DOUBLE),
-    5: Field("exemplars", lambda: _EXEMPLAR, repeated=True),
-    6: Field("as_int", FIXED_INT64),
+    4: ProtobufField("as_double", DOUBLE),
+    5: ProtobufField("exemplars", lambda: _EXEMPLAR, repeated=True),
+    6: ProtobufField("as_int", FIXED_INT64),
     7: _attributes_field(),
-    8: Field("flags", UINT),
+    8: ProtobufField("flags", UINT),
 }
 _HISTOGRAM_POINT: Schema = {
     **_TIMES,
-    4: Field("count", FIXED_UINT64),
-    5: Field("sum", DOUBLE),
-    6: Field("bucket_counts", FIXED_UINT64, repeated=True),
-    7: Field("explicit_bounds", DOUBLE, repeated=True),
-    8: Field("exemplars", lambda: _EXEMPLAR, repeated=True),
+    4: ProtobufField("count", FIXED_UINT64),
+    5: ProtobufField("sum", DOUBLE),
+    6: ProtobufField("bucket_counts", FIXED_UINT64, repeated=True),
+    7: ProtobufField("explicit_bounds", DOUBLE, repeated=True),
+    8: ProtobufField("exemplars", lambda: _EXEMPLAR, repeated=True),
     9: _attributes_field(),
-    10: Field("flags", UINT),
-    11: Field("min", DOUBLE),
-    12: Field("max", DOUBLE),
+    10: ProtobufField("flags", UINT),
+    11: ProtobufField("min", DOUBLE),
+    12: ProtobufField("max", DOUBLE),
 }
-_BUCKETS: Schema = {1: Field("offset", SINT), 2: Field("bucket_counts", UINT, repeated=True)}
+_BUCKETS: Schema = {1: ProtobufField("offset", SINT), 2: ProtobufField("bucket_counts", UINT, repeated=True)}
 _EXPONENTIAL_POINT: Schema = {
     **_TIMES,
     1: _attributes_field(),
-    4: Field("count", FIXED_UINT64),
-    5: Field("sum", DOUBLE),
-    6: Field("scale", SINT),
-    7: Field("zero_count", FIXED_UINT64),
-    8: Field("positive", lambda: _BUCKETS),
-    9: Field("negative", lambda: _BUCKETS),
-    10: Field("flags", UINT),
-    11: Field("exemplars", lambda: _EXEMPLAR, repeated=True),
-    12: Field("min", DOUBLE),
-    13: Field("max", DOUBLE),
-    14: Field("zero_threshold", DOUBLE),
+    4: ProtobufField("count", FIXED_UINT64),
+    5: ProtobufField("sum", DOUBLE),
+    6: ProtobufField("scale", SINT),
+    7: ProtobufField("zero_count", FIXED_UINT64),
+    8: ProtobufField("positive", lambda: _BUCKETS),
+    9: ProtobufField("negative", lambda: _BUCKETS),
+    10: ProtobufField("flags", UINT),
+    11: ProtobufField("exemplars", lambda: _EXEMPLAR, repeated=True),
+    12: ProtobufField("min", DOUBLE),
+    13: ProtobufField("max", DOUBLE),
+    14: ProtobufField("zero_threshold", DOUBLE),
 }
-_QUANTILE: Schema = {1: Field("quantile", DOUBLE), 2: Field("value", DOUBLE)}
+_QUANTILE: Schema = {1: ProtobufField("quantile", DOUBLE), 2: ProtobufField("value", DOUBLE)}
 _SUMMARY_POINT: Schema = {
     **_TIMES,
-    4: Field("count", FIXED_UINT64),
-    5: Field("sum", DOUBLE),
-    6: Field("quantile_values", lambda: _QUANTILE, repeated=True),
+    4: ProtobufField("count", FIXED_UINT64),
+    5: ProtobufField("sum", DOUBLE),
+    6: ProtobufField("quantile_values", lambda: _QUANTILE, repeated=True),
     7: _attributes_field(),
-    8: Field("flags", UINT),
+    8: ProtobufField("flags", UINT),
 }
 
 
 def _points(point: Schema) -> Schema:
     return {
-        1: Field("data_points", lambda: point, repeated=True),
-        2: Field("aggregation_temporality", UINT),
-        3: Field("is_monotonic", BOOL),
+        1: ProtobufField("data_points", lambda: point, repeated=True),
+        2: ProtobufField("aggregation_temporality", UINT),
+        3: ProtobufField("is_monotonic", BOOL),
     }
 
 
 _METRIC: Schema = {
-    1: Field("name", STRING),
-    2: Field("description", STRING),
-    3: Field("unit", STRING),
-    5: Field("gauge", lambda: _points(_NUMBER_POINT)),
-    7: Field("sum", lambda: _points(_NUMBER_POINT)),
-    9: Field("histogram", lambda: _points(_HISTOGRAM_POINT)),
-    10: Field("exponential_histogram", lambda: _points(_EXPONENTIAL_POINT)),
-    11: Field("summary", lambda: _points(_SUMMARY_POINT)),
+    1: ProtobufField("name", STRING),
+    2: ProtobufField("description", STRING),
+    3: ProtobufField("unit", STRING),
+    5: ProtobufField("gauge", lambda: _points(_NUMBER_POINT)),
+    7: ProtobufField("sum", lambda: _points(_NUMBER_POINT)),
+    9: ProtobufField("histogram", lambda: _points(_HISTOGRAM_POINT)),
+    10: ProtobufField("exponential_histogram", lambda: _points(_EXPONENTIAL_POINT)),
+    11: ProtobufField("summary", lambda: _points(_SUMMARY_POINT)),
     12: _attributes_field("metadata"),
 }
 _SCOPE: Schema = {
-    1: Field("name", STRING),
-    2: Field("version", STRING),
+    1: ProtobufField("name", STRING),
+    2: ProtobufField("version", STRING),
     3: _attributes_field(),
-    4: Field("dropped_attributes_count", UINT),
+    4: ProtobufField("dropped_attributes_count", UINT),
 }
 _SCOPE_METRICS: Schema = {
-    1: Field("scope", lambda: _SCOPE),
-    2: Field("metrics", lambda: _METRIC, repeated=True),
-    3: Field("schema_url", STRING),
+    1: ProtobufField("scope", lambda: _SCOPE),
+    2: ProtobufField("metrics", lambda: _METRIC, repeated=True),
+    3: ProtobufField("schema_url", STRING),
 }
-_RESOURCE: Schema = {1: _attributes_field(), 2: Field("dropped_attributes_count", UINT)}
+_RESOURCE: Schema = {1: _attributes_field(), 2: ProtobufField("dropped_attributes_count", UINT)}
 _RESOURCE_METRICS: Schema = {
-    1: Field("resource", lambda: _RESOURCE),
-    2: Field("scope_metrics", lambda: _SCOPE_METRICS, repeated=True),
-    3: Field("schema_url", STRING),
+    1: ProtobufField("resource", lambda: _RESOURCE),
+    2: ProtobufField("scope_metrics", lambda: _SCOPE_METRICS, repeated=True),
+    3: ProtobufField("schema_url", STRING),
 }
-METRICS_DATA: Schema = {1: Field("resource_metrics", lambda: _RESOURCE_METRICS, repeated=True)}
+METRICS_DATA: Schema = {1: ProtobufField("resource_metrics", lambda: _RESOURCE_METRICS, repeated=True)}
 
 _TYPES = ("gauge", "sum", "histogram", "exponential_histogram", "summary")
 _TEMPORALITIES = ("unspecified", "delta", "cumulative")
@@ -159,7 +162,7 @@ def decode(data: bytes, hints: Hints) -> EmbeddedValue:
         codec = next(signed, Codec.NONE)
         guess = f"compression not announced, looks like {codec.label}"
     inflated = inflate(codec, data, hints.budget, within="telemetry_bytes")
-    problems: list[Problem] = []
+    problems: list[EmbeddedProblem] = []
     limit = ""
     if inflated.problem is not None:
         problems.append(problem_of(inflated.problem))

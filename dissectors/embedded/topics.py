@@ -19,7 +19,7 @@ from dissectors.embedded import consumer_offsets as offsets
 from dissectors.embedded import groups
 from dissectors.embedded import internal_topics as internal
 from dissectors.embedded.layout import Layout, embedded
-from dissectors.embedded.model import EmbeddedValue, Hints, Problem, inside, join
+from dissectors.embedded.model import EmbeddedProblem, EmbeddedValue, Hints, inside, join
 from dissectors.embedded.secrets import may_hold_secrets
 from dissectors.errors import DecodeError
 from dissectors.masks import UNDECODED
@@ -159,7 +159,7 @@ class _Record:
     def __init__(self, label: str, type_name: str | None) -> None:
         self.label = label
         self.value: dict[str, Any] = {"type": type_name}
-        self.problems: list[Problem] = []
+        self.problems: list[EmbeddedProblem] = []
         self.masked: list[str] = []
         self.names: dict[str, str] = {}
         self.guess = ""

@@ -36,7 +36,7 @@ _INT64 = struct.Struct(">q")
 _NO_TIMESTAMP = -1
 
 
-class Message(NamedTuple):
+class LegacyMessage(NamedTuple):
     """One entry of a message set; ``key`` and ``value`` are where their bytes lie, None if null."""
 
     offset: int
@@ -54,7 +54,7 @@ class Message(NamedTuple):
         return bool(isal_zlib.crc32(memoryview(data)[self.start + CRC_START : self.end]) == self.crc)
 
 
-def read_message(data: bytes, start: int, end: int, path: str = "") -> Message:
+def read_message(data: bytes, start: int, end: int, path: str = "") -> LegacyMessage:
     """The entry at ``[start, end)``, of which its magic is known to be 0 or 1.
 
     :raises DecodeError: a length does not fit, or the fields do not take up the whole entry
@@ -78,7 +78,7 @@ def read_message(data: bytes, start: int, end: int, path: str = "") -> Message:
         raise _fault(data, start, end, path) from None
     if pos != end or size < -1 or value_size < -1:
         raise _fault(data, start, end, path)
-    return Message(offset, crc, magic, attributes, timestamp, key, value, start, end)
+    return LegacyMessage(offset, crc, magic, attributes, timestamp, key, value, start, end)
 
 
 def _fault(data: bytes, start: int, end: int, path: str) -> DecodeError:
@@ -126,7 +126,7 @@ def decode_message(data: bytes, shift: int, budget: Budget) -> DecodedRecords:
     return DecodedRecords(records, (*problems, *more))
 
 
-def read_messages(data: bytes, magic: int, budget: Budget) -> tuple[list[Message], DecodeError | None]:
+def read_messages(data: bytes, magic: int, budget: Budget) -> tuple[list[LegacyMessage], DecodeError | None]:
     """The messages of an inner message set up to the first fault, and the fault.
 
     :param budget: of the outer message; these are taken from it
@@ -139,9 +139,9 @@ def read_messages(data: bytes, magic: int, budget: Budget) -> tuple[list[Message
     return messages, fault
 
 
-def all_messages(data: bytes, magic: int, most: int) -> tuple[list[Message], DecodeError | None]:
+def all_messages(data: bytes, magic: int, most: int) -> tuple[list[LegacyMessage], DecodeError | None]:
     """As :func:`read_messages`, but at most so many, whatever the budget."""
-    messages: list[Message] = []
+    messages: list[LegacyMessage] = []
     pos = 0
     while pos < len(data) and len(messages) < most:
         path = f"messages[{len(messages)}]"
@@ -169,7 +169,7 @@ def all_messages(data: bytes, magic: int, most: int) -> tuple[list[Message], Dec
 
 
 def _resolve(
-    wrapper: Message, data: bytes, messages: list[Message], *, complete: bool
+    wrapper: LegacyMessage, data: bytes, messages: list[LegacyMessage], *, complete: bool
 ) -> tuple[list[Record], list[DecodeError]]:
     """Inner messages as records: absolute offsets, the timestamp that counts, and their CRC faults."""
     problems: list[DecodeError] = []
@@ -195,7 +195,7 @@ def _resolve(
     return records, problems
 
 
-def _record(data: bytes, message: Message) -> Record:
+def _record(data: bytes, message: LegacyMessage) -> Record:
     key = None if message.key is None else data[message.key]
     value = None if message.value is None else data[message.value]
     return Record(message.offset, message.timestamp, key, value)

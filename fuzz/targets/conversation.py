@@ -21,7 +21,7 @@ from dissectors.conversation import (
     ConversationEnd,
     Damage,
     Event,
-    Exchange,
+    FrameExchange,
     Limits,
     Outcome,
     RequestSeen,
@@ -121,7 +121,7 @@ def understood(events: list[Event]) -> bool:
         return False
     for event in events:
         match event:
-            case Exchange(asked, answer, outcome, _):
+            case FrameExchange(asked, answer, outcome, _):
                 frames = [frame for frame in (asked, answer) if frame is not None]
                 if outcome is Outcome.ORPHAN_RESPONSE or any(frame.damage for frame in frames):
                     return False
@@ -143,7 +143,7 @@ def accounted(events: list[Event], steps: list[Step]) -> None:
         match event:
             case RequestSeen(asked):
                 seen.append(asked.start)
-            case Exchange(asked, answer, _, _):
+            case FrameExchange(asked, answer, _, _):
                 for frame in (asked, answer):
                     if frame is not None and frame.damage is None:
                         spans[frame.side].append((frame.start, frame.end))

@@ -19,10 +19,10 @@ from captures.packets.tls import (
     DecryptionStopped,
     Event,
     KeyLog,
-    Limits,
     MissingData,
-    Plain,
+    Plaintext,
     TlsConnection,
+    TlsLimits,
     is_client_hello,
     looks_like_tls,
 )
@@ -75,7 +75,7 @@ def feed(steps: list[Step], keys: bytes, chosen: int) -> list[Event]:
     keylog = KeyLog(growing=late)
     if not late:
         keylog.add(keys)
-    tls = TlsConnection(None if chosen & 4 else keylog, Limits(_MOST_WAITING) if chosen & 8 else None)
+    tls = TlsConnection(None if chosen & 4 else keylog, TlsLimits(_MOST_WAITING) if chosen & 8 else None)
     events: list[Event] = []
     for number, (side, what) in enumerate(steps):
         if isinstance(what, bytes):
@@ -106,12 +106,12 @@ def told(events: list[Event], steps: list[Step]) -> None:
         )
         position = 0
         for each in mine:
-            if isinstance(each, Plain):
+            if isinstance(each, Plaintext):
                 check(
                     each.position == position, "decrypted bytes at", each.position, "are told as at", position
                 )
                 position += len(each.data)
-            if isinstance(each, Plain | MissingData):
+            if isinstance(each, Plaintext | MissingData):
                 check(0 <= each.start < each.end <= total, side, each.start, each.end, "of", total)
         stops = [number for number, each in enumerate(mine) if isinstance(each, DecryptionStopped)]
         check(stops in ([], [len(mine) - 1]), side, "says more after it stopped")

@@ -52,9 +52,9 @@ def decrypts(suite: Suite) -> bool:
     from cryptography.exceptions import UnsupportedAlgorithm
 
     from captures.packets.tls.ciphers import tls12_ciphers, tls13_cipher
-    from captures.packets.tls.records import APPLICATION_DATA, Record, Undecryptable
+    from captures.packets.tls.records import APPLICATION_DATA, TlsRecord, Undecryptable
 
-    record = Record(APPLICATION_DATA, 0, b"\x17\x03\x03\x00\x60", bytes(_RECORD_BYTES))
+    record = TlsRecord(APPLICATION_DATA, 0, b"\x17\x03\x03\x00\x60", bytes(_RECORD_BYTES))
     try:
         if suite.tls13:
             ciphers = [tls13_cipher(suite, bytes(suite.hash_bytes))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from dissectors.visitor import Inside, Plan, compiled
+from dissectors.visitor import NestedStruct, VisitPlan, compiled
 
 
 @dataclass
@@ -19,11 +19,11 @@ def plan(
     errors: tuple[str, ...] = (),
     named: dict[str, dict[int, str]] | None = None,
     flexible: bool = False,
-) -> Plan:
-    return Plan(errors, tuple((named or {}).items()), steps, flexible)
+) -> VisitPlan:
+    return VisitPlan(errors, tuple((named or {}).items()), steps, flexible)
 
 
-def walked(made: Plan, value: dict[str, Any]) -> dict[str, Any]:
+def walked(made: VisitPlan, value: dict[str, Any]) -> dict[str, Any]:
     around = Around()
     compiled(made, "response")(value, around)
     return around.decoded
@@ -32,8 +32,8 @@ def walked(made: Plan, value: dict[str, Any]) -> dict[str, Any]:
 LEVELS = plan(
     (
         "topics",
-        Inside(
-            plan(("rows", Inside(plan(errors=("code",), named={"leader": {-1: "NONE"}}), many=True))),
+        NestedStruct(
+            plan(("rows", NestedStruct(plan(errors=("code",), named={"leader": {-1: "NONE"}}), many=True))),
             many=True,
         ),
     ),
@@ -70,7 +70,7 @@ def test_an_action_replaces_the_value_and_is_told_where_it_stands() -> None:
         return "replaced"
 
     inner = plan(("data", action))
-    topical = Inside(inner, many=True, topic_of=lambda item: item.get("topic"))
+    topical = NestedStruct(inner, many=True, topic_of=lambda item: item.get("topic"))
     value: dict[str, Any] = {
         "id": 0,
         "data": b"0",
@@ -81,7 +81,7 @@ def test_an_action_replaces_the_value_and_is_told_where_it_stands() -> None:
         ],
         "one": {"id": 4, "data": b"4"},
     }
-    walked(plan(("items", topical), ("one", Inside(inner, many=False)), ("data", action)), value)
+    walked(plan(("items", topical), ("one", NestedStruct(inner, many=False)), ("data", action)), value)
     assert seen == [
         (b"1", "response.items[0].data", 1, "orders"),
         (b"3", "response.items[2].data", 3, None),
@@ -95,6 +95,6 @@ def test_an_action_replaces_the_value_and_is_told_where_it_stands() -> None:
 def test_unknown_tags_leave_the_struct() -> None:
     inner = plan(flexible=True)
     value: dict[str, Any] = {"_tags": {7: b"a"}, "items": [{"_tags": {8: b"b"}}]}
-    found = walked(plan(("items", Inside(inner, many=True)), flexible=True), value)
+    found = walked(plan(("items", NestedStruct(inner, many=True)), flexible=True), value)
     assert found == {"response.items[0]._tags": {"8": b"b"}, "response._tags": {"7": b"a"}}
     assert value == {"items": [{}]}

@@ -38,7 +38,7 @@ from captures.analysis.groups.words import elsewhere_in_words, timeout_in_words
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture
 from captures.packets import ACK, FIN, RST, SYN, CaptureError
-from captures.packets.between import Ends, Headers, headers_between
+from captures.packets.header_scan import Ends, Headers, headers_between
 from dissectors.units import SECOND
 
 _MARGIN = SECOND

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from captures.packets.tls.records import Record, Undecryptable
+from captures.packets.tls.records import TlsRecord, Undecryptable
 from captures.packets.tls.suites import Mode, Suite
 
 _SALT_BYTES = 4
@@ -35,14 +35,14 @@ class RecordCipher(ABC):
     """Opens the records of one direction under one set of keys."""
 
     @abstractmethod
-    def open(self, sequence: int, record: Record) -> tuple[int, bytes]:
+    def open(self, sequence: int, record: TlsRecord) -> tuple[int, bytes]:
         """Return content type and content of a record.
 
         :param sequence: how many records came before under these keys
         :raises Undecryptable: if the record does not authenticate
         """
 
-    def likely_sequence(self, record: Record) -> int | None:
+    def likely_sequence(self, record: TlsRecord) -> int | None:
         """Return a guess at the sequence number of a record that comes after lost ones, None if there is none."""
         return None
 
@@ -54,7 +54,7 @@ class Tls13Cipher(RecordCipher):
         self._aead = aead
         self._iv = int.from_bytes(iv, "big")
 
-    def open(self, sequence: int, record: Record) -> tuple[int, bytes]:
+    def open(self, sequence: int, record: TlsRecord) -> tuple[int, bytes]:
         nonce = (self._iv ^ sequence).to_bytes(_NONCE_BYTES, "big")
         plain = _decrypt(self._aead, nonce, record.payload, record.header)
         if plain and not plain[-1]:
@@ -72,7 +72,7 @@ class ChaCha20Cipher(RecordCipher):
         self._iv = int.from_bytes(iv, "big")
         self._tag_bytes = tag_bytes
 
-    def open(self, sequence: int, record: Record) -> tuple[int, bytes]:
+    def open(self, sequence: int, record: TlsRecord) -> tuple[int, bytes]:
         nonce = (self._iv ^ sequence).to_bytes(_NONCE_BYTES, "big")
         size = len(record.payload) - self._tag_bytes
         return record.kind, _decrypt(
@@ -89,7 +89,7 @@ class ExplicitNonceCipher(RecordCipher):
         self._overhead = _EXPLICIT_BYTES + tag_bytes
         self._last = (0, 0)  # sequence number and explicit nonce of the last record that opened
 
-    def open(self, sequence: int, record: Record) -> tuple[int, bytes]:
+    def open(self, sequence: int, record: TlsRecord) -> tuple[int, bytes]:
         explicit = bytes(record.payload[:_EXPLICIT_BYTES])
         size = len(record.payload) - self._overhead
         authenticated = _authenticated(sequence, record, size)
@@ -97,7 +97,7 @@ class ExplicitNonceCipher(RecordCipher):
         self._last = sequence, int.from_bytes(explicit, "big")
         return record.kind, plain
 
-    def likely_sequence(self, record: Record) -> int | None:
+    def likely_sequence(self, record: TlsRecord) -> int | None:
         # every implementation in use counts the explicit nonce up, from 0 or from a random number
         sequence, explicit = self._last
         return sequence + int.from_bytes(record.payload[:_EXPLICIT_BYTES], "big") - explicit
@@ -112,7 +112,7 @@ class CbcCipher(RecordCipher):
         self._mac_bytes = suite.mac_bytes
         self._encrypt_then_mac = encrypt_then_mac
 
-    def open(self, sequence: int, record: Record) -> tuple[int, bytes]:
+    def open(self, sequence: int, record: TlsRecord) -> tuple[int, bytes]:
         payload = memoryview(record.payload)
         if self._encrypt_then_mac:
             payload = self._verified(sequence, record, payload)
@@ -140,7 +140,7 @@ class CbcCipher(RecordCipher):
             raise Undecryptable("bad padding")
         return size
 
-    def _verified(self, sequence: int, record: Record, data: memoryview) -> memoryview:
+    def _verified(self, sequence: int, record: TlsRecord, data: memoryview) -> memoryview:
         """Return the data without the MAC behind it."""
         size = len(data) - self._mac_bytes
         if size < 0:
@@ -160,7 +160,7 @@ def _decrypt(aead: Aead, nonce: bytes, payload: bytes | memoryview, authenticate
         raise Undecryptable(str(error)) from None
 
 
-def _authenticated(sequence: int, record: Record, size: int) -> bytes:
+def _authenticated(sequence: int, record: TlsRecord, size: int) -> bytes:
     """The data that is authenticated along with the content in TLS 1.2 (RFC 5246, section 6.2.3.3)."""
     if size < 0:
         raise Undecryptable("too short")

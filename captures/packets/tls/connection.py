@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from captures.packets.tls.events import Alert, DecryptionStopped, Event, Plain
-from captures.packets.tls.half import Half
+from captures.packets.tls.events import Alert, DecryptionStopped, Event, Plaintext
+from captures.packets.tls.half import TlsHalf
 from captures.packets.tls.handshake import (
     TLS13,
     MalformedHandshake,
@@ -32,14 +32,14 @@ from captures.packets.tls.handshake import (
 )
 from captures.packets.tls.info import TlsInfo
 from captures.packets.tls.keylog import KeyLog
-from captures.packets.tls.keys import Cure, Epoch, Keys, Negotiation, NoKeys
+from captures.packets.tls.keys import Epoch, Keys, Negotiation, NoKeys, Remedy
 from captures.packets.tls.records import (
     ALERT,
     APPLICATION_DATA,
     CHANGE_CIPHER_SPEC,
     HANDSHAKE,
-    Hole,
-    Record,
+    RecordHole,
+    TlsRecord,
 )
 from captures.packets.tls.suites import suite_name
 from dissectors.budget import limit
@@ -52,7 +52,7 @@ _EARLY_PASSES = 4096
 
 
 @dataclass(slots=True, frozen=True)
-class Limits:
+class TlsLimits:
     """What one connection may hold.
 
     :ivar max_waiting: ciphertext per side, in bytes, that waits for a secret or for the other side
@@ -71,11 +71,11 @@ class TlsConnection:
     :ivar info: what is known of the connection so far
     """
 
-    def __init__(self, keylog: KeyLog | None = None, limits: Limits | None = None) -> None:
+    def __init__(self, keylog: KeyLog | None = None, limits: TlsLimits | None = None) -> None:
         self.info = TlsInfo()
         self._keys = Keys(keylog)
-        self._limits = limits or Limits()
-        self._halves = {Side.BROKER: Half(Side.BROKER), Side.CLIENT: Half(Side.CLIENT)}
+        self._limits = limits or TlsLimits()
+        self._halves = {Side.BROKER: TlsHalf(Side.BROKER), Side.CLIENT: TlsHalf(Side.CLIENT)}
         self._events: list[Event] = []
         self._generation = -1  # of the key log when secrets were last looked up
         self._tls13 = False
@@ -141,7 +141,7 @@ class TlsConnection:
         """Drop the keys and whatever else decrypting needs: the connection is over. What is known of it stays."""
         self._keys = Keys(None)
         for side in self._halves:
-            self._halves[side] = Half(side, stopped=True)
+            self._halves[side] = TlsHalf(side, stopped=True)
 
     @property
     def waiting(self) -> bool:
@@ -176,7 +176,7 @@ class TlsConnection:
                 held = f"{self._limits.max_waiting >> 10} KiB"
                 self._stop(half, f"{half.wants}; no more than {held} of ciphertext are kept waiting")
 
-    def _take(self, half: Half, item: Record | Hole) -> bool:
+    def _take(self, half: TlsHalf, item: TlsRecord | RecordHole) -> bool:
         """Process a record; return False if it has to wait."""
         if half.stopped:
             return True
@@ -186,7 +186,7 @@ class TlsConnection:
             if client.needs_secret and not client.stopped:
                 half.wants = client.wants
                 return False
-        if isinstance(item, Hole):
+        if isinstance(item, RecordHole):
             half.lose(item)
             if half.epoch < Epoch.APPLICATION:
                 self.info.note(f"{item.reason} in the handshake of the {half.side.value}")
@@ -198,13 +198,13 @@ class TlsConnection:
         except NoKeys as lack:
             return self._lacks(half, lack)
 
-    def _lacks(self, half: Half, lack: NoKeys) -> bool:
+    def _lacks(self, half: TlsHalf, lack: NoKeys) -> bool:
         """Wait for keys, or give the side up; return False if it waits."""
         keylog, other = self._keys.keylog, self._halves[_OTHER[half.side]]
-        if lack.cure is Cure.OTHER_SIDE:
+        if lack.cure is Remedy.OTHER_SIDE:
             waits = not other.stopped
         else:
-            waits = lack.cure is Cure.KEY_LOG and keylog is not None and keylog.growing
+            waits = lack.cure is Remedy.KEY_LOG and keylog is not None and keylog.growing
             half.needs_secret = waits
         if waits:
             half.wants = lack.reason
@@ -212,7 +212,7 @@ class TlsConnection:
             self._stop(half, lack.reason)
         return not waits
 
-    def _take_clear(self, half: Half, record: Record) -> bool:
+    def _take_clear(self, half: TlsHalf, record: TlsRecord) -> bool:
         payload = record.payload
         if record.kind == HANDSHAKE and not (half.lost and half.hellos and not plausible_start(payload)):
             half.recover(record.start)
@@ -229,7 +229,7 @@ class TlsConnection:
             return True
         negotiation = self._keys.negotiation(half.changes)
         if negotiation.server is None:
-            raise NoKeys("the ServerHello was not captured", Cure.OTHER_SIDE)
+            raise NoKeys("the ServerHello was not captured", Remedy.OTHER_SIDE)
         if negotiation.tls13:
             return record.kind == CHANGE_CIPHER_SPEC or self._leave_clear(half, negotiation, record)
         if record.kind == CHANGE_CIPHER_SPEC:
@@ -241,14 +241,14 @@ class TlsConnection:
         self._stop(half, "protected records before the handshake was over")
         return True
 
-    def _leave_clear(self, half: Half, negotiation: Negotiation, record: Record) -> bool:
+    def _leave_clear(self, half: TlsHalf, negotiation: Negotiation, record: TlsRecord) -> bool:
         """Find out under which keys the first protected record of TLS 1.3 is: early data is the client's first."""
         client, broker = negotiation.client, self._halves[Side.BROKER]
         epoch = Epoch.HANDSHAKE
         if half.side is Side.CLIENT and client is not None and client.early_data:
             accepted = False if negotiation.retried else negotiation.early_accepted
             if accepted is None and broker.epoch is Epoch.HANDSHAKE and not broker.stopped:
-                raise NoKeys("the broker's answer to early data was not captured", Cure.OTHER_SIDE)
+                raise NoKeys("the broker's answer to early data was not captured", Remedy.OTHER_SIDE)
             if accepted is False:
                 half.passes = _EARLY_PASSES  # not part of the conversation
             else:  # where the answer is lost, early data is taken for accepted, as it mostly is
@@ -256,7 +256,7 @@ class TlsConnection:
         half.enter(epoch)
         return self._take_protected(half, record)
 
-    def _take_protected(self, half: Half, record: Record) -> bool:
+    def _take_protected(self, half: TlsHalf, record: TlsRecord) -> bool:
         if self._tls13 and record.kind != APPLICATION_DATA:
             return self._take_unprotected(half, record)
         if half.cipher is None:
@@ -272,7 +272,7 @@ class TlsConnection:
         if kind == APPLICATION_DATA:
             self.info.records += 1
             if content:
-                self._events.append(Plain(half.side, record.start, record.end, half.position, content))
+                self._events.append(Plaintext(half.side, record.start, record.end, half.position, content))
                 half.position += len(content)
         elif kind == HANDSHAKE:
             self._messages(half, content)
@@ -282,7 +282,7 @@ class TlsConnection:
             self._change_cipher(half)
         return True
 
-    def _take_unprotected(self, half: Half, record: Record) -> bool:
+    def _take_unprotected(self, half: TlsHalf, record: TlsRecord) -> bool:
         """Records that TLS 1.3 sends in clear between protected ones."""
         payload = record.payload
         if record.kind == ALERT and len(payload) == 2:
@@ -295,7 +295,7 @@ class TlsConnection:
             )
         return True
 
-    def _look_up_cipher(self, half: Half, record: Record) -> None:
+    def _look_up_cipher(self, half: TlsHalf, record: TlsRecord) -> None:
         """Get the keys of this side's epoch; continue to the next epoch if only its keys are there.
 
         :raises NoKeys: if there are none
@@ -303,7 +303,7 @@ class TlsConnection:
         try:
             half.cipher = self._keys.cipher(half.side, half.epoch, half.generation)
         except NoKeys as lack:
-            if lack.cure is not Cure.KEY_LOG:
+            if lack.cure is not Remedy.KEY_LOG:
                 raise
             half.cipher = self._keys.cipher_by_trial(half.side, half.generation, record)
             if half.cipher is not None:
@@ -316,20 +316,20 @@ class TlsConnection:
                 raise
             if half.epoch is Epoch.EARLY:
                 half.passes = _EARLY_PASSES
-                half.lose(Hole(record.start, record.start, 0, lack.reason))
+                half.lose(RecordHole(record.start, record.start, 0, lack.reason))
             else:
                 half.passes = _HANDSHAKE_PASSES
             self.info.note(lack.reason)
             half.enter(*following)
 
-    def _failed(self, half: Half, record: Record) -> None:
+    def _failed(self, half: TlsHalf, record: TlsRecord) -> None:
         """A record did not open."""
         if half.passes:
             half.passes -= 1
             return
         if not half.hopeless:
             reason = half.hole_reason or "a record does not decrypt"
-            half.lose(Hole(record.start, record.end, 1, reason))
+            half.lose(RecordHole(record.start, record.end, 1, reason))
             return
         if half.hole_start is None:
             self._stop(half, "the secret in the key log does not fit the connection", record.start)
@@ -338,14 +338,14 @@ class TlsConnection:
 
     # -- content -----------------------------------------------------------------------------------------------
 
-    def _messages(self, half: Half, payload: bytes | memoryview) -> None:
+    def _messages(self, half: TlsHalf, payload: bytes | memoryview) -> None:
         for kind, body in half.messages.feed(payload):
             try:
                 self._message(half, kind, body)
             except MalformedHandshake as error:
                 self.info.note(f"malformed handshake message {kind} from the {half.side.value}: {error}")
 
-    def _message(self, half: Half, kind: int, body: bytes) -> None:
+    def _message(self, half: TlsHalf, kind: int, body: bytes) -> None:
         """Follow a handshake message.
 
         :raises Malformed: if it does not fit its layout
@@ -377,7 +377,7 @@ class TlsConnection:
             case MessageType.KEY_UPDATE if half.epoch is Epoch.APPLICATION and negotiation.tls13:
                 half.enter(Epoch.APPLICATION, half.generation + 1)
 
-    def _client_hello(self, half: Half, body: bytes) -> None:
+    def _client_hello(self, half: TlsHalf, body: bytes) -> None:
         hello = parse_client_hello(body)
         last = self._keys.negotiation(max(half.hellos - 1, 0))
         if last.client is not None and last.client.random == hello.random:
@@ -397,7 +397,7 @@ class TlsConnection:
         info.offered_alpn = hello.alpn or info.offered_alpn
         info.offered_versions = tuple(version_name(each) for each in hello.versions)
 
-    def _server_hello(self, half: Half, body: bytes) -> None:
+    def _server_hello(self, half: TlsHalf, body: bytes) -> None:
         hello = parse_server_hello(body)
         negotiation = self._keys.negotiation(half.hellos)
         if not half.hellos:  # what is listed is the first handshake
@@ -414,7 +414,7 @@ class TlsConnection:
             self._resumed(negotiation, hello.resumed)
             half.enter(Epoch.HANDSHAKE)
 
-    def _certificate(self, half: Half, body: bytes, negotiation: Negotiation) -> None:
+    def _certificate(self, half: TlsHalf, body: bytes, negotiation: Negotiation) -> None:
         der = parse_certificate(body, tls13=negotiation.tls13)
         if not der:
             return
@@ -427,7 +427,7 @@ class TlsConnection:
             self.info.certificate = names
             self._resumed(negotiation, False)
 
-    def _change_cipher(self, half: Half) -> None:
+    def _change_cipher(self, half: TlsHalf) -> None:
         negotiation = self._keys.negotiation(half.changes)
         if half.side is Side.BROKER and negotiation.resumed is None and not half.lost:
             # neither certificate nor ServerHelloDone: an abbreviated handshake (RFC 5246, section 7.3)
@@ -441,7 +441,7 @@ class TlsConnection:
         if negotiation is self._keys.negotiations[0]:
             self.info.resumed = resumed
 
-    def _alert(self, half: Half, record: Record, content: bytes | memoryview) -> None:
+    def _alert(self, half: TlsHalf, record: TlsRecord, content: bytes | memoryview) -> None:
         alert = Alert(half.side, record.start, record.end, content[0], content[1])
         self.info.add_alert(alert)
         self._events.append(alert)
@@ -455,7 +455,7 @@ class TlsConnection:
             self._stop(half, f"{half.wants}; {reason}" if reason else half.wants)
         self._advance()
 
-    def _stop(self, half: Half, reason: str, start: int | None = None) -> None:
+    def _stop(self, half: TlsHalf, reason: str, start: int | None = None) -> None:
         if half.stopped:
             return
         if start is None:

@@ -13,7 +13,7 @@ from dissectors.conversation import Side
 
 
 @dataclass(slots=True)
-class Plain:
+class Plaintext:
     """Decrypted application data of one record.
 
     :ivar position: how many application bytes of this side came before, as far as they could be decrypted
@@ -32,7 +32,7 @@ class MissingData:
 
     :ivar start: first byte of the stretch of the stream that could not be read
     :ivar end: the byte after it
-    :ivar position: as in :class:`Plain`; the missing bytes are not counted
+    :ivar position: as in :class:`Plaintext`; the missing bytes are not counted
     """
 
     side: Side
@@ -135,4 +135,4 @@ class Alert:
         return f"{level} alert {self.name} from the {self.side.value}" + (f": {meaning}" if meaning else "")
 
 
-Event = Plain | MissingData | Alert | DecryptionStopped
+Event = Plaintext | MissingData | Alert | DecryptionStopped

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from captures.packets.tls.events import MissingData
 from captures.packets.tls.handshake import MessageReader
 from captures.packets.tls.keys import Epoch, Keys
-from captures.packets.tls.records import Hole, Record, RecordReader, Undecryptable
+from captures.packets.tls.records import RecordHole, RecordReader, TlsRecord, Undecryptable
 from dissectors.conversation import Side
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _MAX_FAILURES = 16
 
 
 @dataclass(slots=True)
-class Half:
+class TlsHalf:
     """One direction.
 
     :ivar queue: records and holes not processed yet
@@ -53,7 +53,7 @@ class Half:
 
     side: Side
     reader: RecordReader = field(default_factory=RecordReader)
-    queue: deque[Record | Hole] = field(default_factory=deque)
+    queue: deque[TlsRecord | RecordHole] = field(default_factory=deque)
     messages: MessageReader = field(default_factory=MessageReader)
     epoch: Epoch = Epoch.CLEAR
     generation: int = 0
@@ -70,7 +70,7 @@ class Half:
     stopped: bool = False
     _failures: int = 0
     _spent: int = 0
-    _hole: Hole | None = None
+    _hole: RecordHole | None = None
     _hole_epoch: Epoch = Epoch.CLEAR
 
     def enter(self, epoch: Epoch, generation: int = 0, cipher: RecordCipher | None = None) -> None:
@@ -80,7 +80,7 @@ class Half:
     def keep(self, count: int) -> None:
         """Make the last `count` items of the queue independent of the bytes that were fed."""
         for item in islice(reversed(self.queue), count):
-            if isinstance(item, Record):
+            if isinstance(item, TlsRecord):
                 item.payload = bytes(item.payload)
 
     @property
@@ -100,7 +100,7 @@ class Half:
         """Why there is a loss, in words; empty if there is none."""
         return "" if self._hole is None else self._hole.reason
 
-    def lose(self, hole: Hole) -> None:
+    def lose(self, hole: RecordHole) -> None:
         """Note that records are missing, or could not be read."""
         self.messages.reset()
         self.lost += hole.records
@@ -132,7 +132,7 @@ class Half:
         """Whether so many records failed to open that the following will not either."""
         return self._failures >= _MAX_FAILURES or (self._failures > 0 and self.lost == 0 == self.sequence)
 
-    def open(self, record: Record, keys: Keys) -> tuple[int, bytes] | None:
+    def open(self, record: TlsRecord, keys: Keys) -> tuple[int, bytes] | None:
         """Return content type and content of a record, None if it does not open."""
         assert self.cipher is not None
         try:
@@ -147,7 +147,7 @@ class Half:
         self._failures = self._spent = self.passes = 0
         return opened
 
-    def _search(self, record: Record, keys: Keys) -> tuple[int, bytes] | None:
+    def _search(self, record: TlsRecord, keys: Keys) -> tuple[int, bytes] | None:
         for epoch, generation, cipher, sequence in self._candidates(record, keys):
             if self._spent > _SEARCH_BUDGET:
                 break
@@ -163,7 +163,7 @@ class Half:
             return opened
         return None
 
-    def _candidates(self, record: Record, keys: Keys) -> Iterator[tuple[Epoch, int, RecordCipher, int]]:
+    def _candidates(self, record: TlsRecord, keys: Keys) -> Iterator[tuple[Epoch, int, RecordCipher, int]]:
         assert self.cipher is not None
         here = self.epoch, self.generation, self.cipher
         guess = self.cipher.likely_sequence(record)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from captures.packets.tls.handshake import TLS12, TLS13, ClientHello, ServerHello, version_name
 from captures.packets.tls.keylog import KeyLog
-from captures.packets.tls.records import Record, Undecryptable
+from captures.packets.tls.records import TlsRecord, Undecryptable
 from captures.packets.tls.suites import Suite, suite, suite_name
 from dissectors.conversation import Side
 
@@ -44,7 +44,7 @@ _LABELS = {
 }
 
 
-class Cure(Enum):
+class Remedy(Enum):
     """What may still bring keys."""
 
     NONE = "nothing"
@@ -55,7 +55,7 @@ class Cure(Enum):
 class NoKeys(Exception):  # noqa: N818  # says what is wrong, reads well at the raise
     """There are no keys for an epoch, and what would help."""
 
-    def __init__(self, reason: str, cure: Cure = Cure.NONE) -> None:
+    def __init__(self, reason: str, cure: Remedy = Remedy.NONE) -> None:
         super().__init__(reason)
         self.reason = reason
         self.cure = cure
@@ -137,7 +137,7 @@ class Keys:
             except NoKeys:
                 continue
 
-    def cipher_by_trial(self, side: Side, generation: int, record: Record) -> RecordCipher | None:
+    def cipher_by_trial(self, side: Side, generation: int, record: TlsRecord) -> RecordCipher | None:
         """Return the cipher of a TLS 1.2 connection without session ID, by trying the sessions in the key log.
 
         A server that issues a ticket may leave the session unnamed (RFC 5077, section 3.4), as OpenSSL does. A Java
@@ -182,10 +182,10 @@ class Keys:
         :raises NoKeys: if a part of it is missing
         """
         if negotiation.client is None:
-            raise NoKeys("the ClientHello was not captured", Cure.OTHER_SIDE)
+            raise NoKeys("the ClientHello was not captured", Remedy.OTHER_SIDE)
         server = negotiation.server
         if server is None:
-            raise NoKeys("the ServerHello was not captured", Cure.OTHER_SIDE)
+            raise NoKeys("the ServerHello was not captured", Remedy.OTHER_SIDE)
         if server.version not in (TLS12, TLS13):
             raise NoKeys(f"{version_name(server.version)} is not decrypted, only TLS 1.2 and 1.3")
         chosen = suite(server.suite)
@@ -204,7 +204,7 @@ class Keys:
         label = _LABELS[side, epoch]
         secret = keylog.secret(label, client.random)
         if secret is None:
-            raise NoKeys(f"no {label} in the key log for client random {client.random.hex()}", Cure.KEY_LOG)
+            raise NoKeys(f"no {label} in the key log for client random {client.random.hex()}", Remedy.KEY_LOG)
         if len(secret) != chosen.hash_bytes:
             raise NoKeys(f"{label} of {len(secret)} bytes does not fit {chosen.name}")
         if epoch is Epoch.APPLICATION:
@@ -227,7 +227,7 @@ class Keys:
                 by_session = f" or session ID {server.session_id.hex()}" if server.session_id else ""
                 raise NoKeys(
                     f"no secret in the key log for client random {client.random.hex()}{by_session}",
-                    Cure.KEY_LOG,
+                    Remedy.KEY_LOG,
                 )
             negotiation.ciphers = ciphers.tls12_ciphers(
                 chosen, master, client.random, server.random, encrypt_then_mac=server.encrypt_then_mac

@@ -3,7 +3,7 @@
 A record is a type, a version, a length and that many bytes (RFC 8446, section 5.1; RFC 5246, section 6.2). Rules:
 
 * Bytes are passed on as views of what was fed; only a record that comes in pieces is joined.
-* Records and holes tile the stream: whatever belongs to no record is inside exactly one :class:`Hole`.
+* Records and holes tile the stream: whatever belongs to no record is inside exactly one :class:`RecordHole`.
 * After a loss the end of a record that was cut is known from its header. Beyond it, the next record is where the gap
   ends, if that looks like a header, or else the first header that is followed by another.
 * What is held is less than two records.
@@ -34,7 +34,7 @@ _CANDIDATE = re.compile(rb"[\x14-\x18]\x03[\x00-\x04]")
 
 
 @dataclass(slots=True)
-class Record:
+class TlsRecord:
     """One record.
 
     :ivar start: stream position of its header
@@ -54,7 +54,7 @@ class Record:
 
 
 @dataclass(slots=True)
-class Hole:
+class RecordHole:
     """A stretch of the stream that could not be read as records.
 
     :ivar records: how many records may have been in it, at most; at least one
@@ -126,7 +126,7 @@ class RecordReader:
         self.position += self._have
         self._parts, self._have = [], 0
 
-    def feed(self, data: bytes | bytearray | memoryview) -> list[Record | Hole]:
+    def feed(self, data: bytes | bytearray | memoryview) -> list[TlsRecord | RecordHole]:
         """Take the next bytes; return the records they complete."""
         if self._discards:
             self.position += len(data)
@@ -137,7 +137,7 @@ class RecordReader:
             return []
         return self._split(closing=False)
 
-    def gap(self, length: int, reason: str) -> list[Record | Hole]:
+    def gap(self, length: int, reason: str) -> list[TlsRecord | RecordHole]:
         """Note that `length` bytes are missing here."""
         if self._discards:
             self.position += length
@@ -157,7 +157,7 @@ class RecordReader:
             self._skip_to, self._search_from = None, self.position
         return items
 
-    def close(self) -> list[Record | Hole]:
+    def close(self) -> list[TlsRecord | RecordHole]:
         """Note that no more bytes come; what is left of a record becomes a hole."""
         if self._discards:
             return []
@@ -172,11 +172,11 @@ class RecordReader:
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def _split(self, *, closing: bool) -> list[Record | Hole]:
+    def _split(self, *, closing: bool) -> list[TlsRecord | RecordHole]:
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         view = memoryview(data)
         base, at, size = self.position, 0, len(view)
-        items: list[Record | Hole] = []
+        items: list[TlsRecord | RecordHole] = []
         while True:
             if self._skip_to is not None:
                 at = min(max(self._skip_to - base, at), size)
@@ -203,7 +203,7 @@ class RecordReader:
             if self._hole is not None:
                 items.append(self._close_hole(base + at))
             payload = view[at + HEADER_BYTES : end]
-            items.append(Record(kind, base + at, bytes(view[at : at + HEADER_BYTES]), payload))
+            items.append(TlsRecord(kind, base + at, bytes(view[at : at + HEADER_BYTES]), payload))
             at = end
         if size - at < HEADER_BYTES:
             self._need = HEADER_BYTES
@@ -246,12 +246,12 @@ class RecordReader:
             self._hole = self._floor = start
             self._reason = reason
 
-    def _close_hole(self, end: int) -> Hole:
+    def _close_hole(self, end: int) -> RecordHole:
         assert self._hole is not None
         records = 1 + max(end - self._floor, 0) // MIN_PROTECTED
-        hole = Hole(self._hole, end, records, self._reason)
+        hole = RecordHole(self._hole, end, records, self._reason)
         self._hole = None
         return hole
 
 
-Item = Record | Hole
+Item = TlsRecord | RecordHole

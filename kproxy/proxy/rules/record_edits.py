@@ -12,7 +12,7 @@ from typing import Any
 
 from dissectors.budget import Budget, LimitReached, limit, of_message
 from dissectors.codec import CODEC_LABELS, Codec
-from dissectors.record_values import Notes, RecordValues
+from dissectors.record_values import RecordNotes, RecordValues
 from dissectors.records import Record, record_set
 from dissectors.records.build import build_batch
 from kproxy.proxy.rules.errors import EditError
@@ -49,7 +49,7 @@ def batches_of(data: bytes, budget: Budget | None = None) -> list[dict[str, Any]
     :raises EditError: if not all of them can be read
     :raises LimitReached: if they cost more
     """
-    notes = Notes({}, [])
+    notes = RecordNotes({}, [])
     shown = RecordValues(show_secrets=True).show(data, "", None, notes, budget=budget)
     if notes.problems:
         raise EditError(

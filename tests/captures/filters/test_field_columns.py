@@ -9,7 +9,7 @@ from captures.exchanges import ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.projected import ProjectedExchanges
 from captures.filters import TableColumns, compile_filter
-from captures.filters.field_columns import Source
+from captures.filters.field_columns import DecidedBy
 from captures.filters.fields import FIELDS
 from tests.captures.recorded import CAPTURES
 
@@ -96,7 +96,7 @@ def test_projected_bodies_decide_as_full_decodes_do(name, recording):
 
 def test_every_field_of_messages_is_among_the_filters():
     said = " ".join(FILTERS)
-    fields = [field for field in FIELDS if field.column.source is Source.MESSAGES]
+    fields = [field for field in FIELDS if field.column.source is DecidedBy.MESSAGES]
     assert len(fields) > 10
     assert [field.name for field in fields if field.name not in said] == []
     assert all(field.column.messages and field.column.needs for field in fields)

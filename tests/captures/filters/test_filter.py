@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from captures.exchanges import ExchangeTable, Flag
 from captures.filters import Context, TableColumns, compile_filter, table_columns
-from captures.filters.field_columns import Source
+from captures.filters.field_columns import DecidedBy
 from captures.filters.fields import FIELDS, Kind
 from captures.meaning import topics_in
 from dissectors.apis import NAMES
@@ -228,7 +228,7 @@ def test_examples_of_the_registry_compile():
     for field in FIELDS:
         wanted = compile_filter(field.example)
         assert field.name in wanted.text or any(name in wanted.text for name in field.synonyms), field.name
-        assert wanted.needs_bodies is (field.column.source is not Source.TABLE)
+        assert wanted.needs_bodies is (field.column.source is not DecidedBy.TABLE)
 
 
 # ---------------------------------------------------------------- other recordings

@@ -13,8 +13,8 @@ from dissectors.conversation import (
     Conversation,
     ConversationEnd,
     Event,
-    Exchange,
-    Foreign,
+    ForeignProtocol,
+    FrameExchange,
     Limits,
     RequestSeen,
     SaslToken,
@@ -85,14 +85,14 @@ def brief(event: Event) -> str:
     match event:
         case RequestSeen(seen):
             return f"seen {seen.correlation_id}"
-        case Exchange(asked, answer, outcome, note):
+        case FrameExchange(asked, answer, outcome, note):
             ids = [str(part.correlation_id) for part in (asked, answer) if part is not None]
             return f"{outcome.value} {'/'.join(ids)}" + (f" ({note})" if note else "")
         case SaslToken(side, start, end, data, mechanism):
             return f"token {side.value} {start}-{end} {data!r} {mechanism}"
         case SkippedBytes(side, start, end, reason):
             return f"skipped {side.value} {start}-{end}: {reason}"
-        case Foreign(side, start, guess, evidence):
+        case ForeignProtocol(side, start, guess, evidence):
             return f"foreign {side.value} {start}: {guess}, {evidence}"
         case ConversationEnd():
             return "finished"
@@ -127,5 +127,5 @@ class Playbook:
         assert told == list(lines), "\n".join(("told:", *told, "expected:", *lines))
         return self
 
-    def exchanges(self) -> list[Exchange]:
-        return [event for event in self.conversation.events() if isinstance(event, Exchange)]
+    def exchanges(self) -> list[FrameExchange]:
+        return [event for event in self.conversation.events() if isinstance(event, FrameExchange)]

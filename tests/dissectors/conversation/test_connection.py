@@ -3,7 +3,16 @@ from __future__ import annotations
 import pytest
 
 from dissectors.apis import version_limits
-from dissectors.conversation import Conversation, Damage, Exchange, Limits, Outcome, RequestSeen, Side, State
+from dissectors.conversation import (
+    Conversation,
+    Damage,
+    FrameExchange,
+    Limits,
+    Outcome,
+    RequestSeen,
+    Side,
+    State,
+)
 from dissectors.conversation.client import MAX_CLIENT_IDS
 from tests.dissectors.conversation.streams import (
     API_VERSIONS,
@@ -358,5 +367,5 @@ def test_the_first_request_of_a_side_may_have_the_first_correlation_id(broker_fi
     for side, data in reversed(order) if broker_first else order:
         conversation.receive(side, data)
     conversation.finish()
-    outcomes = [event.outcome for event in conversation.events() if isinstance(event, Exchange)]
+    outcomes = [event.outcome for event in conversation.events() if isinstance(event, FrameExchange)]
     assert (outcomes == [Outcome.ANSWERED]) != broker_first

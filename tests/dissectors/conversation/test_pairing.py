@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dissectors.conversation import Exchange, Limits, Outcome, RequestFrame, ResponseFrame
+from dissectors.conversation import FrameExchange, Limits, Outcome, RequestFrame, ResponseFrame
 from dissectors.conversation.events import Event
 from dissectors.conversation.pairing import Pairing
 
@@ -29,7 +29,7 @@ class Ledger:
         return [
             event.request.start
             for event in self.events
-            if isinstance(event, Exchange) and event.request and event.outcome is Outcome.UNANSWERED
+            if isinstance(event, FrameExchange) and event.request and event.outcome is Outcome.UNANSWERED
         ]
 
 

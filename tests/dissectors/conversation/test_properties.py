@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.conversation import Conversation, Event, Exchange, Limits, Outcome, Side, SkippedBytes, State
+from dissectors.conversation import (
+    Conversation,
+    Event,
+    FrameExchange,
+    Limits,
+    Outcome,
+    Side,
+    SkippedBytes,
+    State,
+)
 from dissectors.units import KIB
 from tests.dissectors.conversation.streams import (
     FETCH,
@@ -97,7 +106,7 @@ def answered(events: list[Event]) -> list[tuple[tuple[int, int], tuple[int, int]
     return [
         ((event.request.start, event.request.end), (event.response.start, event.response.end))
         for event in events
-        if isinstance(event, Exchange)
+        if isinstance(event, FrameExchange)
         and event.outcome is Outcome.ANSWERED
         and event.request
         and event.response
@@ -204,7 +213,7 @@ def test_each_request_has_one_exchange_whatever_happens(
     conversation.finish()
     seen, done = [], []
     for event in conversation.events():
-        if isinstance(event, Exchange) and event.request is not None:
+        if isinstance(event, FrameExchange) and event.request is not None:
             done.append(event.request.start)
         elif brief(event).startswith("seen"):
             seen.append(event.request.start)
@@ -283,7 +292,7 @@ def test_every_byte_is_accounted_for(script: Script, data: st.DataObject) -> Non
     for side in Side:
         spans = []
         for event in told:
-            if isinstance(event, Exchange):
+            if isinstance(event, FrameExchange):
                 part = event.request if side is Side.CLIENT else event.response
                 spans += [(part.start, part.end)] if part else []
             elif isinstance(event, SkippedBytes) or hasattr(event, "mechanism"):

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from dissectors.budget import LimitReached
 from dissectors.budget import changed as limits
 from dissectors.embedded import protobuf
-from dissectors.embedded.protobuf import Field, Schema, read
+from dissectors.embedded.protobuf import ProtobufField, Schema, read
 from dissectors.errors import DecodeError
 
 NESTED: Schema = {
-    1: Field("number", protobuf.INT),
-    2: Field("text", protobuf.STRING),
-    3: Field("inner", lambda: NESTED),
-    4: Field("numbers", protobuf.SINT, repeated=True),
-    5: Field("doubles", protobuf.DOUBLE, repeated=True),
-    6: Field("flag", protobuf.BOOL),
-    7: Field("many", lambda: NESTED, repeated=True),
-    8: Field("word", protobuf.FIXED_UINT32),
-    9: Field("signed", protobuf.FIXED_INT64),
+    1: ProtobufField("number", protobuf.INT),
+    2: ProtobufField("text", protobuf.STRING),
+    3: ProtobufField("inner", lambda: NESTED),
+    4: ProtobufField("numbers", protobuf.SINT, repeated=True),
+    5: ProtobufField("doubles", protobuf.DOUBLE, repeated=True),
+    6: ProtobufField("flag", protobuf.BOOL),
+    7: ProtobufField("many", lambda: NESTED, repeated=True),
+    8: ProtobufField("word", protobuf.FIXED_UINT32),
+    9: ProtobufField("signed", protobuf.FIXED_INT64),
 }
 
 

@@ -6,14 +6,14 @@ from threading import Event, get_ident
 
 import pytest
 
-from captures.exchanges.turns import Turns
+from captures.exchanges.fair_lock import FairLock
 from kproxy.session import ClosedError, Priority, Steps
 from kproxy.session.engine import Engine
 
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    engine = Engine(Turns())
+    engine = Engine(FairLock())
     engine.start()
     yield engine
     engine.close()
@@ -100,7 +100,7 @@ def test_a_cancelled_job_ends_at_its_next_yield(engine: Engine) -> None:
 
 
 def test_the_turns_are_held_while_a_job_runs_and_free_between() -> None:
-    turns = Turns()
+    turns = FairLock()
     engine = Engine(turns)
     engine.start()
     with turns:
@@ -112,7 +112,7 @@ def test_the_turns_are_held_while_a_job_runs_and_free_between() -> None:
 
 
 def test_jobs_that_are_left_fail_when_the_engine_ends() -> None:
-    engine = Engine(Turns())
+    engine = Engine(FairLock())
     left = engine.submit(lambda: 1, Priority.ASKED)
     engine.close()
     with pytest.raises(ClosedError):

@@ -13,7 +13,7 @@ from captures.analysis.groups.silence import Silence, Silences
 from captures.exchanges import Capture, open_capture
 from captures.interventions import TcpSample
 from captures.packets import ACK, FIN, RST, CaptureError
-from captures.packets.between import Headers, headers_between
+from captures.packets.header_scan import Headers, headers_between
 from tests.captures.exchanges.proxied import Recording, request, response
 from tests.captures.packets.kit import CLIENT, MS, T0, Conversation, pcap
 

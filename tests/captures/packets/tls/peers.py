@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from captures.packets.tls import Event, KeyLog, Plain, TlsConnection
+from captures.packets.tls import Event, KeyLog, Plaintext, TlsConnection
 from dissectors.conversation import Side
 
 DATA = Path(__file__).resolve().parents[3] / "data"
@@ -191,7 +191,7 @@ def plain(events: list[Event]) -> dict[Side, bytes]:
     """The decrypted bytes of both sides; checks that positions count them."""
     found = dict.fromkeys(Side, b"")
     for each in events:
-        if isinstance(each, Plain):
+        if isinstance(each, Plaintext):
             assert each.position == len(found[each.side])
             found[each.side] += each.data
     return found

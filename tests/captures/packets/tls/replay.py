@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from captures.packets import SegmentIndex, TcpAssembler, open_source, read_packets
-from captures.packets.tls import Event, KeyLog, MissingData, Plain, TlsConnection, looks_like_tls
-from dissectors.conversation import Conversation, Exchange, SkippedBytes
+from captures.packets.tls import Event, KeyLog, MissingData, Plaintext, TlsConnection, looks_like_tls
+from dissectors.conversation import Conversation, FrameExchange, SkippedBytes
 from dissectors.conversation import Side as Side
 from dissectors.frames import Body, decode_request, decode_response
 
@@ -27,7 +27,9 @@ class Replayed:
 
     def plain(self, side: Side) -> bytes:
         """The decrypted bytes of one side."""
-        return b"".join(each.data for each in self.events if isinstance(each, Plain) and each.side is side)
+        return b"".join(
+            each.data for each in self.events if isinstance(each, Plaintext) and each.side is side
+        )
 
 
 def replay(path: Path, keylog: KeyLog | None, block_size: int = 1 << 22) -> list[Replayed]:
@@ -75,13 +77,13 @@ def as_kafka(replayed: Replayed) -> Kafka:
     """Frame, pair and decode what a connection said."""
     conversation, kafka = Conversation(), Kafka()
     for event in replayed.events:
-        if isinstance(event, Plain):
+        if isinstance(event, Plaintext):
             conversation.receive(event.side, event.data)
         elif isinstance(event, MissingData):
             conversation.gap(event.side, None, event.reason)
     conversation.finish()
     for happened in conversation.events():
-        if isinstance(happened, Exchange):
+        if isinstance(happened, FrameExchange):
             request, response = happened.request, happened.response
             if request is not None:
                 kafka.requests.append(decode_request(request.payload))

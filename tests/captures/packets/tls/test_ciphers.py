@@ -16,7 +16,7 @@ from captures.packets.tls.ciphers import (
     tls12_ciphers,
     tls13_cipher,
 )
-from captures.packets.tls.records import Record, Undecryptable
+from captures.packets.tls.records import TlsRecord, Undecryptable
 from captures.packets.tls.suites import Suite, suite
 
 
@@ -63,11 +63,11 @@ def test_prf() -> None:
     )
 
 
-def protected13(key: bytes, iv: bytes, sequence: int, inner: bytes) -> Record:
+def protected13(key: bytes, iv: bytes, sequence: int, inner: bytes) -> TlsRecord:
     """RFC 8446, section 5.2, by hand."""
     header = struct.pack(">BHH", 23, 0x0303, len(inner) + 16)
     nonce = (int.from_bytes(iv, "big") ^ sequence).to_bytes(12, "big")
-    return Record(23, 0, header, AESGCM(key).encrypt(nonce, inner, header))
+    return TlsRecord(23, 0, header, AESGCM(key).encrypt(nonce, inner, header))
 
 
 def test_tls13_content_type_and_padding() -> None:
@@ -80,7 +80,7 @@ def test_tls13_content_type_and_padding() -> None:
     with pytest.raises(Undecryptable):
         cipher.open(2, protected13(key, iv, 1, b"data\x17"))
     with pytest.raises(Undecryptable):
-        cipher.open(0, Record(23, 0, b"\x17\x03\x03\x00\x01", b"x"))
+        cipher.open(0, TlsRecord(23, 0, b"\x17\x03\x03\x00\x01", b"x"))
 
 
 def test_next_secret_is_another_key() -> None:
@@ -101,7 +101,7 @@ def test_short_records_do_not_open() -> None:
         for cipher in tls12_ciphers(known(code), bytes(48), bytes(32), bytes(32), encrypt_then_mac=False):
             for size in (0, 1, 7, 8, 15, 16, 17, 24, 31, 32, 48):
                 with pytest.raises(Undecryptable):
-                    cipher.open(0, Record(23, 0, struct.pack(">BHH", 23, 0x0303, size), bytes(size)))
+                    cipher.open(0, TlsRecord(23, 0, struct.pack(">BHH", 23, 0x0303, size), bytes(size)))
 
 
 @pytest.mark.parametrize("encrypt_then_mac", [False, True])
@@ -130,11 +130,11 @@ def test_cbc_refuses_what_was_changed(encrypt_then_mac: bool) -> None:
         payload = encrypted(padded(b"some data" + mac(b"some data")))
     header = struct.pack(">BHH", 23, 0x0303, len(payload))
     cipher = CbcCipher(known(0xC013), key, mac_key, encrypt_then_mac=encrypt_then_mac)
-    assert cipher.open(5, Record(23, 0, header, payload)) == (23, b"some data")
+    assert cipher.open(5, TlsRecord(23, 0, header, payload)) == (23, b"some data")
     with pytest.raises(Undecryptable):
-        cipher.open(6, Record(23, 0, header, payload))
+        cipher.open(6, TlsRecord(23, 0, header, payload))
     for at in range(len(payload)):
         changed = bytearray(payload)
         changed[at] ^= 1
         with pytest.raises(Undecryptable):
-            cipher.open(5, Record(23, 0, header, bytes(changed)))
+            cipher.open(5, TlsRecord(23, 0, header, bytes(changed)))

@@ -11,10 +11,18 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
-from captures.packets.tls import Alert, DecryptionStopped, KeyLog, Limits, MissingData, Plain, TlsConnection
+from captures.packets.tls import (
+    Alert,
+    DecryptionStopped,
+    KeyLog,
+    MissingData,
+    Plaintext,
+    TlsConnection,
+    TlsLimits,
+)
 from captures.packets.tls.ciphers import RecordCipher, expand_label, next_secret, tls13_cipher
 from captures.packets.tls.handshake import MessageReader, parse_client_hello, parse_server_hello
-from captures.packets.tls.records import Record, RecordReader, Undecryptable
+from captures.packets.tls.records import RecordReader, TlsRecord, Undecryptable
 from captures.packets.tls.suites import suite
 from dissectors.conversation import Side
 from tests.captures.packets.tls.peers import (
@@ -126,7 +134,7 @@ def test_client_certificate_and_retry() -> None:
     readers = {side: RecordReader() for side in Side}
     records = [(side, item) for side, data in made.flights for item in readers[side].feed(data)]
     hellos = [
-        (side, item.payload[0]) for side, item in records if isinstance(item, Record) and item.kind == 22
+        (side, item.payload[0]) for side, item in records if isinstance(item, TlsRecord) and item.kind == 22
     ]
     # the server did not like the client's key share: HelloRetryRequest
     assert hellos == [(CLIENT, 1), (BROKER, 2), (CLIENT, 1), (BROKER, 2)]
@@ -150,7 +158,7 @@ def test_positions_are_those_of_records(version: ssl.TLSVersion) -> None:
         stream = b"".join(data for sender, data in made.flights if sender is side)
         ends = [0]
         for each in events:
-            if isinstance(each, Plain | Alert) and each.side is side:
+            if isinstance(each, Plaintext | Alert) and each.side is side:
                 assert each.start >= ends[-1]
                 assert stream[each.start + 1 : each.start + 3] == b"\x03\x03"
                 assert each.end - each.start == 5 + int.from_bytes(
@@ -167,8 +175,8 @@ def test_plain_comes_with_the_last_byte_of_its_record() -> None:
         if at < len(made.flights) - 6:
             tls.receive(side, data)
     side, data = made.flights[-6]
-    assert not [e for e in tls.receive(side, data[:-1]) if isinstance(e, Plain) and e.end >= len(data)]
-    assert [e for e in tls.receive(side, data[-1:]) if isinstance(e, Plain)]
+    assert not [e for e in tls.receive(side, data[:-1]) if isinstance(e, Plaintext) and e.end >= len(data)]
+    assert [e for e in tls.receive(side, data[-1:]) if isinstance(e, Plaintext)]
 
 
 # -- resumption --------------------------------------------------------------------------------------------------
@@ -215,7 +223,7 @@ def messages(made: Made, side: Side) -> list[tuple[int, bytes]]:
     found: list[tuple[int, bytes]] = []
     for sender, data in made.flights:
         for item in reader.feed(data) if sender is side else []:
-            if not isinstance(item, Record) or item.kind != 22:
+            if not isinstance(item, TlsRecord) or item.kind != 22:
                 return found
             found += parts.feed(item.payload)
     return found
@@ -245,7 +253,7 @@ def test_early_data_without_its_secret() -> None:
     assert missing.position == 0
     assert missing.reason.startswith("no CLIENT_EARLY_TRAFFIC_SECRET in the key log for client random fb42")
     assert events.index(missing) < next(
-        i for i, e in enumerate(events) if isinstance(e, Plain) and e.side is CLIENT
+        i for i, e in enumerate(events) if isinstance(e, Plaintext) and e.side is CLIENT
     )
 
 
@@ -501,7 +509,7 @@ def test_waiting_that_is_given_up() -> None:
 def test_what_waits_is_bounded() -> None:
     made = simple(TLS13)
     keylog = KeyLog(growing=True)
-    tls = TlsConnection(keylog, Limits(max_waiting=50_000))
+    tls = TlsConnection(keylog, TlsLimits(max_waiting=50_000))
     events = [event for side, data in made.flights for event in tls.receive(side, data)]
     assert [type(e) for e in events] == [DecryptionStopped]
     assert tls.info.reason.endswith("no more than 48 KiB of ciphertext are kept waiting")
@@ -541,7 +549,7 @@ def reprotected(name: str) -> Made:
     for side, data in flights:
         made = b""
         for item in readers[side].feed(data):
-            assert isinstance(item, Record)
+            assert isinstance(item, TlsRecord)
             if item.kind != 23:
                 made += (item.header + bytes(item.payload)).replace(
                     b"\x13\x01\0", struct.pack(">HB", code, 0)
@@ -589,7 +597,7 @@ def refusing(flights: Flights, keys: bytes) -> Flights:
     for side, data in flights:
         made = b""
         for item in RecordReader().feed(data):
-            assert isinstance(item, Record)
+            assert isinstance(item, TlsRecord)
             record = item.header + bytes(item.payload)
             if item.kind == 23:
                 label = f"{'CLIENT' if side is CLIENT else 'SERVER'}_HANDSHAKE_TRAFFIC_SECRET"
@@ -610,7 +618,7 @@ def refusing(flights: Flights, keys: bytes) -> Flights:
     return out
 
 
-def opens(cipher: RecordCipher, record: Record) -> int:
+def opens(cipher: RecordCipher, record: TlsRecord) -> int:
     """The content type of a record among the first two of an epoch, 0 if it does not open."""
     for sequence in range(3):
         with contextlib.suppress(Undecryptable):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from captures.packets.tls import DecryptionStopped, Event, MissingData, Plain, TlsConnection
+from captures.packets.tls import DecryptionStopped, Event, MissingData, Plaintext, TlsConnection
 from dissectors.conversation import Side
 from tests.captures.packets.tls.peers import NO_ENCRYPT_THEN_MAC, Made, Peers, feed, keylog_of, recorded
 
@@ -54,10 +54,10 @@ def with_gap(made: Made, side: Side, start: int, end: int) -> tuple[TlsConnectio
 
 
 @cache
-def whole(kind: str) -> dict[Side, list[Plain]]:
+def whole(kind: str) -> dict[Side, list[Plaintext]]:
     made = conversation(kind)
     events = feed(TlsConnection(keylog_of(made.keylog)), made.flights)
-    return {side: [e for e in events if isinstance(e, Plain) and e.side is side] for side in Side}
+    return {side: [e for e in events if isinstance(e, Plaintext) and e.side is side] for side in Side}
 
 
 def size(made: Made, side: Side) -> int:
@@ -83,7 +83,7 @@ def test_only_records_that_are_touched_are_lost(kind: str, data: st.DataObject) 
     tls, events = with_gap(made, side, start, end)
     for each in Side:
         kept = [e for e in whole(kind)[each] if each is not side or e.end <= start or e.start >= end]
-        got = [e for e in events if isinstance(e, Plain) and e.side is each]
+        got = [e for e in events if isinstance(e, Plaintext) and e.side is each]
         assert [(e.start, e.end, e.data) for e in got] == [(e.start, e.end, e.data) for e in kept]
     assert not [e for e in events if isinstance(e, DecryptionStopped)], tls.info.reason
     lost = [e for e in whole(kind)[side] if e.start < end and e.end > start]
@@ -104,7 +104,7 @@ def test_loss_in_the_handshake_is_no_loss_of_data(kind: str) -> None:
         # tickets of TLS 1.3 and Finished of TLS 1.2 are under the application keys: lost, they count as data might
         for start in range(hello_end(made, side), first - 1, 50):
             tls, events = with_gap(made, side, start, start + 20)
-            assert [e.data for e in events if isinstance(e, Plain)]
+            assert [e.data for e in events if isinstance(e, Plaintext)]
             assert not [e for e in events if isinstance(e, DecryptionStopped)]
             assert tls.info.reason == ""
 
@@ -112,10 +112,10 @@ def test_loss_in_the_handshake_is_no_loss_of_data(kind: str) -> None:
 def test_hello_that_is_lost() -> None:
     made = conversation("tls13")
     tls, events = with_gap(made, CLIENT, 0, hello_end(made, CLIENT))
-    assert not [e for e in events if isinstance(e, Plain)]
+    assert not [e for e in events if isinstance(e, Plaintext)]
     assert tls.info.reason == "the ClientHello was not captured"
     tls, events = with_gap(made, BROKER, 20, 30)
-    assert not [e for e in events if isinstance(e, Plain)]
+    assert not [e for e in events if isinstance(e, Plaintext)]
     assert tls.info.reason == "the ServerHello was not captured"
 
 
@@ -123,13 +123,15 @@ def test_key_update_that_is_lost() -> None:
     flights, keys = recorded("openssl_early_data_key_update")
     made = Made(flights, keys, {}, "", None, True)
     events = feed(TlsConnection(keylog_of(keys)), flights)
-    client = [e for e in events if isinstance(e, Plain) and e.side is CLIENT]
+    client = [e for e in events if isinstance(e, Plaintext) and e.side is CLIENT]
     before, after = client[1], client[2]
     assert (before.data, after.data) == (b"before the update\n", b"after the update\n")
     _, events = with_gap(made, CLIENT, before.end, after.start)
-    assert [e.data for e in events if isinstance(e, Plain) and e.side is CLIENT] == [e.data for e in client]
+    assert [e.data for e in events if isinstance(e, Plaintext) and e.side is CLIENT] == [
+        e.data for e in client
+    ]
     _, events = with_gap(made, CLIENT, before.start + 3, client[3].start)
-    got = [e.data for e in events if isinstance(e, Plain) and e.side is CLIENT]
+    got = [e.data for e in events if isinstance(e, Plaintext) and e.side is CLIENT]
     assert got == [b"early data of the client\n", b"the end\n"]
 
 
@@ -138,9 +140,9 @@ def test_thousands_of_records_that_are_lost(kind: str) -> None:
     version, suite, options = KINDS[kind]
     made = Peers(version, suite, options).connect([(BROKER, b"%06d" % number) for number in range(6000)])
     events = feed(TlsConnection(keylog_of(made.keylog)), made.flights)
-    every = [e for e in events if isinstance(e, Plain)]
+    every = [e for e in events if isinstance(e, Plaintext)]
     _, events = with_gap(made, BROKER, every[10].start + 1, every[5900].start)
-    got = [e.data for e in events if isinstance(e, Plain)]
+    got = [e.data for e in events if isinstance(e, Plaintext)]
     assert got == [e.data for e in every[:10] + every[5900:]]
     (missing,) = (e for e in events if isinstance(e, MissingData))
     assert (missing.start, missing.end, missing.position) == (every[10].start, every[5900].start, 60)
@@ -158,7 +160,7 @@ def test_damaged_record() -> None:
             position += len(data)
         changed.append((sender, data))
     events = feed(TlsConnection(keylog_of(made.keylog)), changed)
-    got = [e.data for e in events if isinstance(e, Plain) and e.side is BROKER]
+    got = [e.data for e in events if isinstance(e, Plaintext) and e.side is BROKER]
     assert got == [e.data for e in whole("tls13")[BROKER] if e is not target]
     (missing,) = (e for e in events if isinstance(e, MissingData))
     assert (missing.start, missing.end) == (target.start, target.end)
@@ -181,5 +183,5 @@ def test_damage_without_end_stops() -> None:
     assert stopped.side is BROKER
     assert stopped.start == target.start
     assert tls.info.reason == "no record decrypts any more (a record does not decrypt)"
-    got = [e.data for e in events if isinstance(e, Plain) and e.side is CLIENT]
+    got = [e.data for e in events if isinstance(e, Plaintext) and e.side is CLIENT]
     assert got == [e.data for e in whole("gcm")[CLIENT]]

@@ -6,7 +6,7 @@ import pytest
 
 from captures.packets.tls import KeyLog
 from captures.packets.tls.handshake import ClientHello, ServerHello
-from captures.packets.tls.keys import Cure, Epoch, Keys, NoKeys
+from captures.packets.tls.keys import Epoch, Keys, NoKeys, Remedy
 from dissectors.conversation import Side
 
 RANDOM = bytes(range(32))
@@ -24,7 +24,7 @@ def keylog(label: str, size: int) -> KeyLog:
     return log
 
 
-def reason(keys: Keys, side: Side = Side.CLIENT, epoch: Epoch = Epoch.APPLICATION) -> tuple[str, Cure]:
+def reason(keys: Keys, side: Side = Side.CLIENT, epoch: Epoch = Epoch.APPLICATION) -> tuple[str, Remedy]:
     with pytest.raises(NoKeys) as caught:
         keys.cipher(side, epoch, 0)
     return caught.value.reason, caught.value.cure
@@ -32,14 +32,14 @@ def reason(keys: Keys, side: Side = Side.CLIENT, epoch: Epoch = Epoch.APPLICATIO
 
 def test_what_is_missing() -> None:
     keys = Keys(KeyLog())
-    assert reason(keys) == ("the ClientHello was not captured", Cure.OTHER_SIDE)
+    assert reason(keys) == ("the ClientHello was not captured", Remedy.OTHER_SIDE)
     keys.negotiation(0).client = ClientHello(RANDOM, b"", (), ())
-    assert reason(keys) == ("the ServerHello was not captured", Cure.OTHER_SIDE)
+    assert reason(keys) == ("the ServerHello was not captured", Remedy.OTHER_SIDE)
     hellos(keys, 0x0304, 0x1301)
     expected = f"no SERVER_HANDSHAKE_TRAFFIC_SECRET in the key log for client random {RANDOM.hex()}"
-    assert reason(keys, Side.BROKER, Epoch.HANDSHAKE) == (expected, Cure.KEY_LOG)
+    assert reason(keys, Side.BROKER, Epoch.HANDSHAKE) == (expected, Remedy.KEY_LOG)
     hellos(keys, 0x0303, 0xC02F)
-    assert reason(keys) == (f"no secret in the key log for client random {RANDOM.hex()}", Cure.KEY_LOG)
+    assert reason(keys) == (f"no secret in the key log for client random {RANDOM.hex()}", Remedy.KEY_LOG)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_is_missing() -> None:
 def test_what_cannot_be_decrypted(version: int, suite: int, compression: int, expected: str) -> None:
     keys = Keys(KeyLog())
     hellos(keys, version, suite, compression)
-    assert reason(keys) == (expected, Cure.NONE)
+    assert reason(keys) == (expected, Remedy.NONE)
 
 
 def test_secret_of_the_wrong_size() -> None:
@@ -63,7 +63,7 @@ def test_secret_of_the_wrong_size() -> None:
     hellos(keys, 0x0304, 0x1301)
     assert reason(keys) == (
         "CLIENT_TRAFFIC_SECRET_0 of 48 bytes does not fit TLS_AES_128_GCM_SHA256",
-        Cure.NONE,
+        Remedy.NONE,
     )
 
 
@@ -82,7 +82,7 @@ def test_ticket_counts_only_if_the_server_took_it() -> None:
     log.remember(b"ticket", bytes(48))
     keys = Keys(log)
     hellos(keys, 0x0303, 0xC02F, ticket=b"ticket")
-    assert reason(keys)[1] is Cure.KEY_LOG
+    assert reason(keys)[1] is Remedy.KEY_LOG
     keys.negotiation(0).resumed = True
     assert keys.cipher(Side.CLIENT, Epoch.APPLICATION, 0) is not None
 

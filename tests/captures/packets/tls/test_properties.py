@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from captures.packets.tls import DecryptionStopped, Event, KeyLog, MissingData, Plain, TlsConnection
+from captures.packets.tls import DecryptionStopped, Event, KeyLog, MissingData, Plaintext, TlsConnection
 from dissectors.conversation import Side
 from tests.captures.packets.tls.peers import Flights, feed, keylog_of, recorded
 from tests.captures.packets.tls.test_half import KINDS, conversation
@@ -64,8 +64,8 @@ def test_fed_bytes_may_be_reused() -> None:
         tls.receive(side, memoryview(buffer))
         buffer[:] = bytes(len(buffer))
     keylog.add(keys)
-    expected = [e for e in feed(TlsConnection(keylog_of(keys)), flights) if isinstance(e, Plain)]
-    got = [e for e in tls.retry() if isinstance(e, Plain)]
+    expected = [e for e in feed(TlsConnection(keylog_of(keys)), flights) if isinstance(e, Plaintext)]
+    got = [e for e in tls.retry() if isinstance(e, Plaintext)]
     assert sorted(got, key=repr) == sorted(expected, key=repr)
 
 
@@ -107,10 +107,10 @@ def test_mutations_never_raise(
     for side, stream in by_side(events).items():
         position = 0
         for each in stream:
-            if isinstance(each, Plain):
+            if isinstance(each, Plaintext):
                 assert each.position == position
                 position += len(each.data)
-            if isinstance(each, Plain | MissingData):
+            if isinstance(each, Plaintext | MissingData):
                 assert 0 <= each.start < each.end
         stops = [i for i, each in enumerate(stream) if isinstance(each, DecryptionStopped)]
         assert stops in ([], [len(stream) - 1]), side

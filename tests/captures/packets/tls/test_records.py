@@ -13,9 +13,9 @@ from captures.packets.tls.records import (
     APPLICATION_DATA,
     HANDSHAKE,
     MAX_PAYLOAD,
-    Hole,
-    Record,
+    RecordHole,
     RecordReader,
+    TlsRecord,
     is_client_hello,
     looks_like_tls,
 )
@@ -26,14 +26,17 @@ def record(payload: bytes, kind: int = APPLICATION_DATA, version: int = 0x0303) 
     return struct.pack(">BHH", kind, version, len(payload)) + payload
 
 
-def contents(items: list[Record | Hole]) -> list[bytes | tuple[int, int]]:
-    return [bytes(i.payload) if isinstance(i, Record) else (i.start, i.end) for i in items]
+def contents(items: list[TlsRecord | RecordHole]) -> list[bytes | tuple[int, int]]:
+    return [bytes(i.payload) if isinstance(i, TlsRecord) else (i.start, i.end) for i in items]
 
 
 def test_records_in_one_piece() -> None:
     reader = RecordReader()
     items = reader.feed(record(b"hello", HANDSHAKE, 0x0301) + record(b"") + record(b"data")[:-1])
-    assert [(i.kind, i.start, i.end) for i in items if isinstance(i, Record)] == [(22, 0, 10), (23, 10, 15)]
+    assert [(i.kind, i.start, i.end) for i in items if isinstance(i, TlsRecord)] == [
+        (22, 0, 10),
+        (23, 10, 15),
+    ]
     assert items[0].header == bytes.fromhex("1603010005")  # type 22, TLS 1.0, length 5
     assert reader.position == 15
     assert contents(reader.feed(b"a")) == [b"data"]
@@ -60,14 +63,14 @@ def test_gap_loses_only_what_it_touches(start: int, length: int) -> None:
     items = reader.feed(stream[:start]) + reader.gap(end - start, "lost") + reader.feed(stream[end:])
     items += reader.close()
     whole = [p for i, p in enumerate(payloads) if 35 * i + 35 <= start or 35 * i >= end]
-    assert [bytes(i.payload) for i in items if isinstance(i, Record)] == whole
+    assert [bytes(i.payload) for i in items if isinstance(i, TlsRecord)] == whole
     position = 0
     for item in items:
         assert item.start == position
         position = item.end
     assert position == len(stream)
     touched = 8 - len(whole)
-    holes = [i for i in items if isinstance(i, Hole)]
+    holes = [i for i in items if isinstance(i, RecordHole)]
     assert sum(hole.records for hole in holes) >= touched > 0
     assert {hole.reason for hole in holes} == {"lost"}
 
@@ -78,9 +81,9 @@ def test_gap_inside_a_record_of_known_length_is_exact() -> None:
     assert reader.feed(stream[:50]) == []
     assert reader.gap(20, "lost") == []
     hole, after = reader.feed(stream[70:])
-    assert isinstance(hole, Hole)
+    assert isinstance(hole, RecordHole)
     assert (hole.start, hole.end, hole.records) == (0, 105, 1)
-    assert isinstance(after, Record)
+    assert isinstance(after, TlsRecord)
 
 
 def test_two_gaps_make_one_hole() -> None:
@@ -115,7 +118,7 @@ def test_cut_off_at_the_end() -> None:
     reader = RecordReader()
     reader.feed(record(b"x" * 10)[:7])
     (hole,) = reader.close()
-    assert isinstance(hole, Hole)
+    assert isinstance(hole, RecordHole)
     assert (hole.start, hole.end) == (0, 7)
     assert hole.reason == "the stream ended 7 bytes into a record"
 

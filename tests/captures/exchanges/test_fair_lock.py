@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from threading import Event, Thread
 
-from captures.exchanges.turns import Turns
+from captures.exchanges.fair_lock import FairLock
 
 
 def test_who_waits_gets_the_next_turn() -> None:
-    turns, order = Turns(), []
+    turns, order = FairLock(), []
     inside, waits = Event(), Event()
 
     def other() -> None:
@@ -31,7 +31,7 @@ def test_who_waits_gets_the_next_turn() -> None:
 
 
 def test_an_error_inside_frees_it() -> None:
-    turns = Turns()
+    turns = FairLock()
     try:
         with turns:
             raise ValueError

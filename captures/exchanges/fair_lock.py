@@ -8,7 +8,7 @@ from __future__ import annotations
 from threading import Lock
 
 
-class Turns:
+class FairLock:
     """A context manager; not to be entered again by who is in it.
 
     Who waits holds the way in, so that who leaves has to queue behind it.

@@ -33,7 +33,7 @@ class _WaitingSegments(NamedTuple):
     gaps: list[NDArray[Any]]
 
 
-class InStep:
+class ReorderBarrier:
     """Holds back segments and gaps of connections of which a direction is stalled."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.exchanges.instep import InStep
+from captures.exchanges.reorder_barrier import ReorderBarrier
 from captures.packets import GapCause, Gaps, SegmentBlock
 
 
@@ -48,7 +48,7 @@ def content(found: SegmentBlock) -> list[tuple[int, int]]:
 
 def test_without_waiting_packets_a_block_passes() -> None:
     given_block = block([(0, 0, 1), (1, 0, 2)])
-    assert InStep().feed(given_block, {}) is given_block
+    assert ReorderBarrier().feed(given_block, {}) is given_block
 
 
 @pytest.mark.parametrize("cause", [GapCause.NOT_CAPTURED, GapCause.SNAPLEN])
@@ -57,7 +57,7 @@ def test_what_came_after_the_waiting_packet_waits(cause: GapCause) -> None:
 
     A gap before packet 6 shows with packet 6, unless it was cut from packet 4.
     """
-    step, is_cut = InStep(), cause is GapCause.SNAPLEN
+    step, is_cut = ReorderBarrier(), cause is GapCause.SNAPLEN
     segments = [(0, 0, 3), (1, 0, 4), (1, 15, 6), (2, 0, 7)]
     first = step.feed(block(segments, [(1, 10)], cause, 4 if is_cut else -1), {0: 5})
     assert content(first) == [(0, 0), (1, 0), (2, 0)]
@@ -73,7 +73,7 @@ def test_what_came_after_the_waiting_packet_waits(cause: GapCause) -> None:
 
 def test_what_fills_a_part_of_the_hole_waits_for_what_the_other_direction_sent_earlier() -> None:
     """Packet 5 of stream 0 waits, packet 6 of stream 1 with it; packet 9 brings the beginning of the hole."""
-    step = InStep()
+    step = ReorderBarrier()
     assert content(step.feed(block([(1, 0, 6)]), {0: 5})) == []
     assert content(step.feed(block([(0, 0, 9)]), {0: 5})) == []
     given_up = step.feed(block([(0, 15, 5)], [(0, 10)]), {})
@@ -83,7 +83,7 @@ def test_what_fills_a_part_of_the_hole_waits_for_what_the_other_direction_sent_e
 
 def test_a_packet_of_which_nothing_was_captured_waits_with_the_others() -> None:
     """Packet 6 of stream 1, of which the snapshot length left nothing, waits as if it had its bytes."""
-    step = InStep()
+    step = ReorderBarrier()
     first = step.feed(block([(1, 0, 4)], [(1, 10)], GapCause.SNAPLEN, 6), {0: 5})
     assert (content(first), len(first.gaps)) == ([(1, 0)], 0)
     second = step.feed(block([(1, 15, 7)]), {})
@@ -97,7 +97,7 @@ def test_a_packet_of_which_nothing_was_captured_waits_with_the_others() -> None:
 @pytest.mark.slow
 @given(st.data())
 def test_nothing_is_lost_or_turned_around(data: st.DataObject) -> None:
-    step, number, ends = InStep(), 0, [0, 0, 0, 0]
+    step, number, ends = ReorderBarrier(), 0, [0, 0, 0, 0]
     fed: list[tuple[int, int]] = []
     read: list[tuple[int, int]] = []
     for _ in range(data.draw(st.integers(1, 5))):
