@@ -26,7 +26,7 @@ DIALOGS = (
     (f"J{TEXT}\r", f"'{TEXT}' is not a record"),
     (f"fapi == Heartbeat\r:save\r{TEXT}\r", f"@{TEXT} stands for it"),
     (f";{TEXT}\x13:filter comment == {TEXT}\r", f"filter: comment == {TEXT}"),
-    (f"!\x1bc:diff {TEXT}\r", f"{TEXT}: No such file"),
+    (f"c!\x1b:diff {TEXT}\r", f"there is no file {TEXT}"),
 )
 LIVE = (
     (f"234567801f{TEXT}\x15api == Produce\r", "filter: api == Produce"),
