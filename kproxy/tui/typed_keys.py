@@ -22,11 +22,12 @@ from textual.worker import Worker
 
 from kproxy.tui.commands import BY_NAME, Command
 
-_PATIENCE = 5.0
-"""Seconds that keys wait for a dialog to open; what is typed until then is dropped if it does not."""
 _STEPS = frozenset(("up", "down", "left", "right", "page_up", "page_down", "top", "bottom"))
 _LOOK = 0.05
 _POLL = 0.005
+_PATIENCE = 3000
+"""Polls for which keys wait for a dialog to open; what is typed until then is dropped if it does not. Polls, not
+seconds: on a loaded machine each of them takes longer, as opening the dialog does."""
 _OPENING = 0.3
 """Seconds after a line or a dialog opened in which a single key does nothing to live traffic."""
 
@@ -114,10 +115,11 @@ class TypedKeys:
         # what handles a key may send a message to itself, which the second round is behind
         for node in (*around, *around):
             await self._reached(node)
-        deadline = monotonic() + _PATIENCE
+        polls = 0
         while any(not worker.is_finished for worker in self._asking):
             await asyncio.sleep(_POLL)
-            if monotonic() > deadline:  # what was typed meanwhile was for something that has not come
+            polls += 1
+            if polls > _PATIENCE:  # what was typed meanwhile was for something that has not come
                 self._waiting.clear()
                 break
         self._asking.clear()
