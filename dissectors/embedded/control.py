@@ -1,7 +1,7 @@
-"""Values of control records (``ControlRecordType.java``); their keys are read by :mod:`dissectors.records`.
+"""Values of control records: transaction markers and KRaft's own (``ControlRecordType.java``).
 
-Those of KRaft (``ControlRecordUtils.java``) begin with a version field of their own. LeaderChange is written in the layout of version 0 whatever that
-field says, and had no such field before 3.0.
+Their keys are read by :mod:`dissectors.records`. KRaft's (``ControlRecordUtils.java``) begin with a version field of
+their own. LeaderChange is written in the layout of version 0 whatever that field says, and had no such field before 3.0.
 """
 
 from __future__ import annotations

@@ -17,10 +17,12 @@ from dissectors import wire
 from dissectors.embedded import cluster_metadata as cluster
 from dissectors.embedded import consumer_offsets as offsets
 from dissectors.embedded import groups
-from dissectors.embedded import internal_topics as internal
+from dissectors.embedded import remote_log_metadata as remote
+from dissectors.embedded import share_group_state as share
 from dissectors.embedded.layout import Layout, embedded
 from dissectors.embedded.model import EmbeddedProblem, EmbeddedValue, Hints, inside, join
 from dissectors.embedded.secrets import may_hold_secrets
+from dissectors.embedded.transaction_state import TransactionLogKey, TransactionLogValue
 from dissectors.errors import DecodeError
 from dissectors.masks import UNDECODED
 from dissectors.schema import Array, Bool, Float64, Message, String
@@ -54,11 +56,11 @@ CONSUMER_OFFSETS: RecordTypes = {
     23: (offsets.StreamsGroupTopologyKey, offsets.StreamsGroupTopologyValue),
 }
 
-TRANSACTION_STATE: RecordTypes = {0: (internal.TransactionLogKey, internal.TransactionLogValue)}
+TRANSACTION_STATE: RecordTypes = {0: (TransactionLogKey, TransactionLogValue)}
 
 SHARE_GROUP_STATE: RecordTypes = {
-    0: (internal.ShareSnapshotKey, internal.ShareSnapshotValue),
-    1: (internal.ShareUpdateKey, internal.ShareUpdateValue),
+    0: (share.ShareSnapshotKey, share.ShareSnapshotValue),
+    1: (share.ShareUpdateKey, share.ShareUpdateValue),
 }
 
 # 2.8's form of ClientQuotaRecord, under another name (metadata/.../QuotaRecord.json of 2.8)
@@ -108,10 +110,10 @@ CLUSTER_METADATA: dict[int, Message] = {
 
 #: record type -> record, of the default remote log metadata manager (KIP-405)
 REMOTE_LOG_METADATA: dict[int, Message] = {
-    0: internal.RemoteLogSegmentMetadataRecord,
-    1: internal.RemoteLogSegmentMetadataUpdateRecord,
-    2: internal.RemotePartitionDeleteMetadataRecord,
-    3: internal.RemoteLogSegmentMetadataSnapshotRecord,
+    0: remote.RemoteLogSegmentMetadataRecord,
+    1: remote.RemoteLogSegmentMetadataUpdateRecord,
+    2: remote.RemotePartitionDeleteMetadataRecord,
+    3: remote.RemoteLogSegmentMetadataSnapshotRecord,
 }
 
 COORDINATOR_TOPICS: dict[str, RecordTypes] = {

@@ -38,12 +38,12 @@ _EMBEDDED = (
     "assignors",
     "connect",
     "streams_subscription",
-    "principal",
+    "envelope",
     "consumer_offsets",
     "transaction_state",
     "share_group_state",
     "cluster_metadata",
-    "control_records",
+    "control",
     "remote_log_metadata",
 )
 """Modules of :mod:`dissectors.embedded` that declare messages, in the order of the page."""

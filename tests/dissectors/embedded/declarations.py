@@ -15,10 +15,12 @@ from dissectors.embedded import (
     consumer_protocol,
     control,
     envelope,
-    internal_topics,
+    remote_log_metadata,
+    share_group_state,
     streams_assignment,
     streams_subscription,
     topics,
+    transaction_state,
 )
 from dissectors.message_version import MessageVersion
 from dissectors.schema import Message
@@ -31,8 +33,10 @@ KAFKAS = (
     consumer_protocol,
     control,
     envelope,
-    internal_topics,
+    remote_log_metadata,
+    share_group_state,
     streams_subscription,
+    transaction_state,
 )
 #: declared after Kafka's code; topics holds one record of 2.8
 OURS = (assignors, connect, streams_assignment, topics)
