@@ -11,7 +11,6 @@ before the last one of its connection has ended is moved by as much as the line'
 from __future__ import annotations
 
 import heapq
-import struct
 from collections.abc import Iterator
 
 from captures.export.pcapng_writer import Packet
@@ -64,7 +63,7 @@ class RequestLogPackets:
         if connection is None:
             try:
                 connection = _Connection(entry.ends, len(self._connections))
-            except (ValueError, struct.error) as error:
+            except (ValueError, OverflowError) as error:
                 raise EntryError(f"a connection {entry.connection!r}: {error}") from None
             self._connections[entry.connection] = connection
         total = round(entry.total_time_ms * 1e6)
