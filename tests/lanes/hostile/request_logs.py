@@ -30,10 +30,10 @@ def _entry(number: int = 0, *, request: Any = _HEARTBEAT, connection: int = 0, *
     return b"[2030-01-01 00:00:00,000] DEBUG Completed request:" + json.dumps(told | other).encode() + b"\n"
 
 
-@attack(100_000, ".log")
+@attack(50_000, ".log")
 def log_entries(count: int) -> Iterable[bytes]:
-    """entries of one moment and one connection, so that all wait, each with a principal of its own"""
-    return (_entry(number, principal=f"User:{number}") for number in range(count))
+    """entries of one moment, so that all wait, each with a principal of its own of two thousand letters"""
+    return (_entry(number, principal=f"User:{number:02000}") for number in range(count))
 
 
 @attack(20_000, ".log")
