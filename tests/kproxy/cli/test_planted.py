@@ -21,7 +21,9 @@ from kproxy.copy_as.request import CannotCopyError
 from kproxy.printing import echo_lines, notice
 from kproxy.text.events import _SENTENCES, sentence_of
 from kproxy.text.tree import problem_lines, traced_exchange
+from kproxy.tui.detail.copied import field_formats
 from kproxy.tui.detail.make import detail_of
+from kproxy.tui.detail.nodes import FieldNode
 from tests.planted import FORGED, HOSTILE, SECRET, readings_of, request_log, written
 
 OURS = re.compile(r"\x1b\[(?:0|1|2|3[1-6]|90)m")
@@ -246,6 +248,17 @@ def test_details_of_the_ui(exchanges: list[Exchange]) -> None:
             assert not any(secret in buffer.data for buffer in side.buffers), exchange
             for node in side.root.walk() if side.root is not None else ():
                 assert_tells_no_secret(f"{node.text(10_000)} {node.note} {node.change} {node.value!r}")
+                assert_copies_nothing_hostile(node, exchange)
+
+
+def assert_copies_nothing_hostile(node: FieldNode, exchange: Exchange) -> None:
+    for form in field_formats(node):
+        try:
+            text = form.text([exchange], Context(None))  # type: ignore[arg-type]
+        except CannotCopyError:
+            continue
+        assert_tells_no_secret(text)
+        assert all(is_printable(line) for line in text.split("\n")), text
 
 
 @pytest.mark.slow
