@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from captures.analysis.client_identity import client_name
 from captures.analysis.clients.libraries import told_library
 from captures.analysis.connection_stats import ConnectionStats
@@ -152,9 +154,9 @@ class WholeTables:
         """Return which exchanges have to be added; the others are to be passed over, in the order of all."""
         if "connections" in self.tables:
             return ~rows.nothing
-        wanted: Bools = self._diagnosis.wanted(rows).any(axis=0)
+        wanted: Bools = np.logical_or.reduce(self._diagnosis.wanted(rows), axis=0)
         if "client_versions" in self.tables:
-            wanted |= Negotiation.deciding(rows)
+            wanted = np.logical_or(wanted, Negotiation.deciding(rows))
         return wanted
 
     def batches(self) -> dict[str, pa.RecordBatch]:

@@ -12,7 +12,7 @@ from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding
 from captures.analysis.findings.rule import Key, Rule
-from captures.analysis.findings.rules.weak_acks import WeakAcks
+from captures.analysis.findings.rules.producer_fenced import ProducerFenced
 from captures.exchanges import Exchange
 from tests.captures.export.files import DATA
 from tests.captures.tables.kit import capture_of, exchanges_of
@@ -49,8 +49,8 @@ def test_clients_by_themselves(path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_recordings_show_a_rule_that_is_not() -> None:
-    """How many replicas a topic has, consumers and admins may have been told; producers alone are not enough."""
-    assert any(differ(path, (WeakAcks,)) for path in RECORDINGS)
+    """Which of two clients shut the other out shows only to who sees both."""
+    assert any(differ(path, (ProducerFenced,)) for path in RECORDINGS if "two_producers" in path.name)
 
 
 def test_rules_that_look_at_groups_are_kept_by_cluster() -> None:
