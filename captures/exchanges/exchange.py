@@ -13,7 +13,7 @@ import numpy as np
 from captures.arrays import Int64s
 from captures.exchanges.capture import SIZE_BYTES, Capture, FrameBytes
 from captures.exchanges.notes import NO_NOTE, Note
-from captures.exchanges.prefetch import MOST_ROWS, Lookahead, PrefetchedRow
+from captures.exchanges.prefetch import MOST_ROWS, Lookahead
 from captures.exchanges.table import Flag, cluster_time
 from captures.faults import described
 from captures.interventions import UNTOUCHED, BrokerLog, Interventions, ShownInterventions
@@ -310,10 +310,6 @@ class ExchangeReader:
             return self._failed(index, error)
         return made
 
-    def fetched(self, row: int) -> PrefetchedRow:
-        """Return a row of the table with its frames."""
-        return self._ahead[row]
-
     def number(self, index: int) -> int:
         """Return the number of the exchange at ``index``."""
         return self._first + index
@@ -463,7 +459,7 @@ class ExchangeReader:
 
     def _read(self, index: int) -> Exchange:
         at = self._order[index]
-        row, request, response = self.fetched(at)
+        row, request, response = self._ahead[at]
         made = self._bare(at, row, self.number(index))
         if made.flag and Flag.SASL_TOKEN in made.flag:
             made.tokens = [None if frame is None else frame.payload for frame in (request, response)]

@@ -270,13 +270,11 @@ class _LocatedReader(ExchangeReader):
         self._numbers = capture.numbers.tolist()
         rows = capture.table.rows(np.arange(len(capture.numbers)))
         frames = (capture.frames(side) for side in SIDES)
-        self._rows = [PrefetchedRow(*each) for each in zip(rows, *frames, strict=True)]
+        rows_with_frames: Any = [PrefetchedRow(*each) for each in zip(rows, *frames, strict=True)]
+        self._ahead = rows_with_frames  # all of them are here already
 
     def number(self, index: int) -> int:
         return int(self._numbers[index])
-
-    def fetched(self, row: int) -> PrefetchedRow:
-        return self._rows[row]
 
     def several(self, indexes: Sequence[int]) -> Iterator[Exchange]:
         return map(self.exchange, indexes)
