@@ -30,7 +30,7 @@ from tests.kproxy.frames import request_frame
 
 HEARTBEAT = 12
 JOIN_GROUP = 11
-PATIENCE = 30.0
+PATIENCE = 120.0
 ASKED = {"topics": None, "allow_auto_topic_creation": False}
 LIVING = {"group_id": "orders-group", "generation_id": 1, "member_id": "m"}
 JOINING = {"group_id": "orders-group", "member_id": "", "protocol_type": "consumer", "protocols": []}
