@@ -28,6 +28,7 @@ from tests.captures.analysis.groups.compare import differences
 from tests.captures.analysis.groups.truth import FOLDER
 from tests.lanes.broker import KAFKA, Broker
 from tests.lanes.cluster import NODES, Cluster
+from tests.lanes.connect import SCENARIOS as OF_CONNECT
 from tests.lanes.members import SESSION_S, Stage, Story
 from tests.lanes.mishaps import OF_BROKERS, OF_CLUSTERS, SCENARIOS
 from tests.lanes.recording import recorded
@@ -49,7 +50,7 @@ _LOGGING = (
 _LINE = re.compile(r"^(\S+) \[.*?\] INFO \S*GroupMetadataManager - (?:\[GroupCoordinator [^\]]*\] )?(.*)$")
 
 
-_ALL = (*SCENARIOS, *OF_BROKERS, *OF_CLUSTERS)
+_ALL = (*SCENARIOS, *OF_BROKERS, *OF_CLUSTERS, *OF_CONNECT)
 
 
 def play(name: str, folder: Path, work: Path) -> None:
@@ -65,7 +66,7 @@ def play(name: str, folder: Path, work: Path) -> None:
                 scenario(stage, cluster)
                 story.over = time.time()
     else:
-        scenario = SCENARIOS.get(name) or OF_BROKERS[name]
+        scenario = SCENARIOS.get(name) or OF_BROKERS.get(name) or OF_CONNECT[name]
         logs = [work / name / "broker.log"]
         listeners = {"QUIET": "PLAINTEXT", "CLIENT": "PLAINTEXT"}
         with (
@@ -74,7 +75,10 @@ def play(name: str, folder: Path, work: Path) -> None:
         ):
             stage = Stage(short, story, broker.address("CLIENT"), broker.address("QUIET"))
             with stage.of(replicas=1), recorded(pcap, broker.ports["CLIENT"]):
-                scenario(stage, *([broker] if name in OF_BROKERS else []))
+                if name in OF_CONNECT:
+                    scenario(stage, work / f"{name}-workers")
+                else:
+                    scenario(stage, *([broker] if name in OF_BROKERS else []))
                 story.over = time.time()
 
 

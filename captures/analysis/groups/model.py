@@ -15,6 +15,9 @@ from typing import NamedTuple, Self
 from captures.json_objects import NotNegative, OrNull, Time
 from captures.meaning.places import TopicPartition as TopicPartition
 
+CONNECT = "connect"
+"""Protocol type of the workers of Kafka Connect."""
+
 
 class Kind(StrEnum):
     """Which protocol a group speaks."""
@@ -225,14 +228,18 @@ class Wait:
         return self.total if self.asked is None and self.join is None else self.asked
 
 
+LEAST_STOP = 250_000_000
+"""ns; what is shorter is no stop."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A partition that no member consumed for a while because of a rebalance.
+    """A partition that no member consumed, or a connector or task that no worker ran, because of a rebalance.
 
     :ivar duration: ns from the last fetch before to the first after; up to the end of the capture if ``ended`` is false
     :ivar ended: whether somebody consumes it again
-    :ivar before: number of the last Fetch before; None if there was none
-    :ivar after: number of the first Fetch after; None if there was none
+    :ivar before: number of the last Fetch before, or of the exchange that shows the worker last; None if there was none
+    :ivar after: number of the first Fetch after, or of the SyncGroup that tells another worker; None if there was none
     :ivar begin: ns since the epoch, of the last Fetch before
     """
 
@@ -252,7 +259,7 @@ class Stop:
 
     @property
     def evidence(self) -> list[int]:
-        """Numbers of these Fetches."""
+        """Numbers of these exchanges."""
         return [number for number in (self.before, self.after) if number is not None]
 
 
@@ -387,6 +394,10 @@ class Rebalance:
     :ivar awaited: of whom it still waits, if it is running
     :ivar stopped: partitions that were not consumed for a while
     :ivar consumed_on: how many partitions were consumed all the while
+    :ivar delay: of workers of Kafka Connect, ns for which the group waits for a lost one from its assignment on; None
+        if it does not
+    :ivar unassigned: connectors and tasks that run nowhere until then
+    :ivar of_workers: whether it is one of workers of Kafka Connect
     :ivar again: records to be expected twice
     :ivar commit_failures: commits that failed because of it
     :ivar evidence: numbers of the exchanges that show it, in order
@@ -399,7 +410,8 @@ class Rebalance:
         "causes member=cause.member instance_id=cause.instance client_id=cause.client "
         "timeout_cause=cause.timeout_cause certainty alternatives sentence evidence members size joined "
         "gone leader protocol cooperative moved assigned waits slowest=slowest.member awaited stopped "
-        "consumed_on duplicates=again commit_failures storm because_of=incident unknown_owners"
+        "consumed_on duplicates=again commit_failures storm because_of=incident unknown_owners delay_ns=delay "
+        "unassigned"
     )
 
     group: str
@@ -427,6 +439,9 @@ class Rebalance:
     awaited: list[AwaitedMember] = field(default_factory=list)
     stopped: list[Stop] = field(default_factory=list)
     consumed_on: int = 0
+    delay: int | None = None
+    unassigned: list[TopicPartition] = field(default_factory=list)
+    of_workers: bool = False
     again: list[Again] = field(default_factory=list)
     commit_failures: list[CommitFailure] = field(default_factory=list)
     evidence: list[int] = field(default_factory=list)
@@ -624,6 +639,11 @@ class GroupTimeline:
     _caused: tuple[int, dict[str, list[int]]] = field(
         default_factory=lambda: (0, {}), init=False, repr=False, compare=False
     )
+
+    @property
+    def of_workers(self) -> bool:
+        """Whether its members are workers of Kafka Connect."""
+        return self.protocol_type == CONNECT
 
     def caused_by(self, members: Iterable[str]) -> list[int]:
         """Return the places of the rebalances in which one of these members is a cause, in the order of time."""

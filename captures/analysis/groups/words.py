@@ -43,9 +43,10 @@ def _stops_in_words(rebalance: Rebalance) -> str:
     lasting = [stop for stop in rebalance.stopped if not stop.ended]
     parts = []
     if ended:
-        parts.append("no member consumed " + _listed(ended))
+        parts.append(f"no {'worker ran' if rebalance.of_workers else 'member consumed'} {_listed(ended)}")
     if lasting:
-        parts.append(f"no member has consumed {_listed(lasting)} so far")
+        done = "worker has run" if rebalance.of_workers else "member has consumed"
+        parts.append(f"no {done} {_listed(lasting)} so far")
     said = " and ".join(parts)
     on = rebalance.consumed_on
     if said and on:
@@ -89,7 +90,7 @@ def _places(found: Sequence[Stop] | Sequence[Again]) -> str:
 _NOTABLE = SECOND
 """ns that a member holds the others up before it is worth a word."""
 _REASON_LENGTH = 160
-_OWN_WORDS = ("nobody ", "it has ", "the ", "what began ", "all had ")
+_OWN_WORDS = ("nobody ", "no member ", "no worker ", "it has ", "the ", "what began ", "all had ")
 """Beginnings of texts that are no names."""
 _CAUSES_SHOWN = _TAKERS_SHOWN = _AWAITED_SHOWN = 3
 

@@ -121,7 +121,7 @@ class Truth:
 
     def process_names(self) -> dict[str, str]:
         """Return the name under which something was done to a process -> the name that its client gave itself."""
-        started = {event["who"] for event in self.events if event["what"] == "start"}
+        started = {event["who"] for event in self.events if event["what"].split()[0] in ("start", "starting")}
         names = {name: name for name in started}
         for event in self.events:
             name = event.get("who", "")
