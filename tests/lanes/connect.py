@@ -24,6 +24,8 @@ from tests.lanes.tools import CannotRun, class_path, free_ports, wait_for
 
 DELAY_S = 10
 """How long a group waits for a lost worker to return (``scheduled.rebalance.max.delay.ms``)."""
+SINK_GROUP = "connect-sink1"
+"""Group of the sink connector's consumers."""
 _STARTED = re.compile(r"^(\S+) .*?(Starting|Stopping) (connector|task) (\S+?)(?: with .*)?$")
 _FILE = "org.apache.kafka.connect.file.FileStream"
 

@@ -356,6 +356,19 @@ class AwaitedMember:
     deadline: Time | None = None
 
 
+class HeldUp(NamedTuple):
+    """The member of a newer kind of group that took longest to give up what others are to have.
+
+    :ivar member: ID
+    :ivar client: client ID, or address without one
+    :ivar duration: ns from when it was told until it said that it had
+    """
+
+    member: str
+    client: str
+    duration: int
+
+
 class Because(NamedTuple):
     """The incident that a rebalance follows from (:mod:`captures.analysis.incidents`).
 
@@ -401,6 +414,7 @@ class Rebalance:
     :ivar again: records to be expected twice
     :ivar commit_failures: commits that failed because of it
     :ivar evidence: numbers of the exchanges that show it, in order
+    :ivar held_up: of the newer kinds, the member for whose partitions others waited longest; None if for none
     :ivar storm: how many rebalances of one cause it is part of; 0 if it is not part of a storm
     :ivar because_of: the incident that it follows from; None if none is known
     """
@@ -445,6 +459,7 @@ class Rebalance:
     again: list[Again] = field(default_factory=list)
     commit_failures: list[CommitFailure] = field(default_factory=list)
     evidence: list[int] = field(default_factory=list)
+    held_up: HeldUp | None = None
     storm: OrNull[int] = 0
     because_of: Because | None = None
 
@@ -482,8 +497,10 @@ class Rebalance:
     def slowest(self) -> Wait | None:
         """The member that joined last, so that the others waited for it; None if not known.
 
-        Of the newer kinds, the one that had its assignment last.
+        Of the newer kinds, the one that held the others up, or else had its assignment last.
         """
+        if self.held_up is not None:
+            return next((wait for wait in self.waits if wait.member == self.held_up.member), None)
         known = [(late, wait) for wait in self.waits if (late := wait.late) is not None]
         return max(known, key=lambda each: each[0], default=(0, None))[1]
 

@@ -202,16 +202,23 @@ def _outcome(rebalance: Rebalance, labels: Labels) -> list[str]:
         return [_awaited(rebalance, labels)]
     if rebalance.emptied:
         return ["nobody is left in the group"]
-    held_up = _held_up(rebalance, labels) if rebalance.kind is Kind.CLASSIC else _done(rebalance)
+    held_up = _held_up(rebalance, labels) if rebalance.kind is Kind.CLASSIC else _done(rebalance, labels)
     overtaken = "the next rebalance began before it had ended" if rebalance.overtaken else ""
     return [held_up, _taken(rebalance, labels), overtaken]
 
 
-def _done(rebalance: Rebalance) -> str:
-    """Return when a group of a newer kind was done, where nobody waits for all others; empty if that was soon."""
+def _done(rebalance: Rebalance, labels: Labels) -> str:
+    """Return when a group of a newer kind was done, and who held it up; empty if that was soon.
+
+    No member waits for all others, but partitions wait for the member that is to give them up.
+    """
+    held = rebalance.held_up
+    slow = ""
+    if held is not None and held.duration >= _NOTABLE:
+        slow = f"{labels.of(held.member, held.client)} took {span(held.duration)} to give up what others are to have"
     if rebalance.duration is None or rebalance.duration < _NOTABLE:
-        return ""
-    return f"all had their partitions after {span(rebalance.duration)}"
+        return slow
+    return f"all had their partitions after {span(rebalance.duration)}" + (f": {slow}" if slow else "")
 
 
 def _held_up(rebalance: Rebalance, labels: Labels) -> str:

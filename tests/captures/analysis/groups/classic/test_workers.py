@@ -98,6 +98,7 @@ def test_the_connector_that_was_changed_is_named() -> None:
         "connector src1 was created",
         "connector src1 has 1 task now",
         "connector sink1 was reconfigured and has 3 tasks now",
+        "it has stopped connector src1, sink1-1, src1-0 (second round of a cooperative rebalance)",
         "connector src1 was reconfigured and has new settings of its tasks",
         "connector src1 was deleted",
         "it has stopped connector src1, src1-0 (second round of a cooperative rebalance)",
