@@ -31,12 +31,12 @@ class WorkerStops:
     def __init__(self, now: int) -> None:
         self._now = now
         self._idle: dict[TopicPartition, _Idle] = {}
-        self._until = 0
-        """When the delay is over; 0 if none is awaited."""
+        self._waits = False
+        """Whether the group waits for a lost worker."""
 
     def emptied(self) -> None:
         """Note that the group has no workers any more: what ran nowhere is not waited for."""
-        self._idle, self._until = {}, 0
+        self._idle, self._waits = {}, False
 
     def formed(self, rebalance: Rebalance, transition: Transition, generation: Generation) -> None:
         """Take in a rebalance whose moves are told."""
@@ -48,7 +48,7 @@ class WorkerStops:
         syncs = {sync.member: sync for sync in generation.syncs if sync.end is not None and not sync.error}
         for member, places in rebalance.assigned.items():
             sync = syncs.get(member)
-            for place in self._idle.keys() & places:
+            for place in sorted(self._idle.keys() & places):
                 idle = self._idle.pop(place)
                 end = generation.formed if sync is None or sync.end is None else sync.end
                 if end - idle.begin >= LEAST_STOP:
@@ -56,12 +56,11 @@ class WorkerStops:
                     stop = Stop(place, end - idle.begin, True, idle.number or None, after, idle.begin)
                     idle.rebalance.stopped.append(stop)
         delay = max((orders.delay for orders in generation.orders.values()), default=0)
-        told = max((sync.end for sync in syncs.values() if sync.end is not None), default=generation.formed)
-        self._until = told + delay if delay else 0
+        self._waits = delay > 0
         if not delay:
             # what was not given out after the round that took it was deleted
             self._idle = {place: idle for place, idle in self._idle.items() if idle.rebalance is rebalance}
-        if delay and self._idle:
+        elif self._idle:
             rebalance.delay, rebalance.unassigned = delay, sorted(self._idle)
 
     def _stop_all(self, rebalance: Rebalance, generation: Generation) -> None:
@@ -74,7 +73,7 @@ class WorkerStops:
 
     def concluded(self) -> None:
         """Tell what still runs nowhere at the end of the capture; what is not waited for was deleted."""
-        for place, idle in self._idle.items() if self._until else ():
+        for place, idle in sorted(self._idle.items(), key=lambda each: each[0]) if self._waits else ():
             length = self._now - idle.begin
             idle.rebalance.stopped.append(Stop(place, length, False, idle.number or None, None, idle.begin))
 
