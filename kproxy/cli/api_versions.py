@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.options import ClientOption, ColorOption, ReadingOptions
+from kproxy.cli.options import ClientOption, ColorOption, JobsOption, ReadingOptions
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import chosen, there_are
 from kproxy.printing import echo, echo_json
@@ -21,7 +21,7 @@ _ROWS = 60
 
 
 @options
-class ApiVersionsOptions(ColorOption, ReadingOptions, ClientOption):
+class ApiVersionsOptions(ColorOption, ReadingOptions, JobsOption, ClientOption):
     """What ``kproxy api-versions`` takes."""
 
     broker: str | None = option(

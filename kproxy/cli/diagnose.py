@@ -9,7 +9,7 @@ import click
 
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import filter_option, read_to_the_end
-from kproxy.cli.options import FILTER, ColorOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import FILTER, ColorOption, JobsOption, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import Selecting
 from kproxy.printing import echo, echo_json, flush, terminal_width
@@ -41,7 +41,7 @@ def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> Non
 
 
 @options
-class DiagnoseOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions):
+class DiagnoseOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOptions):
     """What ``kproxy diagnose`` takes."""
 
     follow: bool = option(

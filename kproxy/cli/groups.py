@@ -9,7 +9,7 @@ import click
 
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import read_to_the_end, refuse_to_overwrite
-from kproxy.cli.options import ColorOption, GroupOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import ColorOption, GroupOption, JobsOption, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import Selecting, chosen, fits
 from kproxy.export_files import replacing
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @options
-class GroupsOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions, GroupOption):
+class GroupsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOptions, GroupOption):
     """What ``kproxy groups`` takes."""
 
     follow: bool = option(

@@ -8,7 +8,7 @@ import click
 
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import read_to_the_end
-from kproxy.cli.options import ColorOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import ColorOption, JobsOption, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import Selecting
 from kproxy.printing import echo, echo_json, flush, terminal_width
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @options
-class IncidentsOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions):
+class IncidentsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOptions):
     """What ``kproxy incidents`` takes."""
 
     as_json: bool = option("--json", help="Print one JSON object per incident (docs/incidents.md).")

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.options import ColorOption, GroupOption, ReadingOptions, UtcOption
+from kproxy.cli.options import ColorOption, GroupOption, JobsOption, ReadingOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import chosen
 from kproxy.printing import echo, echo_json, terminal_width
@@ -20,7 +20,7 @@ _ROWS = 40
 
 
 @options
-class LagOptions(UtcOption, ColorOption, ReadingOptions, GroupOption):
+class LagOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, GroupOption):
     """What ``kproxy lag`` takes."""
 
     show_all: bool = option("--all", help="Show every partition.")

@@ -12,7 +12,7 @@ import click
 from captures.time_format import clock, zone_name
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import filter_option, with_progress
-from kproxy.cli.options import FILTER, ColorOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import FILTER, ColorOption, JobsOption, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude, tell_notes
 from kproxy.cli.selecting import Selecting
 from kproxy.printing import echo, echo_json
@@ -44,7 +44,7 @@ _ROWS_OF_ONE = 40
 
 
 @options
-class StatsOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions):
+class StatsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOptions):
     """What ``kproxy stats`` takes."""
 
     tables: tuple[str, ...] = option(
