@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from kproxy.cli.command import ConfigurationOptions, argument, option, options
+from kproxy.printing import use_color
 from kproxy.text.times import duration_ns, resolve
 
 __all__ = ["Duration", "Moment"]
@@ -224,6 +225,7 @@ class ClientOption:
 def _keep_colors(context: click.Context, _: click.Parameter, color: str) -> str:
     """Keep colours in pipes and files for ``always``: click would remove them otherwise."""
     context.color = True if color == "always" else None
+    use_color(color)
     return color
 
 
@@ -238,6 +240,13 @@ class ColorOption:
         callback=_keep_colors,
         help="Colour the output; auto: on a terminal, unless NO_COLOR is set.",
     )
+
+
+@options
+class ReportOptions(ColorOption):
+    """The form of what is found."""
+
+    as_markdown: bool = option("--markdown", help="Print Markdown, for tickets.")
 
 
 @options

@@ -202,10 +202,10 @@ class ReadRun(CaptureRun[ReadOptions]):
             raise click.UsageError(f"there is no exchange {number}: the capture has {len(capture.table):,}")
         exchange = reader.exchange(number - 1)
         self._shown.append(exchange.row)
-        parts = [iter([Lines(None, self.showing.zone, color=self.showing.color).line(exchange)])]
+        parts = [iter([Lines(None, self.showing.zone).line(exchange)])]
         tokens = exchange.request is exchange.response is None  # raw SASL tokens have no fields
         if tokens:
-            parts.append(exchange_tree(exchange, color=self.showing.color))
+            parts.append(exchange_tree(exchange))
         else:
             parts += [traced_exchange(exchange), problem_lines(exchange)]
         for part in parts:

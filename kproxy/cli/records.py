@@ -275,7 +275,7 @@ class Records(CaptureRun[RecordsOptions]):
                 self._contained(record, lambda each: echo_json(_result(each, payloads), wait=True))
             return
         width = terminal_width()
-        lines = RecordLines(payloads, width, self.reading.zone, color=self.color)
+        lines = RecordLines(payloads, width, self.reading.zone)
         if self.options.verbose:
             for record in self._counted(records):
                 self._contained(record, lambda each: echo_lines(lines.whole(each)))

@@ -3,7 +3,7 @@
 A connection belongs to one process, so a party is a set of connections. The first are those that were asked for. Others
 are the party's if the same member ID is on them, or the same producer ID and epoch at the same address: these are names
 that no two processes have. (Who takes over a transactional ID goes on with the producer ID, and another epoch.) The
-connections that say nothing of that kind, as those to brokers that are no coordinator, are told by client ID and
+connections that say nothing of that kind, as those to brokers that are no coordinator, are attributed by client ID and
 address, and by when they were open if several processes share both.
 
 Of what comes often on a connection the first and the last exchanges are read; all are if that does not find a member,
@@ -264,7 +264,7 @@ class _Finder:
                     self._tie(each, Bond.SAME_CLIENT, value, certainty, number)
 
     def _follow_silent(self) -> None:
-        """Take in connections without any exchange, such as refused ones, from addresses where nobody else was seen."""
+        """Take in connections without any exchange, such as refused ones, from addresses of no other client."""
         hosts = {each.host for each in self._mine()}
         others = {
             each.host for each in self._connections if each.id not in self._ties and not self._silent(each)

@@ -1,6 +1,6 @@
-"""What is told of a party: who was asked for, what ties its connections together, and its log line by line.
+"""The trace of a client: who was asked for, what ties its connections together, and the lines of its log.
 
-Plain values: times are ns since the epoch, durations ns, exchanges are told by their numbers.
+Plain values: times are ns since the epoch, durations ns, exchanges are given by their numbers.
 """
 
 from __future__ import annotations

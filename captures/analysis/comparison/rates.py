@@ -13,7 +13,7 @@ from captures.analysis.comparison.uncertainty import Interval, dispersion, rate_
 from captures.meaning import words
 
 NOTABLE = 2.0
-"""A ratio from which on a difference is told although the data do not prove it."""
+"""A ratio from which on a difference is reported although the data do not prove it."""
 _LEAST_COUNT = 3
 """What is seen fewer times than that, and not proved, is not told."""
 _SMALL_SHARE = 0.05

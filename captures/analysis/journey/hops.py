@@ -13,7 +13,7 @@ from captures.meaning import words
 from dissectors.error_codes import ErrorCode, error_name
 
 MOST_DELIVERIES = 5
-"""Deliveries to a group that are told one by one; if there are more, the last is told, too."""
+"""Deliveries to a group that are listed one by one; if there are more, the last is listed, too."""
 
 _ACKS = {0: "acks=0", 1: "acks=1", -1: "acks=all"}
 _DONE = {

@@ -54,7 +54,7 @@ class Stories:
     def of(self, found: Iterable[FoundRecord], most: int | None = None) -> tuple[list[Journey], int]:
         """Return the records that were found, each once, by partition and offset, and how many there are beyond.
 
-        :param most: how many are told
+        :param most: how many are listed
         """
         once: dict[tuple[TopicPartition, int, int, int], FoundRecord] = {}
         for each in found:

@@ -15,6 +15,7 @@ from captures.analysis.groups.model import Certainty
 from captures.names import Names
 from kproxy.cli import main
 from kproxy.text.follow import FollowText
+from kproxy.text.formats import text_lines
 
 ROOT = Path(__file__).parents[3]
 EAGER = ROOT / "tests" / "data" / "groups" / "21_k430_java_eager_range.pcap.zst"
@@ -159,7 +160,7 @@ def test_text_from_the_wire_is_fit_for_a_terminal() -> None:
     )
     line = Line(time=0, until=0, what="request", phase=Phase.ADMINISTRATION, text="x", client=evil)
     other = Line(time=0, until=0, what="request", phase=Phase.ADMINISTRATION, text="y", client="b")
-    shown = list(FollowText(None, None, Names(), color=False).lines(party, [line, other]))
+    shown = list(text_lines(FollowText(None, Names()).blocks(party, [line, other]), None))
     assert all(each.isprintable() for each in shown)
 
 
@@ -168,6 +169,6 @@ def test_lines_wrap_on_a_terminal() -> None:
     line = Line(
         time=0, until=0, what="request", phase=Phase.GROUP, text="word " * 40, client="a", trouble=True
     )
-    shown = list(FollowText(100, None, Names(), color=True).lines(party, [line]))
+    shown = list(text_lines(FollowText(None, Names()).blocks(party, [line]), 100))
     assert len(shown) > 4
-    assert all(len(re.sub(r"\x1b\[\d*m", "", each)) <= 100 for each in shown)
+    assert all(len(each) <= 100 for each in shown)
