@@ -87,7 +87,7 @@ class Lines:
             self._cell(request, self._texts[0]),
         ]
         last = response if self._width is None else cut(response, self._texts[1])
-        cells.append(style(last, fg=colour))
+        cells.append(style(last, fg=colour) if colour else last)
         self._last = (client, broker)
         return GAP.join(cells).rstrip()
 
