@@ -105,7 +105,7 @@ class Diagnosing(CaptureRun[DiagnoseOptions]):
 
     def __init__(self, options: DiagnoseOptions) -> None:
         from captures.analysis.findings.finding import Severity
-        from kproxy.cli.diagnosing import rules_and_limits
+        from kproxy.cli.live_findings import rules_and_limits
 
         super().__init__(options)
         self.fail_on: Severity | None = Severity[options.fail_on.upper()] if options.fail_on else None
@@ -154,7 +154,7 @@ class Diagnosing(CaptureRun[DiagnoseOptions]):
         """Show a capture that grows to the rules, and tell what is new, until it ends or is stopped."""
         from captures.analysis.findings.diagnosis import Diagnosis
         from captures.exchanges import ExchangeReader
-        from kproxy.cli.diagnosing import LiveFindings
+        from kproxy.cli.live_findings import LiveFindings
         from kproxy.text.findings import FindingsText
         from kproxy.text.incidents import IncidentText
 

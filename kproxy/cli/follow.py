@@ -113,12 +113,12 @@ class Follow(CaptureRun[FollowOptions]):
     def _nobody(self, capture: Capture) -> str:
         """Return that there is no such party, and who there is."""
         from captures.analysis.client_trace.connections import known_names
-        from captures.analysis.client_trace.model import Asked
+        from captures.analysis.client_trace.model import QuestionKind
 
         by, text = self.question
-        if by is Asked.CLIENT:
+        if by is QuestionKind.CLIENT:
             return f"no client {text!r} in the capture; {there_are(known_names(capture))}"
-        if by is Asked.CONNECTION:
+        if by is QuestionKind.CONNECTION:
             return (
                 f"no connection {text} in the capture; there are {len(capture.connections):,}, counted from 0"
             )
@@ -161,13 +161,13 @@ def _question(options: FollowOptions) -> tuple[Question, tuple[str, ...]]:
 
     :raises click.UsageError: if it is said twice, or there is no capture
     """
-    from captures.analysis.client_trace.model import Asked, Question
+    from captures.analysis.client_trace.model import Question, QuestionKind
 
     given = {
-        Asked.CONNECTION: options.connection,
-        Asked.MEMBER: options.member,
-        Asked.TRANSACTION: options.transactional_id,
-        Asked.PRODUCER: options.producer_id,
+        QuestionKind.CONNECTION: options.connection,
+        QuestionKind.MEMBER: options.member,
+        QuestionKind.TRANSACTION: options.transactional_id,
+        QuestionKind.PRODUCER: options.producer_id,
     }
     chosen = [Question(by, str(value)) for by, value in given.items() if value is not None]
     if len(chosen) > 1:
@@ -178,4 +178,4 @@ def _question(options: FollowOptions) -> tuple[Question, tuple[str, ...]]:
         return chosen[0], options.files
     if len(options.files) < 2:
         raise click.UsageError("it takes a client and a capture: kproxy follow CLIENT CAPTURE...")
-    return Question(Asked.CLIENT, options.files[0]), options.files[1:]
+    return Question(QuestionKind.CLIENT, options.files[0]), options.files[1:]

@@ -85,7 +85,7 @@ class Incidents(CaptureRun[IncidentsOptions]):
         """Read a capture that grows, and report incidents while they happen, until it ends or is stopped."""
         from captures.analysis.findings.diagnosis import Diagnosis
         from captures.exchanges import ExchangeReader
-        from kproxy.cli.diagnosing import LiveFindings
+        from kproxy.cli.live_findings import LiveFindings
         from kproxy.cli.selecting import Selecting
         from kproxy.text.summary import Tally
 

@@ -30,7 +30,7 @@ from kproxy.text.summary import Tally, notes
 
 if TYPE_CHECKING:
     from captures.filters import Filter
-    from kproxy.cli.diagnosing import DiagnosisBeside
+    from kproxy.cli.live_findings import DiagnosisBeside
     from kproxy.session import Session
 
 _LOOK = 0.05  # seconds between two looks whether a recording is there
@@ -149,7 +149,7 @@ class Watching:
         self, reader: ExchangeReader, look: Callable[[Exchange], None], pause: Callable[[], None]
     ) -> tuple[Callable[[Exchange], None], Callable[[], None]]:
         """Return what looks at exchanges and pauses as given, and diagnoses."""
-        from kproxy.cli.diagnosing import DiagnosisBeside
+        from kproxy.cli.live_findings import DiagnosisBeside
 
         beside = self._diagnosis = DiagnosisBeside(
             reader, self.showing.zone, annotated=self.showing.as_json or self.showing.verbose

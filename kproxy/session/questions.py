@@ -123,7 +123,7 @@ def party(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Block
     from captures.analysis.client_trace.repeats import without_repeats
     from kproxy.text.follow import FollowText
 
-    found = find_party(access.capture, model.Question(model.Asked.CLIENT, text))
+    found = find_party(access.capture, model.Question(model.QuestionKind.CLIENT, text))
     if not found.ties:
         raise QuestionError(f"no client {text!r} was captured")
     log = PartyLog(found, access.capture, access.plain.knowledge.topic_name)

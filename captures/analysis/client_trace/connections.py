@@ -24,7 +24,7 @@ from captures.analysis.client_trace.identities import (
     identities,
     needs,
 )
-from captures.analysis.client_trace.model import Asked, Bond, Party, Question, Tie
+from captures.analysis.client_trace.model import Bond, Party, Question, QuestionKind, Tie
 from captures.analysis.groups.model import Certainty
 from captures.arrays import Int64s
 from captures.exchanges import Capture
@@ -158,12 +158,12 @@ class _Finder:
     # ------------------------------------------------------------ whom was asked for
     def _begin(self) -> None:
         by, wanted = self._question
-        if by is Asked.CONNECTION:
+        if by is QuestionKind.CONNECTION:
             for each in self._connections:
                 if str(each.id) == wanted:
                     self._tie(each, Bond.CONNECTION, wanted)
             return
-        if by is Asked.CLIENT:
+        if by is QuestionKind.CLIENT:
             self._begin_with_clients(wanted)
             return
         bond = _BONDS[by]
@@ -302,7 +302,11 @@ class _Finder:
         return party
 
 
-_BONDS = {Asked.MEMBER: Bond.MEMBER, Asked.TRANSACTION: Bond.TRANSACTION, Asked.PRODUCER: Bond.PRODUCER}
+_BONDS = {
+    QuestionKind.MEMBER: Bond.MEMBER,
+    QuestionKind.TRANSACTION: Bond.TRANSACTION,
+    QuestionKind.PRODUCER: Bond.PRODUCER,
+}
 _OF_A_GROUP = frozenset({Bond.MEMBER, Bond.INSTANCE})
 
 

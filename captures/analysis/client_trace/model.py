@@ -16,7 +16,7 @@ NUMBERS_SHOWN = 8
 """Exchanges that a line names; the rest is counted."""
 
 
-class Asked(StrEnum):
+class QuestionKind(StrEnum):
     """What a party is asked for by. The words are stable: programs may rely on them."""
 
     CLIENT = "client"
@@ -33,7 +33,7 @@ class Question(NamedTuple):
     :ivar text: a number as text where it is one
     """
 
-    by: Asked
+    by: QuestionKind
     text: str
 
 

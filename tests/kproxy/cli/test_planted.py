@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from dissectors.printable import is_printable
 from kproxy.cli import main
-from kproxy.cli.diagnosing import DiagnosisBeside
+from kproxy.cli.live_findings import DiagnosisBeside
 from kproxy.copy_as.formats import FORMATS, Context
 from kproxy.copy_as.request import CannotCopyError
 from kproxy.printing import echo_lines, notice
