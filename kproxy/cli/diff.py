@@ -11,7 +11,6 @@ import click
 from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.options import Moment, ReadingOptions, ReportOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, Reading, conclude
-from kproxy.text.times import resolve
 
 if TYPE_CHECKING:
     from captures.analysis.comparison.model import Comparison
@@ -138,10 +137,9 @@ class Diff(CaptureRun[DiffOptions]):
         capture = reading.capture()
         reader = ExchangeReader(capture, annotate=False, summary=False)
         names = reader.knowledge.topic_name
-        first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
         sides = []
         for begin, end in self.windows:
-            low, high = (resolve(each, first, reading.zone) if each else None for each in (begin, end))
+            low, high = reading.bounds(capture, begin, end)
             sides.append(Side(f"{begin}..{end}", capture, names, Window(low, high)))
         # who was a member before tells more of a rebalance than its window alone does
         histories = GroupHistories(names, capture)

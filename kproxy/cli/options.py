@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC
 from typing import Any, Literal
 
 import click
@@ -11,7 +10,6 @@ from click.shell_completion import CompletionItem
 
 from kproxy.cli.command import ConfigurationOptions, argument, option, options
 from kproxy.printing import use_color
-from kproxy.text.times import duration_ns, resolve
 
 __all__ = ["Duration", "Moment"]
 
@@ -23,10 +21,12 @@ class Duration(click.ParamType[int]):
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return it in nanoseconds."""
-        found = value if isinstance(value, int) else duration_ns(value)
-        if found is None:
+        from captures.filters.values import duration
+
+        found = value if isinstance(value, int) else duration(value)
+        if found is None or found < 0:
             self.fail(f"{value!r} is not a duration: write 90s, 2m or 1m30s", param, ctx)
-        return found
+        return round(found)
 
 
 class Moment(click.ParamType[str]):
@@ -36,7 +36,9 @@ class Moment(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Check the form; the moment itself is known when the capture is."""
-        if resolve(value, 0, UTC) is None:
+        from captures.filters.values import moment
+
+        if moment(value) is None:
             self.fail(
                 f"{value!r} is not a time: write 5s or 1m30s after the first packet, 09:14:03, "
                 "or 2026-11-21T09:14:03Z",

@@ -21,8 +21,8 @@ from kproxy.cli.common import (
     with_progress,
 )
 from kproxy.cli.options import ReadingOptions
+from kproxy.cli.selecting import bounds
 from kproxy.printing import echo, echo_json, flush, terminal_width, use_color
-from kproxy.text.times import resolve
 
 if TYPE_CHECKING:
     from captures.analysis.findings.diagnosis import Diagnosis
@@ -152,10 +152,7 @@ class Reading:
 
     def bounds(self, capture: Capture, begin: str | None, end: str | None) -> tuple[int | None, int | None]:
         """Return the moments of ``--from`` and ``--to`` in ns since the epoch, None where not given."""
-        first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
-        low = resolve(begin, first, self.zone) if begin else None
-        high = resolve(end, first, self.zone) if end else None
-        return low, high
+        return bounds(capture, begin, end, self.zone)
 
 
 _FORMS = {"as_json": "--json", "as_markdown": "--markdown", "html": "--html", "mermaid": "--mermaid"}

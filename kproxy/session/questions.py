@@ -236,11 +236,11 @@ def _of_windows(
 ) -> Steps[tuple[Side, Side, Sequence[GroupTimeline]]]:
     from captures.analysis.comparison.side import Side, Window
     from captures.analysis.groups.history import GroupHistories
-    from kproxy.text.times import resolve
+    from captures.filters.values import resolved
 
     names, capture = access.plain.knowledge.topic_name, access.capture
     first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
-    moments = [resolve(each, first, asked.zone) if each else None for each in windows.groups()]
+    moments = [resolved(each, first, asked.zone) if each else None for each in windows.groups()]
     wrong = [each for each, moment in zip(windows.groups(), moments, strict=True) if each and moment is None]
     if wrong:
         raise QuestionError(f"{wrong[0]!r} is not a time: write 5s after the first packet, or 09:14:03")
