@@ -22,11 +22,11 @@ from textual.worker import Worker
 
 from kproxy.tui.commands import BY_NAME, Command
 
-_PATIENCE = 5.0
-"""Seconds that keys wait for a dialog to open; what is typed until then is dropped if it does not."""
 _STEPS = frozenset(("up", "down", "left", "right", "page_up", "page_down", "top", "bottom"))
 _LOOK = 0.05
 _POLL = 0.005
+_PATIENCE = 60.0
+"""Seconds that keys wait for a dialog to open; each is asked for by something that ends much sooner."""
 _OPENING = 0.3
 """Seconds after a line or a dialog opened in which a single key does nothing to live traffic."""
 
@@ -49,7 +49,7 @@ class TypedKeys:
         self._dispatch = dispatch
         self._refuse = refuse
         self._waiting: deque[events.Event] = deque()
-        self._asking: set[Worker[Any]] = set()
+        self._asking: dict[Worker[Any], bool] = {}
         self._opened = float("-inf")
         self._task: asyncio.Task[None] | None = None
 
@@ -59,9 +59,12 @@ class TypedKeys:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._hand_on(), name="typed keys")
 
-    def wait_for_dialog(self, worker: Worker[Any]) -> None:
-        """Let keys wait until a worker has opened its dialog, or has ended."""
-        self._asking.add(worker)
+    def wait_for_dialog(self, worker: Worker[Any], *, surely: bool) -> None:
+        """Let keys wait until a worker has opened its dialog, or has ended.
+
+        :param surely: keys are dropped if it ends without a dialog, because they were for it
+        """
+        self._asking[worker] = surely
 
     def dialog_opened(self) -> None:
         """Take note that a dialog was opened."""
@@ -115,11 +118,10 @@ class TypedKeys:
         for node in (*around, *around):
             await self._reached(node)
         deadline = monotonic() + _PATIENCE
-        while any(not worker.is_finished for worker in self._asking):
+        while any(not worker.is_finished for worker in self._asking) and monotonic() < deadline:
             await asyncio.sleep(_POLL)
-            if monotonic() > deadline:  # what was typed meanwhile was for something that has not come
-                self._waiting.clear()
-                break
+        if any(self._asking.values()):  # what was typed meanwhile was for a dialog that has not come
+            self._waiting.clear()
         self._asking.clear()
         before = None
         while before != (now := (self._app.screen, self._app.focused)):

@@ -84,7 +84,7 @@ class LiveCommands(Part):
         """Hold what fits a filter."""
         await self._live.hold_filter(text)
 
-    @work("live", asks=True)
+    @work("live", confirms=True)
     async def action_hold_toggle(self) -> None:
         """Switch holding off, and on again."""
         await self._live.hold_toggle()
@@ -94,7 +94,7 @@ class LiveCommands(Part):
         """Let the selected held message go on."""
         await self._live.release()
 
-    @work("live", asks=True)
+    @work("live", confirms=True)
     async def action_hold_release_all(self) -> None:
         """Let everything go on that is held."""
         await self._live.release_all()
@@ -110,12 +110,12 @@ class LiveCommands(Part):
         await self._live.edit()
 
     # ------------------------------------------------------------ forwarding, rules, recorder
-    @work("live", asks=True)
+    @work("live", confirms=True)
     async def action_forward_pause(self) -> None:
         """Hold every request, or let them go on."""
         await self._live.pause()
 
-    @work("live", asks=True)
+    @work("live", confirms=True)
     async def action_forward_toggle(self) -> None:
         """Switch forwarding off, and on again."""
         await self._live.forward_toggle()
@@ -130,7 +130,7 @@ class LiveCommands(Part):
         """Add a fault rule."""
         await self._live.rule_add(text)
 
-    @work("live", asks=True)
+    @work("live", confirms=True)
     async def remove_rule(self, number: int | None) -> None:
         """Remove a fault rule."""
         await self._live.rule_remove(number)
@@ -160,7 +160,7 @@ class LiveCommands(Part):
         self._brokers = brokers or self._brokers
 
     # ------------------------------------------------------------ leaving
-    @work("live", exclusive=True, asks=True)
+    @work("live", exclusive=True, confirms=True)
     async def ask_to_leave(self) -> None:
         """Ask what is to become of the proxy, and leave."""
         app = self.kproxy

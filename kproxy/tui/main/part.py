@@ -63,7 +63,7 @@ class Part:
 
 
 def work(
-    group: str, *, exclusive: bool = False, asks: bool = False
+    group: str, *, exclusive: bool = False, asks: bool = False, confirms: bool = False
 ) -> Callable[
     [Callable[Concatenate[_Self, _P], Coroutine[Any, Any, None]]],
     Callable[Concatenate[_Self, _P], Worker[None]],
@@ -71,7 +71,8 @@ def work(
     """Have a method carried out by a worker of the screen, as :func:`textual.work` does for widgets.
 
     :param exclusive: end other work of the group first
-    :param asks: whether it begins with a dialog, which what is typed next is for
+    :param asks: whether it begins with a dialog unless it is given arguments: what is typed next is for that
+    :param confirms: whether it may begin with a question
     """
 
     def decorate(
@@ -82,8 +83,9 @@ def work(
             worker: Worker[None] = self.screen.run_worker(
                 partial(method, self, *args, **kwargs), method.__name__, group, exclusive=exclusive
             )
-            if asks:
-                self.kproxy.typed_keys.wait_for_dialog(worker)
+            asked = asks and not args and not kwargs
+            if asked or confirms:
+                self.kproxy.typed_keys.wait_for_dialog(worker, surely=asked)
             return worker
 
         return start

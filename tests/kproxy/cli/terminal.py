@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-_DEADLINE = 60.0
+_DEADLINE = 300.0  # only what fails waits so long; a loaded machine takes minutes for seconds of work
 _CONTROL = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
 
 

@@ -224,7 +224,7 @@ def test_hold_stays_until_ctrl_c(plane: Scripted) -> None:
         assert json.loads(process.stdout.readline()) == HELD
         assert plane.do(lambda: plane.server.controllers) == 1
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=120)
     assert (out, process.returncode) == ("", 0)
     assert err.splitlines()[0] == "kproxy: holding matching requests until Ctrl-C"
     assert err.endswith("kproxy: holding ended, 1 released\n")

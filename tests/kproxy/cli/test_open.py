@@ -51,7 +51,7 @@ def test_it_ends_when_its_terminal_is_closed(tmp_path: Path) -> None:
     with Terminal(["open", str(REBALANCE)], tmp_path) as terminal:
         terminal.until("confluent-python")
         terminal.hang_up()
-        terminal.process.wait(10)
+        terminal.process.wait(120)  # a loaded machine is slow, not broken
 
 
 @pytest.mark.slow

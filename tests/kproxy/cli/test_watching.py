@@ -276,7 +276,7 @@ def end(process: subprocess.Popen[str]) -> tuple[str, str]:
     assert process.stdout is not None
     assert process.stderr is not None
     rest = process.stdout.read(), process.stderr.read()
-    process.wait(20)
+    process.wait(120)
     return rest
 
 

@@ -140,6 +140,6 @@ def test_other_requests_have_none() -> None:
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
 def test_kcat_takes_the_properties() -> None:
     (line,) = lines(commands(asked(1, 11, FETCH)))
-    ran = subprocess.run(["bash", "-c", f"{line} -X dump"], capture_output=True, text=True, timeout=20)
+    ran = subprocess.run(["bash", "-c", f"{line} -X dump"], capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     assert "isolation.level = read_committed" in ran.stdout

@@ -47,7 +47,7 @@ def test_ask(answer: bytes, expected: str) -> None:
             asked += os.read(ours, 1024)
         os.write(ours, answer)
         begin = monotonic()
-        said, _ = child.communicate(timeout=20)
+        said, _ = child.communicate(timeout=120)
         assert said.decode().strip() == expected
         assert monotonic() - begin < 10
         assert termios.tcgetattr(theirs) == before

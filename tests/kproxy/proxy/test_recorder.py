@@ -160,7 +160,7 @@ def test_what_is_no_capture_is_not_written_to(text: bytes, tmp_path: Path) -> No
             return
         assert "not a pcapng file" in recorded.events[0]["text"]
         assert recorded.events[0]["fatal"]
-        assert recorded.process.wait(10) == 1
+        assert recorded.process.wait(120) == 1
     assert path.read_bytes() == text
 
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_written_is_told(path: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with Recorded(file(tmp_path / path)) as recorded:
         assert recorded.events[0]["text"].startswith(f"nothing can be recorded: {tmp_path / path}: ")
-        assert recorded.process.wait(10) == 1
+        assert recorded.process.wait(120) == 1
 
 
 @pytest.mark.parametrize("seed", range(3))

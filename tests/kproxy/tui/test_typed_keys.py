@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.events import Key
 from textual.widgets import Input
 
+from captures.filters import compile_filter
 from kproxy.tui import typed_keys
 from kproxy.tui.live.actions import NOT_LIVE
 from tests.kproxy.cli.terminal import Terminal
@@ -25,8 +28,8 @@ DIALOGS = (
     ("\x07188\r/Heartbeat v4\r", "Heartbeat v4"),
     (f"J{TEXT}\r", f"'{TEXT}' is not a record"),
     (f"fapi == Heartbeat\r:save\r{TEXT}\r", f"@{TEXT} stands for it"),
-    (f";{TEXT}\x13:filter comment == {TEXT}\r", f"filter: comment == {TEXT}"),
-    (f"!\x1bc:diff {TEXT}\r", f"{TEXT}: No such file"),
+    (f"!\x1b:diff {TEXT}\r", f"there is no file {TEXT}"),
+    (f"\x1b;{TEXT}\x13:filter comment == {TEXT}\r", f"filter: comment == {TEXT}"),
 )
 LIVE = (
     (f"234567801f{TEXT}\x15api == Produce\r", "filter: api == Produce"),
@@ -88,3 +91,16 @@ async def test_a_key_for_live_traffic_is_not_heeded_just_after_a_line_opened(
         await pilot.press("P")
         await settled(pilot)
         assert main_of(pilot).kproxy.events[-1].text == NOT_LIVE
+
+
+async def test_what_was_typed_for_a_dialog_that_does_not_come_does_nothing() -> None:
+    async with opened() as pilot:
+        app: Any = pilot.app
+        await app.session.set_filter(compile_filter("api == Produce and api == Fetch"))
+        await settled(pilot)
+        for key in ("exclamation_mark", "7", "w"):  # as in one write: none waits for the one before
+            app.post_message(Key(key, None))
+        await settled(pilot)
+        assert main_of(pilot).view.view_name == "exchanges"
+        assert len(app.screen_stack) == 1
+        assert any("there is no exchange" in line for line in shown_lines(pilot))
