@@ -137,7 +137,7 @@ def test_a_part_of_the_time() -> None:
         (("--member", "x", EAGER), "no member with the ID 'x' in the capture"),
         (("--connection", "999", EAGER), "no connection 999 in the capture"),
         (("--member", "x", "--connection", "1", EAGER), "cannot be combined"),
-        (("--json", "--mermaid", "m1", EAGER), "use either --json or --mermaid"),
+        (("--json", "--mermaid", "m1", EAGER), "use only one of --json and --mermaid"),
         ((EAGER,), "it takes a client and a capture"),
     ],
 )
