@@ -25,15 +25,16 @@ from captures.analysis.groups.history import GroupHistories
 from captures.exchanges import Exchange, Flag
 from dissectors.frames import Body
 
+_ONE = ["--jobs", "1"]  # beside tshark, which has one thread
 COMMANDS = {
-    "stats": ["stats"],
-    "groups": ["groups"],
+    "stats": ["stats", *_ONE],
+    "groups": ["groups", *_ONE],
     "clients": ["clients"],
-    "lag": ["lag"],
-    "diagnose": ["diagnose"],
-    "api-versions": ["api-versions"],
-    "read": ["read"],
-    "export": ["export", "--format", "csv", "-o", "-"],
+    "lag": ["lag", *_ONE],
+    "diagnose": ["diagnose", *_ONE],
+    "api-versions": ["api-versions", *_ONE],
+    "read": ["read", *_ONE],
+    "export": ["export", *_ONE, "--format", "csv", "-o", "-"],
 }
 TARGETS = {"diagnose": 2.0, "read": 2.0, "export": 3.0}
 """Times as fast as tshark by processor time; of the other commands :data:`TARGET`."""

@@ -155,20 +155,16 @@ def _table(script: str, copies: int, size: int, *, lossy: bool = False) -> Prepa
 
 # ---------------------------------------------------------------- what is made of captures
 def _json(size: int) -> Prepared:
-    from captures.exchanges import parallel
     from kproxy.cli.read import read
 
     path = captured("mixed", size)
 
     def run() -> bytes:
         written = io.BytesIO()
-        # what other processes do is not counted, and how many there are is a matter of the machine
-        with (
-            mock.patch.object(parallel, "_processors", return_value=1),
-            redirect_stdout(io.TextIOWrapper(written, write_through=True)),
-        ):
+        with redirect_stdout(io.TextIOWrapper(written, write_through=True)):
+            # what other processes do is not counted
             with suppress(SystemExit):
-                read.main(["--json", path], standalone_mode=False)
+                read.main(["--json", "--jobs", "1", path], standalone_mode=False)
             sys.stdout.flush()
             return written.getvalue()
 

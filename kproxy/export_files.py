@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 if TYPE_CHECKING:
     from captures.arrays import Int64s
     from captures.exchanges import Capture, Exchange
     from captures.export.columns import Column
+    from captures.faults import Faults
 
 FileFormat = Literal["pcapng", "json", "csv", "parquet", "mermaid"]
 
@@ -119,6 +120,46 @@ def write_exchanges(capture: Capture, exchanges: Iterable[Exchange], file: Binar
             return count
         case _:
             raise ValueError(f"{layout.format} is written by packet_steps")
+
+
+def exchange_pieces(exchanges: Iterable[Exchange], layout: Layout, faults: Faults) -> Iterator[Any]:
+    """Yield what :func:`write_pieces` writes of some exchanges, in JSON, CSV or Parquet; other processes may do that.
+
+    :param faults: where to note what cannot be written by a fault of ours
+    :raises ParquetMissing: if there is no pyarrow
+    """
+    match layout.format:
+        case "json":
+            from captures.export.jsonlines import json_pieces
+
+            return json_pieces(exchanges, text=layout.text, faults=faults)
+        case "csv":
+            from captures.export.csv_export import csv_pieces
+
+            return (text.encode() for text, _ in csv_pieces(exchanges, layout.columns, faults))
+        case "parquet":
+            from captures.export.parquet import parquet_batches
+
+            return parquet_batches(exchanges, layout.columns, faults)
+        case _:
+            raise ValueError(f"{layout.format} is not written in pieces")
+
+
+def write_pieces(pieces: Iterable[Any], file: BinaryIO, layout: Layout) -> None:
+    """Write pieces of exchanges that follow each other to a file of their own.
+
+    :raises ParquetMissing: if there is no pyarrow
+    """
+    if layout.format == "parquet":
+        from captures.export.parquet import write_batches
+
+        write_batches(pieces, file, layout.columns)
+        return
+    if layout.format == "csv":
+        from captures.export.csv_export import csv_header
+
+        file.write(csv_header(layout.columns).encode())
+    file.writelines(pieces)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,12 @@ def echo(line: str = "", *, err: bool = False, wait: bool = False) -> None:
 
 def echo_lines(lines: Iterable[str]) -> None:
     """Print many lines on standard output, where they may wait for others: quick where most are plain."""
+    for text in gated_lines(lines):
+        echo_gated(text)
+
+
+def gated_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield many lines as they may leave, some hundreds at a time, for :func:`echo_gated`."""
     from dissectors.budget import limit
     from dissectors.printable import is_printable
 
@@ -118,7 +124,12 @@ def echo_lines(lines: Iterable[str]) -> None:
     while some := list(islice(rest, _TOGETHER)):
         if max(map(len, some)) > limit("line_characters") or not is_printable("".join(some)):
             some = list(map(gated, some))
-        sys.stdout.write("\n".join([*some, ""]))
+        yield "\n".join([*some, ""])
+
+
+def echo_gated(text: str) -> None:
+    """Print lines of :func:`gated_lines` on standard output, where they may wait for others."""
+    sys.stdout.write(text)
 
 
 def echo_error(message: str) -> None:

@@ -112,6 +112,8 @@ class Capture:
     :ivar names: names of addresses, filled in by the code that shows the capture
     :ivar latest: time of the latest packet in ns since the epoch, 0 before the first
     :ivar faults: errors of this program that something in the capture triggered, noted here where they occur
+    :ivar jobs: how many processes may work on the capture at once, once it is read; 1 unless the code that opens it
+        says otherwise
     :ivar turns: held while anything here changes in :meth:`updates`; other threads that look at the capture meanwhile
         take it too
     """
@@ -154,6 +156,7 @@ class Capture:
         self.names = Names()
         self.latest = 0
         self.faults = Faults()
+        self.jobs = 1
         self.turns = Turns()
 
     @property

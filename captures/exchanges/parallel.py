@@ -1,61 +1,78 @@
-"""Exchanges decoded in several processes at once, what is made of them in the right order.
+"""Work on a capture in several processes at once, what they make of it in the right order.
 
 An exchange is decoded from its own bytes; what earlier ones reveal about it, such as the names of topic IDs, every
-process reads for itself. Processes are forked, so that they have the capture and its table without copying either.
+process reads for itself. Processes are forked, so that they have the capture and its table without copying either. The
+work is cut in the same shares for any number of processes, so that the results are the same too.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import signal
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
 from multiprocessing import get_all_start_methods, get_context
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
 import numpy as np
 
 from captures.arrays import Int64s
+from captures.exchanges.capture import Capture
 from captures.exchanges.exchange import Exchange, ExchangeReader
 from captures.faults import Faults
 from captures.packets import CaptureError
 
+S = TypeVar("S")
 T = TypeVar("T")
 
+WORTH_PROCESSES = 32 << 20
+"""Bytes of a capture from which on several processes are worth their starting, unless the user asks for them."""
 _SHARE = 1 << 20
 """What one process does before the next has its turn, in bytes of frames."""
 _WORTH_IT = 2
 """Shares that make up for the starting of a process."""
+_AHEAD = 8 << 20
+"""Bytes of results that wait for those of other processes, for each process; further ones it keeps to itself."""
 _KILLED = "a process that decoded it was killed, perhaps for want of memory"
 _EACH = 1024
 """What an exchange costs besides its bytes, in bytes that cost as much."""
 
 
 def in_parallel(
-    reader: ExchangeReader,
-    indexes: Int64s,
-    work: Callable[[Iterable[Exchange]], Iterable[T]],
-    jobs: int | None = None,
+    reader: ExchangeReader, indexes: Int64s, work: Callable[[Iterable[Exchange]], Iterable[T]]
 ) -> Generator[T, None, None]:
     """Decode exchanges and yield what ``work`` makes of them, share after share, in their order.
 
-    No more than one piece for each process is under way, so memory does not grow with the capture, nor with a share.
-
     :param indexes: as :meth:`ExchangeReader.exchange` takes them, rising
     :param work: called with the exchanges of one share; yields pieces, which have to be picklable
-    :param jobs: how many processes; default: one for each processor that this one may use
     :raises CaptureError: if a process was killed; what ``work`` raises is raised here
     """
-    shares = _shares(reader, indexes)
-    jobs = min(jobs or _processors(), len(shares) // _WORTH_IT)
-    if jobs < 2 or "fork" not in get_all_start_methods():
+    shares = shares_of(reader, indexes)
+    return in_processes(reader.capture, shares, lambda share: work(reader.several(share.tolist())))
+
+
+def in_processes(
+    capture: Capture, shares: Sequence[S], work: Callable[[S], Iterable[T]]
+) -> Generator[T, None, None]:
+    """Yield what ``work`` makes of some shares of a capture, in their order, by :attr:`Capture.jobs` processes.
+
+    A few MiB of results for each process wait for their turn, so memory does not grow with the capture, nor with a
+    share.
+
+    :param work: called with one share; yields pieces, which have to be picklable
+    :raises CaptureError: if a process was killed; what ``work`` raises is raised here
+    """
+    jobs = jobs_for(capture, len(shares))
+    if jobs < 2:
         for share in shares:
-            yield from work(reader.several(share.tolist()))
+            yield from work(share)
         return
     context = get_context("fork")
     pipes = [context.Pipe(duplex=False) for _ in range(jobs)]
     workers = [
-        context.Process(target=_serve, args=(pipes, number, shares[number::jobs], reader, work), daemon=True)
+        context.Process(target=_serve, args=(pipes, number, shares[number::jobs], capture, work), daemon=True)
         for number in range(jobs)
     ]
     try:
@@ -63,61 +80,107 @@ def in_parallel(
             worker.start()
         for _, sending in pipes:
             sending.close()
+        results = _Results([receiving for receiving, _ in pipes])
         for number in range(len(shares)):
-            yield from _pieces(pipes[number % jobs][0], reader)
+            while True:
+                try:
+                    pieces, faults, error = results.next(number % jobs)
+                except EOFError:
+                    raise CaptureError(capture.source.path, 0, _KILLED) from None
+                if error is not None:
+                    raise error
+                if faults is not None:
+                    capture.faults.merge(faults)
+                    break
+                yield from pieces
     finally:
         for worker in workers:
             worker.terminate()
             worker.join()
 
 
-def _pieces(pipe: Connection, reader: ExchangeReader) -> Iterator[Any]:
-    """Yield the pieces of one share."""
-    while True:
-        try:
-            pieces, faults, error = pipe.recv()
-        except EOFError:
-            raise CaptureError(reader.capture.source.path, 0, _KILLED) from None
-        if error is not None:
-            raise error
-        if faults is not None:
-            reader.capture.faults.merge(faults)
-            return
-        yield from pieces
+def jobs_for(capture: Capture, shares: int) -> int:
+    """Return how many processes do so many shares of work: 1 if this one does all of it."""
+    if "fork" not in get_all_start_methods():
+        return 1
+    return max(1, min(capture.jobs, shares // _WORTH_IT))
+
+
+class _Results:
+    """What processes send, read as it comes, so that none has to wait for its turn."""
+
+    def __init__(self, pipes: list[Connection]) -> None:
+        self._pipes = pipes
+        self._waiting: list[deque[bytes]] = [deque() for _ in pipes]
+        self._sizes = [0] * len(pipes)
+        self._ended = [False] * len(pipes)
+
+    def next(self, number: int) -> Any:
+        """Return what a process has sent next.
+
+        :raises EOFError: if it has ended
+        """
+        waiting = self._waiting[number]
+        while not waiting:
+            if self._ended[number]:
+                raise EOFError
+            self._receive(number)
+        data = waiting.popleft()
+        self._sizes[number] -= len(data)
+        return pickle.loads(data)  # noqa: S301  # of our own processes
+
+    def _receive(self, wanted: int) -> None:
+        """Wait for one process, and read what others have sent meanwhile."""
+        asked = {
+            pipe: number
+            for number, pipe in enumerate(self._pipes)
+            if not self._ended[number] and (number == wanted or self._sizes[number] < _AHEAD)
+        }
+        for pipe in wait(list(asked)):
+            number = asked[pipe]  # type: ignore[index]
+            try:
+                data = self._pipes[number].recv_bytes()
+            except EOFError:
+                self._ended[number] = True
+                continue
+            self._waiting[number].append(data)
+            self._sizes[number] += len(data)
 
 
 def _serve(
     pipes: list[tuple[Connection, Connection]],
     number: int,
-    shares: list[Int64s],
-    reader: ExchangeReader,
-    work: Callable[[Iterable[Exchange]], Iterable[T]],
+    shares: Sequence[S],
+    capture: Capture,
+    work: Callable[[S], Iterable[T]],
 ) -> None:
     """Do the shares of one process."""
     # Ctrl-C is for the process that shows the results; it ends the others
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sending = pipes[number][1]
     for other in (end for pipe in pipes for end in pipe if end is not sending):
         other.close()  # no process may keep a pipe open whose reader is gone
     try:
         for share in shares:
-            reader.capture.faults = Faults()
-            for piece in work(reader.several(share.tolist())):
+            capture.faults = Faults()
+            for piece in work(share):
                 sending.send(([piece], None, None))
-            sending.send(([], reader.capture.faults, None))
+            sending.send(([], capture.faults, None))
     except BrokenPipeError:
         return
     except Exception as error:
         sending.send(([], None, error))
 
 
-def _shares(reader: ExchangeReader, indexes: Int64s) -> list[Int64s]:
-    """Cut the work into shares of about equal cost."""
+def shares_of(reader: ExchangeReader, indexes: Int64s) -> list[Int64s]:
+    """Cut the decoding of exchanges into shares of about equal cost."""
     costs = np.cumsum(reader.sizes(indexes) + _EACH)
     return np.split(indexes, np.flatnonzero(np.diff(costs // _SHARE)) + 1) if len(indexes) else []
 
 
-def _processors() -> int:
+def processors() -> int:
+    """Return how many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

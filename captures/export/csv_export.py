@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from io import StringIO
 from typing import Any, TextIO
 
 from captures.exchanges import Exchange, rfc3339
@@ -37,12 +38,35 @@ def write_csv(
     :param file: opened with ``newline=""``
     :param faults: where to note what cannot be written by a fault of ours; without it, that is raised
     """
+    chosen = tuple(columns)
+    file.write(csv_header(chosen))
+    count = 0
+    for text, rows in csv_pieces(exchanges, chosen, faults):
+        file.write(text)
+        count += rows
+    return count
+
+
+def csv_header(columns: Iterable[Column]) -> str:
+    """Return the first line."""
+    line = StringIO(newline="")
+    csv.writer(line).writerow([column.name for column in columns])
+    return line.getvalue()
+
+
+def csv_pieces(
+    exchanges: Iterable[Exchange], columns: Iterable[Column], faults: Faults | None = None
+) -> Iterator[tuple[str, int]]:
+    """Yield the lines of exchanges, those of several at a time or a part of a long one, and how many end with it.
+
+    :param faults: as for :func:`write_csv`
+    """
     faults = RaisedFaults() if faults is None else faults
     chosen = tuple(columns)
     bodies = [place for place, column in enumerate(chosen) if column.kind == "json"]
     cells = [(column.value, _SHOWN.get(column.kind)) for column in chosen]
-    lines = csv.writer(file)
-    lines.writerow([column.name for column in chosen])
+    text = StringIO(newline="")
+    lines = csv.writer(text)
     count = 0
     for exchange in exchanges:
         try:
@@ -53,30 +77,38 @@ def write_csv(
         except Exception as error:
             faults.note(error, "writing it as CSV", exchange.number)
             continue
+        count += 1
         if any(len(row[place]) > _LONG for place in bodies):
-            _write_long(row, file)
+            yield text.getvalue(), count - 1
+            for part in _long_row(row):
+                yield part, 0
+            text, count = StringIO(newline=""), 1
+            lines = csv.writer(text)
         else:
             lines.writerow(row)
         del row  # a body may be hundreds of megabytes, and would be kept until the next one is made
-        count += 1
-    return count
+        if text.tell() >= _LONG:
+            yield text.getvalue(), count
+            text, count = StringIO(newline=""), 0
+            lines = csv.writer(text)
+    yield text.getvalue(), count
 
 
-def _write_long(row: Iterable[Any], file: TextIO) -> None:
-    """Write a row with long cells piece by piece: of whole rows the library takes four bytes for each character."""
-    alone = csv.writer(file, lineterminator="")
+def _long_row(row: Iterable[Any]) -> Iterator[str]:
+    """Yield a row with long cells piece by piece: of whole rows the library takes four bytes for each character."""
     for number, cell in enumerate(row):
         if number:
-            file.write(",")
+            yield ","
         if not isinstance(cell, str) or len(cell) <= _LONG:
-            alone.writerow([cell])
+            alone = StringIO(newline="")
+            csv.writer(alone, lineterminator="").writerow([cell])
+            yield alone.getvalue()
             continue
-        file.write('"')
-        file.writelines(
-            cell[begin : begin + _LONG].replace('"', '""') for begin in range(0, len(cell), _LONG)
-        )
-        file.write('"')
-    file.write("\r\n")
+        yield '"'
+        for begin in range(0, len(cell), _LONG):
+            yield cell[begin : begin + _LONG].replace('"', '""')
+        yield '"'
+    yield "\r\n"
 
 
 def _text(text: str) -> str:

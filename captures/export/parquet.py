@@ -62,26 +62,46 @@ def write_parquet(
     :raises ParquetMissing: if there is no pyarrow
     """
     chosen = tuple(columns)
-    made = schema(chosen)
+    return write_batches(parquet_batches(exchanges, chosen, faults), file, chosen)
+
+
+def parquet_batches(
+    exchanges: Iterable[Exchange], columns: tuple[Column, ...], faults: Faults | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield exchanges as record batches, for :func:`write_batches`.
+
+    :param faults: as for :func:`write_parquet`
+    :raises ParquetMissing: if there is no pyarrow
+    """
+    made = schema(columns)
     faults = RaisedFaults() if faults is None else faults
+    for numbers, rows in _steps(exchanges, columns, faults):
+        yield record_batch(made, zip(*rows, strict=True), numbers, faults, WRITING)
+
+
+def write_batches(batches: Iterable[pa.RecordBatch], file: BinaryIO, columns: tuple[Column, ...]) -> int:
+    """Write record batches, in row groups of some 64 MB; return how many rows.
+
+    :raises ParquetMissing: if there is no pyarrow
+    """
+    made = schema(columns)
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     count = waiting = 0
-    batches: list[pa.RecordBatch] = []
+    together: list[pa.RecordBatch] = []
     # smallest and largest body tell nothing, and each is copied several times for it
-    told = [column.name for column in chosen if column.kind != "json"]
+    told = [column.name for column in columns if column.kind != "json"]
     with pq.ParquetWriter(file, made, compression="zstd", write_statistics=told or False) as writer:
-        for numbers, rows in _steps(exchanges, chosen, faults):
-            values = zip(*rows, strict=True)
-            batches.append(record_batch(made, values, numbers, faults, WRITING))
-            waiting += batches[-1].nbytes
-            count += len(rows)
+        for batch in batches:
+            together.append(batch)
+            waiting += batch.nbytes
+            count += batch.num_rows
             if waiting >= _ROW_GROUP_BYTES:
-                writer.write_table(pa.Table.from_batches(batches, made))
-                batches, waiting = [], 0
-        if batches:
-            writer.write_table(pa.Table.from_batches(batches, made))
+                writer.write_table(pa.Table.from_batches(together, made))
+                together, waiting = [], 0
+        if together:
+            writer.write_table(pa.Table.from_batches(together, made))
     return count
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from datetime import tzinfo
 from typing import NamedTuple
 
@@ -12,7 +13,8 @@ import numpy as np
 from captures.arrays import Int64s
 from captures.exchanges import Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
-from captures.exchanges.projected import BLOCK_ROWS, ProjectedExchanges
+from captures.exchanges.parallel import in_processes, shares_of
+from captures.exchanges.projected import ProjectedExchanges
 from captures.faults import Faults
 from captures.filters import binding, bodies, grammar
 from captures.filters.columns import compile_columns, fields_of, needs_bodies
@@ -37,6 +39,24 @@ class Masks(NamedTuple):
 
     matches: Mask
     undecided: Mask
+
+
+class Candidates(NamedTuple):
+    """Exchanges that may fit.
+
+    :ivar indexes: as :meth:`ExchangeReader.exchange` takes them, rising
+    :ivar sure: whether they fit for certain; bodies decide on the others
+    """
+
+    indexes: Int64s
+    sure: Mask
+    context: Context
+
+    def shares(self, reader: ExchangeReader) -> list[Candidates]:
+        """Cut them into shares of about equal work."""
+        ends = np.cumsum([len(share) for share in shares_of(reader, self.indexes)])[:-1]
+        parts = zip(np.split(self.indexes, ends), np.split(self.sure, ends), strict=True)
+        return [Candidates(indexes, sure, self.context) for indexes, sure in parts if len(indexes)]
 
 
 class Filter:
@@ -123,38 +143,79 @@ class Filter:
         must, may = self._columns(columns, context)
         return Masks(must, np.zeros(len(must), np.bool_) if must is may else may & ~must)
 
-    def select(self, reader: ExchangeReader, context: Context | None = None) -> Int64s:
+    def select(
+        self,
+        reader: ExchangeReader,
+        context: Context | None = None,
+        among: Mask | None = None,
+        most: int | None = None,
+    ) -> Int64s:
         """Return the indexes of the exchanges of a capture that fit, in the order of their numbers.
 
         Bodies are decoded only where columns leave it undecided.
 
         :param context: as :func:`context_of` makes it, if None
+        :param among: a mask over the rows of the table that come into question, all if None
+        :param most: how many, at most
         """
-        return np.fromiter((index for index, _ in self.fitting(reader, context)), np.int64)
+        candidates = self.candidates(reader, context, among)
+        found: list[Int64s] = [np.empty(0, np.int64)]
+        count = 0
+        with closing(self._select(reader, candidates)) as parts:
+            for part in parts:
+                found.append(part)
+                count += len(part)
+                if most is not None and count >= most:
+                    break
+        return np.concatenate(found)[:most]
 
     def exchanges(self, reader: ExchangeReader, context: Context | None = None) -> Iterator[Exchange]:
-        """Yield the exchanges of a capture that fit."""
-        for index, exchange in self.fitting(reader, context):
-            yield reader.exchange(index) if exchange is None else exchange
+        """Yield the exchanges of a capture that fit, each decoded once."""
+        for indexes, sure, known in self.candidates(reader, context).shares(reader):
+            if self._needs is None:
+                decoded = zip(reader.several(indexes.tolist()), sure.tolist(), strict=True)
+                faults = reader.capture.faults
+                yield from (each for each, certain in decoded if certain or self.fits(each, known, faults))
+            else:
+                yield from reader.several(self._fitting(reader, Candidates(indexes, sure, known)).tolist())
 
-    def fitting(
+    def candidates(
         self, reader: ExchangeReader, context: Context | None = None, among: Mask | None = None
-    ) -> Iterator[tuple[int, Exchange | None]]:
-        """Yield the indexes of the exchanges of a capture that fit, rising, with the exchange if it had to be decoded.
+    ) -> Candidates:
+        """Return the exchanges of a capture that may fit as far as columns tell.
 
         :param context: as :func:`context_of` makes it, if None
         :param among: a mask over the rows of the table that come into question, all if None
         """
         if context is None:
             context = context_of(reader, self)
-        table = reader.capture.table
         matches, undecided = self.mask(TableColumns.of(reader.capture), context)
         if among is not None:
             matches, undecided = matches & among, undecided & among
-        order = table.order()
+        order = reader.capture.table.order()
         sure, undecided = matches[order], undecided[order]
         possible = np.flatnonzero(sure | undecided)
-        yield from self._decided(possible, sure[possible], reader, context)
+        return Candidates(possible, sure[possible], context)
+
+    def _select(self, reader: ExchangeReader, candidates: Candidates) -> Generator[Int64s, None, None]:
+        """Yield the indexes of the candidates that fit, share after share, by several processes."""
+
+        def work(share: Candidates) -> Iterator[tuple[Int64s, Counter[str]]]:
+            before, self.undecided = self.undecided, Counter()
+            found = self._fitting(reader, share)
+            undecided, self.undecided = self.undecided, before
+            yield found, undecided
+
+        with closing(in_processes(reader.capture, candidates.shares(reader), work)) as shares:
+            for found, undecided in shares:
+                self.undecided += undecided
+                yield found
+
+    def _fitting(self, reader: ExchangeReader, candidates: Candidates) -> Int64s:
+        """Return the indexes of the candidates that fit."""
+        indexes, sure, context = candidates
+        decided = list(self.decide(reader, indexes[~sure], context))
+        return indexes[sure | np.isin(indexes, decided)]
 
     def mask_of(
         self,
@@ -182,33 +243,14 @@ class Filter:
 
     def decide(self, reader: ExchangeReader, undecided: Int64s, context: Context) -> Iterator[int]:
         """Yield the indexes of those that fit, of exchanges about which columns leave it undecided."""
-        nothing = np.zeros(len(undecided), np.bool_)
-        for index, _ in self._decided(undecided, nothing, reader, context):
-            yield index
-
-    def _decided(
-        self, possible: Int64s, sure: Mask, reader: ExchangeReader, context: Context
-    ) -> Iterator[tuple[int, Exchange | None]]:
-        """Decide the exchanges at some indexes, of which some surely fit; decode what is needed of the others."""
-        for begin in range(0, len(possible), BLOCK_ROWS):
-            part = slice(begin, begin + BLOCK_ROWS)
-            yield from self._decide(possible[part], sure[part], reader, context)
-
-    def _decide(
-        self, possible: Int64s, sure: Mask, reader: ExchangeReader, context: Context
-    ) -> Iterator[tuple[int, Exchange | None]]:
+        read: Iterator[tuple[int, Exchange]]
         if self._needs is None:
-            for index, certain in zip(possible.tolist(), sure.tolist(), strict=True):
-                exchange = None if certain else reader.exchange(index)
-                if exchange is None or self.fits(exchange, context, reader.capture.faults):
-                    yield index, exchange
-            return
-        projected = ProjectedExchanges(reader, self._needs).read(possible[~sure])
-        faults = reader.capture.faults
-        found = {index for index, exchange in projected if self.fits(exchange, context, faults)}
-        for index, certain in zip(possible.tolist(), sure.tolist(), strict=True):
-            if certain or index in found:
-                yield index, None
+            read = zip(undecided.tolist(), reader.several(undecided.tolist()), strict=True)
+        else:
+            read = ProjectedExchanges(reader, self._needs).read(undecided)
+        for index, exchange in read:
+            if self.fits(exchange, context, reader.capture.faults):
+                yield index
 
 
 def _needs(bound: binding.Bound) -> frozenset[str] | None:

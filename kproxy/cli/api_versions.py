@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.options import ClientOption, ReadingOptions, ReportOptions
+from kproxy.cli.options import ClientOption, JobsOption, ReadingOptions, ReportOptions
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import chosen, there_are
 
@@ -22,7 +22,7 @@ _ROWS = 60
 
 
 @options
-class ApiVersionsOptions(ReportOptions, ReadingOptions, ClientOption):
+class ApiVersionsOptions(ReportOptions, ReadingOptions, JobsOption, ClientOption):
     """What ``kproxy api-versions`` takes."""
 
     broker: str | None = option(

@@ -9,7 +9,7 @@ import click
 
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import filter_option, read_to_the_end
-from kproxy.cli.options import FILTER, ReadingOptions, ReportOptions, TimeOptions, UtcOption
+from kproxy.cli.options import FILTER, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import Selecting
 from kproxy.printing import echo, flush, terminal_width
@@ -43,7 +43,7 @@ def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> Non
 
 
 @options
-class DiagnoseOptions(UtcOption, ReportOptions, ReadingOptions, TimeOptions):
+class DiagnoseOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOptions):
     """What ``kproxy diagnose`` takes."""
 
     follow: bool = option(

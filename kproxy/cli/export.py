@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -20,7 +20,7 @@ from kproxy.cli.common import (
     undecided_notes,
     with_progress,
 )
-from kproxy.cli.options import FILTER, Payload, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import FILTER, JobsOption, Payload, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, tell_faults
 from kproxy.cli.selecting import Selecting
 from kproxy.export_files import (
@@ -29,10 +29,12 @@ from kproxy.export_files import (
     FileFormat,
     Layout,
     columns_of,
+    exchange_pieces,
     format_of,
     packet_steps,
     replacing,
     write_exchanges,
+    write_pieces,
 )
 from kproxy.printing import echo, json_output
 
@@ -45,7 +47,7 @@ _EXCHANGES = ""  # no limit is called so
 
 
 @options
-class ExportOptions(UtcOption, ReadingOptions, TimeOptions):
+class ExportOptions(UtcOption, ReadingOptions, JobsOption, TimeOptions):
     """What ``kproxy export`` takes."""
 
     output: str = option(
@@ -218,6 +220,7 @@ class Export(CaptureRun[ExportOptions]):
     def _write(self, capture: Capture, file: BinaryIO) -> list[str]:
         """Write what is selected; return what there is to be said about it."""
         from captures.exchanges import ExchangeReader
+        from captures.exchanges.parallel import in_parallel
 
         # a filter may ask for what only a reader that shows nothing learns
         finder = ExchangeReader(capture, annotate=False, summary=False)
@@ -235,14 +238,14 @@ class Export(CaptureRun[ExportOptions]):
             annotate=self.format == "json" or bool(bodies),
             summary=self.format != "json",
         )
-        if self.format == "json":
-            self._write_json(reader, indexes, file)
-        else:
-            layout = Layout(self.format, self.columns, steps=self.options.steps)
+        layout = Layout(self.format, self.columns, text=self.options.text, steps=self.options.steps)
+        if self.format == "mermaid":
             counted: Counter[str] = Counter()
-            read = _counting(_read(reader, indexes), counted)
-            self.exchanges = write_exchanges(capture, read, file, layout)
-            self._count(counted - Counter({_EXCHANGES: counted[_EXCHANGES]}))
+            write_exchanges(capture, _counting(_read(reader, indexes), counted), file, layout)
+            self._count(counted)
+        else:
+            with closing(in_parallel(reader, indexes, partial(self._share, capture, layout))) as shares:
+                write_pieces(self._pieces(shares, len(indexes)), file, layout)
         return [*undecided_notes(self.selecting.wanted), *_beyond_notes(self.beyond)]
 
     def _write_packets(self, capture: Capture, indexes: Int64s, file: BinaryIO) -> list[str]:
@@ -258,27 +261,21 @@ class Export(CaptureRun[ExportOptions]):
                 if progress is not None:
                     progress(done, capture.source.size)
 
-    def _write_json(self, reader: ExchangeReader, indexes: Int64s, file: BinaryIO) -> None:
-        """Write exchanges that as many processes decode as there are processors."""
-        from captures.exchanges.parallel import in_parallel
-
-        with closing(in_parallel(reader, indexes, partial(self._json_share, reader.capture))) as shares:
-            for lines, counted in with_progress(shares, lambda _: self.exchanges, len(indexes), "writing"):
-                file.write(lines)
-                self._count(counted)
-
-    def _json_share(
-        self, capture: Capture, exchanges: Iterable[Exchange]
-    ) -> Iterator[tuple[bytes | bytearray, Counter[str]]]:
-        """Yield some exchanges as JSON lines, and at last what was counted."""
-        from captures.export.jsonlines import json_pieces
-
+    def _share(
+        self, capture: Capture, layout: Layout, exchanges: Iterable[Exchange]
+    ) -> Iterator[tuple[Any, Counter[str]]]:
+        """Yield what is written of some exchanges, and at last what was counted."""
         counted: Counter[str] = Counter()
-        for lines in json_pieces(
-            _counting(exchanges, counted), text=self.options.text, faults=capture.faults
-        ):
-            yield lines, Counter()
-        yield b"", counted
+        for piece in exchange_pieces(_counting(exchanges, counted), layout, capture.faults):
+            yield piece, Counter()
+        yield None, counted
+
+    def _pieces(self, shares: Iterable[tuple[Any, Counter[str]]], total: int) -> Iterator[Any]:
+        """Yield what is written, counted, with a progress bar where it is much."""
+        for piece, counted in with_progress(shares, lambda _: self.exchanges, total, "writing"):
+            self._count(counted)
+            if piece is not None:
+                yield piece
 
     def _count(self, counted: Counter[str]) -> None:
         """Take in how many exchanges there were, and by the names of limits how many are partly beyond them."""

@@ -9,7 +9,7 @@ import click
 
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import read_to_the_end, refuse_to_overwrite
-from kproxy.cli.options import GroupOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
+from kproxy.cli.options import GroupOption, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import Selecting, chosen, fits
 from kproxy.export_files import replacing
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @options
-class GroupsOptions(UtcOption, ReportOptions, ReadingOptions, TimeOptions, GroupOption):
+class GroupsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOptions, GroupOption):
     """What ``kproxy groups`` takes."""
 
     follow: bool = option(

@@ -9,7 +9,7 @@ import click
 
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import read_to_the_end
-from kproxy.cli.options import ReadingOptions, ReportOptions, TimeOptions, UtcOption
+from kproxy.cli.options import JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import Selecting
 from kproxy.printing import flush
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @options
-class IncidentsOptions(UtcOption, ReportOptions, ReadingOptions, TimeOptions):
+class IncidentsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOptions):
     """What ``kproxy incidents`` takes."""
 
     as_json: bool = option("--json", help="Print one JSON object per incident (docs/incidents.md).")

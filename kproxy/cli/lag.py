@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.options import GroupOption, ReadingOptions, ReportOptions, UtcOption
+from kproxy.cli.options import GroupOption, JobsOption, ReadingOptions, ReportOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import chosen
 from kproxy.printing import terminal_width
@@ -21,7 +21,7 @@ _ROWS = 40
 
 
 @options
-class LagOptions(UtcOption, ReportOptions, ReadingOptions, GroupOption):
+class LagOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, GroupOption):
     """What ``kproxy lag`` takes."""
 
     show_all: bool = option("--all", help="Show every partition.")

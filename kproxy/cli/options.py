@@ -189,6 +189,21 @@ class ReadingOptions(HostsOption):
 
 
 @options
+class JobsOption:
+    """How many processes work on a capture."""
+
+    title = "Reading"
+    jobs: int | None = option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Decode in N processes. Default: one for each processor, but 1 for captures below 32 MiB. Pipes and "
+        "growing files always take one.",
+    )
+
+
+@options
 class TimeOptions:
     """A stretch of time."""
 

@@ -17,23 +17,23 @@ from kproxy.cli.common import (
     undecided_notes,
     with_progress,
 )
-from kproxy.cli.options import FILTER, ReadingOptions, ShowingOptions, TimeOptions
+from kproxy.cli.options import FILTER, JobsOption, ReadingOptions, ShowingOptions, TimeOptions
 from kproxy.cli.reading import CaptureRun, tell_faults
 from kproxy.cli.selecting import Selecting
-from kproxy.cli.showing import SHOWING, Showing
+from kproxy.cli.showing import SAMPLE, SHOWING, Showing
 from kproxy.export_files import replacing
-from kproxy.printing import echo, echo_lines, flush, json_output
+from kproxy.printing import echo, echo_lines, flush
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
-    from captures.exchanges import Capture, Exchange, ExchangeReader
+    from captures.exchanges import Capture, Exchange
     from kproxy.text.summary import Tally
 
 T = TypeVar("T")
 
 
 @options
-class ReadOptions(ShowingOptions, ReadingOptions, TimeOptions):
+class ReadOptions(ShowingOptions, ReadingOptions, JobsOption, TimeOptions):
     """What ``kproxy read`` takes."""
 
     files: tuple[str, ...] = argument("FILE...", type=click.Path(allow_dash=True))
@@ -148,17 +148,28 @@ class ReadRun(CaptureRun[ReadOptions]):
         reader = self.showing.reader(capture, live=True)
         exchanges = self.selecting.as_they_come(capture, reader, pause=flush)
         with ended_by_signals(capture.source.stop):
-            self.showing.show(self._counted(exchanges, tally), capture.faults, live=True)
+            self.showing.show_live(self._counted(exchanges, tally), capture.faults)
         capture.source.stop()  # there may be more than was asked for
 
     def _show(self, capture: Capture, tally: Tally) -> None:
-        reader = self.showing.reader(capture)
-        if self.showing.as_json and self.selecting.wanted is None:
-            self._print_json(capture, reader, tally)
-        else:  # a filter decodes what it lets pass
-            exchanges = self.selecting.exchanges(capture, reader)
-            followed = self._followed(exchanges, lambda each: each.number, len(reader))
-            self.showing.show(self._counted(followed, tally), capture.faults)
+        """Print the selected exchanges, decoded by several processes where they are many."""
+        from captures.exchanges.parallel import in_parallel
+
+        showing = self.showing
+        reader = showing.reader(capture)
+        indexes = self.selecting.indexes(capture, reader)
+        if not showing.as_json:
+            showing.begin(list(reader.several(indexes[:SAMPLE].tolist())))
+        if showing.color:  # whether a cell is dimmed depends on the line above
+            capture.jobs = 1
+        with closing(in_parallel(reader, indexes, partial(self._share, capture))) as shares:
+            for piece, counted in self._followed(shares, lambda _: tally.exchanges, len(indexes)):
+                if counted is None:
+                    showing.write(piece)
+                else:
+                    tally.merge(counted)
+        if self.write is not None:
+            self._shown = reader.rows[indexes].tolist()
 
     def _followed(self, items: Iterable[T], position: Callable[[T], int], total: int) -> Iterator[T]:
         """Yield what there is, with a progress bar unless what is printed shows how far it is."""
@@ -166,32 +177,16 @@ class ReadRun(CaptureRun[ReadOptions]):
             return iter(items)
         return with_progress(items, position, total, "decoding")
 
-    def _print_json(self, capture: Capture, reader: ExchangeReader, tally: Tally) -> None:
-        """Print all exchanges, decoded by as many processes as there are processors."""
-        from captures.exchanges.parallel import in_parallel
-
-        indexes = self.selecting.indexes(capture, reader)
-        out = json_output()
-        with closing(in_parallel(reader, indexes, partial(self._json_share, reader.capture))) as shares:
-            for lines, counted in self._followed(shares, lambda _: tally.exchanges, len(indexes)):
-                out.write(lines)
-                if counted is not None:
-                    tally.merge(counted)
-        if self.write is not None:
-            self._shown = [reader.row(index) for index in indexes.tolist()]
-
-    def _json_share(
+    def _share(
         self, capture: Capture, exchanges: Iterable[Exchange]
-    ) -> Iterator[tuple[bytes | bytearray, Tally | None]]:
-        """Yield some exchanges as JSON lines, and at last what was counted."""
-        from captures.export.jsonlines import json_pieces
+    ) -> Iterator[tuple[str | bytearray, Tally | None]]:
+        """Yield what is printed of some exchanges, and at last what was counted."""
         from kproxy.text.summary import Tally
 
         tally = Tally()
-        counted = tally.counting(exchanges)
-        for lines in json_pieces(counted, text=self.showing.text, faults=capture.faults):
-            yield lines, None
-        yield b"", tally
+        for piece in self.showing.pieces(tally.counting(exchanges), capture.faults):
+            yield piece, None
+        yield "", tally
 
     def _print_one(self, capture: Capture, number: int) -> None:
         from kproxy.text.lines import Lines

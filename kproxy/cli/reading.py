@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from captures.exchanges.columns import ExchangeColumns
     from captures.faults import Faults
     from captures.filters import Filter
+    from captures.packets import Source
     from kproxy.text.blocks import Block
     from kproxy.text.summary import Tally
 
@@ -89,6 +90,7 @@ class Reading:
             spool=DEFAULT_SPOOL if given.spool is None else given.spool,
         )
         capture.names = self.names
+        capture.jobs = _jobs(capture.source, getattr(given, "jobs", 1))
         self._opened.append(capture)
         return capture
 
@@ -221,6 +223,20 @@ class CaptureRun(Generic[Options]):
         )
         for line in self.reading.faults.whole(shown, "showing what was found"):
             echo(line)
+
+
+def _jobs(source: Source, asked: int | None) -> int:
+    """Return how many processes are to work on a capture.
+
+    :param asked: of ``--jobs``
+    """
+    from captures.exchanges.parallel import WORTH_PROCESSES, processors
+
+    if source.live:
+        return 1
+    if asked is None:
+        return processors() if (source.expected or 0) >= WORTH_PROCESSES else 1
+    return asked
 
 
 def tell_notes(capture: Capture) -> None:

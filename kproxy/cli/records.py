@@ -197,7 +197,8 @@ class Records(CaptureRun[RecordsOptions]):
                 self._show(self._records(exchanges, listing, capture), sample=1)
             capture.source.stop()
         else:
-            exchanges = self._followed(tally.counting(selecting.exchanges(capture, reader)), reader)
+            decoded = reader.several(selecting.indexes(capture, reader).tolist())
+            exchanges = self._followed(tally.counting(decoded), reader)
             self._show(self._records(exchanges, listing, capture), sample=_SAMPLE)
         self._conclude(capture, listing, tally)
 

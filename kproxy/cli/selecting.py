@@ -56,23 +56,13 @@ class Selecting:
     def indexes(self, capture: Capture, reader: ExchangeReader) -> Int64s:
         """Return the indexes of the selected exchanges, as :meth:`ExchangeReader.exchange` takes them, rising.
 
-        Bodies are decoded only where the filter needs them.
+        Bodies are decoded only where the filter needs them, by :attr:`Capture.jobs` processes.
         """
-        import numpy as np
 
         if self.wanted is None:
             chosen = self.rows(capture)[capture.table.order()].nonzero()[0]
             return chosen[: self.count]
-        found = [index for index, _ in self._walk(capture, reader)]
-        return np.array(found, np.int64)
-
-    def exchanges(self, capture: Capture, reader: ExchangeReader) -> Iterator[Exchange]:
-        """Yield the selected exchanges, each decoded once."""
-        if self.wanted is None:
-            yield from reader.several(self.indexes(capture, reader).tolist())
-            return
-        for index, exchange in self._walk(capture, reader):
-            yield reader.exchange(index) if exchange is None else exchange
+        return self.wanted.select(reader, among=self.rows(capture), most=self.count)
 
     def as_they_come(
         self,
@@ -147,15 +137,6 @@ class Selecting:
             capture.table.column(name)[rows] for name in ("request_size", "request_first", "response_first")
         )
         return np.where(asked > 0, begin, answered)
-
-    def _walk(self, capture: Capture, reader: ExchangeReader) -> Iterator[tuple[int, Exchange | None]]:
-        """Return indexes of selected exchanges, with the exchange where it had to be decoded."""
-        return islice(self._fitting(capture, reader), self.count)
-
-    def _fitting(self, capture: Capture, reader: ExchangeReader) -> Iterator[tuple[int, Exchange | None]]:
-        chosen = self.rows(capture)
-        assert self.wanted is not None, "without a filter it is asked for indexes"
-        yield from self.wanted.fitting(reader, among=chosen)
 
 
 def chosen(names: Sequence[str], wanted: Sequence[str], what: str = "group") -> set[str]:

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from kproxy.cli.options import ShowingOptions
-from kproxy.printing import echo, echo_lines, json_output
+from kproxy.printing import echo, echo_gated, gated_lines, json_output
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 SHOWING = "showing it"
 """What is being done, for faults."""
-_SAMPLE = 200  # exchanges that decide the column widths
+SAMPLE = 200
+"""Exchanges that decide the column widths."""
 
 
 class Showing:
@@ -40,6 +41,7 @@ class Showing:
         self._show_secrets = options.show_secrets
         self._payload = options.payload
         self.text = options.text
+        self._lines: Lines
 
     def session(self, capture: Capture, title: str) -> Session:
         """Return a session of live traffic, for the UI."""
@@ -71,45 +73,60 @@ class Showing:
             live=live,
         )
 
-    def show(self, exchanges: Iterator[Exchange], faults: Faults, *, live: bool = False) -> None:
-        """Print exchanges.
+    def show_live(self, exchanges: Iterator[Exchange], faults: Faults) -> None:
+        """Print exchanges that come as time goes by, each when it has come.
 
         :param faults: where to note what cannot be shown by a fault of ours
-        :param live: they come as time goes by: each is printed when it has come
         """
         if self.as_json:
-            self._print_json(exchanges, faults)
-        else:
-            self._print_lines(exchanges, faults, live=live)
+            from captures.export.jsonlines import write_json_lines
 
-    def _print_json(self, exchanges: Iterable[Exchange], faults: Faults) -> None:
-        from captures.export.jsonlines import write_json_lines
+            write_json_lines(exchanges, json_output(), text=self.text, faults=faults)
+            return
+        sample = list(islice(exchanges, 1))
+        self.begin(sample, more=True)
+        for line in self._lines_of(chain(sample, exchanges), faults):
+            echo(line, wait=True)
 
-        write_json_lines(exchanges, json_output(), text=self.text, faults=faults)
+    def begin(self, sample: list[Exchange], *, more: bool = False) -> None:
+        """Print what stands above lines, whose columns are as wide as the first exchanges need.
 
-    def _print_lines(self, exchanges: Iterator[Exchange], faults: Faults, *, live: bool) -> None:
+        :param sample: at most :data:`SAMPLE` of them
+        :param more: they are few, and others will come
+        """
         from kproxy.text.lines import Lines
 
         width = shutil.get_terminal_size().columns if self.terminal else None
-        lines = Lines(width, self.zone)
-        sample = list(islice(exchanges, 1 if live else _SAMPLE))
-        lines.fit(sample, more=live)
+        self._lines = Lines(width, self.zone)
+        self._lines.fit(sample, more=more)
         if sample:
-            echo(lines.header(sample[0].time), wait=True)
-        shown = self._lines_of(lines, chain(sample, exchanges), faults)
-        if not live:
-            echo_lines(shown)
-            return
-        for line in shown:
-            echo(line, wait=True)
+            echo(self._lines.header(sample[0].time), wait=True)
 
-    def _lines_of(self, lines: Lines, exchanges: Iterable[Exchange], faults: Faults) -> Iterator[str]:
+    def pieces(self, exchanges: Iterable[Exchange], faults: Faults) -> Iterator[str | bytearray]:
+        """Yield what :meth:`write` prints of exchanges, the lines of several at a time.
+
+        :param faults: where to note what cannot be shown by a fault of ours
+        """
+        if self.as_json:
+            from captures.export.jsonlines import json_pieces
+
+            return json_pieces(exchanges, text=self.text, faults=faults)
+        return gated_lines(self._lines_of(exchanges, faults))
+
+    def write(self, piece: str | bytearray) -> None:
+        """Print what :meth:`pieces` has yielded, in this process or in another."""
+        if isinstance(piece, str):
+            echo_gated(piece)
+        else:
+            json_output().write(piece)
+
+    def _lines_of(self, exchanges: Iterable[Exchange], faults: Faults) -> Iterator[str]:
         """Yield the line of each exchange, and the lines of its fields if they are to be shown."""
         from kproxy.text.tree import exchange_tree
 
         for exchange in exchanges:
             try:
-                yield lines.line(exchange)
+                yield self._lines.line(exchange)
                 if self.verbose:
                     yield from faults.whole(exchange_tree(exchange), SHOWING, exchange.number)
             except Exception as error:

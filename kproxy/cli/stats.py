@@ -12,7 +12,7 @@ import click
 from captures.time_format import clock, zone_name
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import filter_option, with_progress
-from kproxy.cli.options import FILTER, ReadingOptions, ReportOptions, TimeOptions, UtcOption
+from kproxy.cli.options import FILTER, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude, tell_notes
 from kproxy.cli.selecting import Selecting
 
@@ -44,7 +44,7 @@ _ROWS_OF_ONE = 40
 
 
 @options
-class StatsOptions(UtcOption, ReportOptions, ReadingOptions, TimeOptions):
+class StatsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOptions):
     """What ``kproxy stats`` takes."""
 
     tables: tuple[str, ...] = option(

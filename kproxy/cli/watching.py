@@ -100,7 +100,7 @@ class Watching:
         if self._quiet:
             deque(exchanges, maxlen=0)
         else:
-            self._unless_unread(partial(self.showing.show, exchanges, capture.faults, live=True))
+            self._unless_unread(partial(self.showing.show_live, exchanges, capture.faults))
             deque(exchanges, maxlen=0)  # the rest, once the reader of the output has gone
         capture.source.stop()
         flush()

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from captures.exchanges.columns.builders import (
     groups,
     members,
 )
+from captures.exchanges.parallel import in_processes, jobs_for
 from captures.exchanges.projected import BLOCK_ROWS, PROBLEMS, ProjectedReader, paths_of
 from captures.meaning.exchange import Names
 from dissectors.apis import api
@@ -227,7 +228,7 @@ class ExchangeColumns:
             case "wait_reason":
                 waits = self._maker("waits")
                 assert isinstance(waits, Waits)
-                return waits.reasons.texts
+                return waits.dictionary.texts
             case coded:
                 named = self._maker(_NEEDS[coded])
                 assert isinstance(named, TextBuilder), f"{name} has no texts"
@@ -237,21 +238,21 @@ class ExchangeColumns:
     def _maker(self, need: str) -> Builder:
         maker = self._makers.get(need)
         if maker is None:
-            maker = self._makers[need] = self._new_maker(need)
+            if need in ("topics", "flows"):
+                self._maker("topic names")
+            maker = self._makers[need] = self._new_maker(need, self._knowledge)
         return maker
 
-    def _new_maker(self, need: str) -> Builder:
+    def _new_maker(self, need: str, knowledge: SessionContext) -> Builder:
         match need:
             case "topics":
-                self._maker("topic names")
                 return Topics(self._topic_name)
             case "topic names":
-                return TopicNames(self._knowledge)
+                return TopicNames(knowledge)
             case "software":
                 table = self._capture.table
                 return Software(lambda row: table.column("connection")[row])
             case "flows":
-                self._maker("topic names")
                 return Flows(self._topic_name)
             case _:
                 return _MAKERS[need]()
@@ -274,24 +275,41 @@ class ExchangeColumns:
         """Fill some columns from a row on, all in one pass; yields between blocks of rows."""
         wanted = _ColumnDemand(makers)
         reader = ProjectedReader(self._capture, wanted.needs)
-        for begin in range(start, len(self), BLOCK_ROWS):
-            rows = self.rows[begin : begin + BLOCK_ROWS]
-            versions = self._capture.table.column("version")[rows].tolist()
-            latencies = self._latency(rows)
-            for maker in makers:
-                maker.begin(len(rows))
-            for index, parts in reader.groups(rows):
-                first = index if isinstance(index, int) else int(index[0])
-                latency = int(latencies[first]) if isinstance(index, int) else latencies[index]
-                for add in wanted.adders(parts.key, versions[first]):
-                    try:
-                        add(index, parts, latency)
-                    except Exception as error:
-                        row = parts.row if isinstance(parts.row, int) else int(parts.row[0])
-                        self._capture.note_fault(error, "filling columns", row)
-            for maker in makers:
-                maker.end()
+        blocks = [self.rows[begin : begin + BLOCK_ROWS] for begin in range(start, len(self), BLOCK_ROWS)]
+        if jobs_for(self._capture, len(blocks)) < 2:
+            for block in blocks:
+                self._fill_block(wanted, reader, block)
+                yield
+            return
+
+        def filled(block: Int64s) -> Iterator[list[Any]]:
+            known = SessionContext()
+            mine = [self._new_maker(maker.need, known) for maker in makers]
+            self._fill_block(_ColumnDemand(mine), reader, block)
+            yield [maker.content() for maker in mine]
+
+        for found in in_processes(self._capture, blocks, filled):
+            for maker, content in zip(makers, found, strict=True):
+                maker.extend(content)
             yield
+
+    def _fill_block(self, wanted: _ColumnDemand, reader: ProjectedReader, rows: Int64s) -> None:
+        """Fill some columns with a block of rows."""
+        versions = self._capture.table.column("version")[rows].tolist()
+        latencies = self._latency(rows)
+        for maker in wanted.makers:
+            maker.begin(len(rows))
+        for index, parts in reader.groups(rows):
+            first = index if isinstance(index, int) else int(index[0])
+            latency = int(latencies[first]) if isinstance(index, int) else latencies[index]
+            for add in wanted.adders(parts.key, versions[first]):
+                try:
+                    add(index, parts, latency)
+                except Exception as error:
+                    row = parts.row if isinstance(parts.row, int) else int(parts.row[0])
+                    self._capture.note_fault(error, "filling columns", row)
+        for maker in wanted.makers:
+            maker.end()
 
     # ------------------------------------------------------------ made of other columns
     def _latency(self, rows: Int64s) -> Int64s:
@@ -343,19 +361,19 @@ class _ColumnDemand:
     """Which makers get which exchanges."""
 
     def __init__(self, makers: list[Builder]) -> None:
-        self._makers = makers
+        self.makers = makers
         self._adders: dict[tuple[int, int], list[Callable[..., None]]] = {}
 
     def needs(self, key: int) -> frozenset[str]:
         """Return what is needed of the exchanges of an API."""
-        return frozenset(maker.need for maker in self._makers if _told(maker, key))
+        return frozenset(maker.need for maker in self.makers if _told(maker, key))
 
     def adders(self, key: int, version: int) -> list[Callable[..., None]]:
         """Return what takes in the exchanges of an API in a version."""
         found = self._adders.get((key, version))
         if found is None:
             found = self._adders[key, version] = [
-                maker.add for maker in self._makers if _told(maker, key) and _has(maker.need, key, version)
+                maker.add for maker in self.makers if _told(maker, key) and _has(maker.need, key, version)
             ]
         return found
 

@@ -27,6 +27,11 @@ class GrowingArray:
         """What is there, without a copy; later appending does not change it."""
         return self._room[: self._size]
 
+    @property
+    def content(self) -> tuple[NDArray[Any]]:
+        """What :meth:`append` of another one takes."""
+        return (self.array,)
+
     def append(self, values: Any) -> None:
         """Add some values."""
         end = self._size + len(values)
@@ -103,6 +108,11 @@ class GrowingRagged:
         self._offsets = GrowingArray(np.int64)
         self._offsets.append([0])
         self._made: RaggedArray | None = None  # also keeps what a ragged array works out about itself
+
+    @property
+    def content(self) -> tuple[NDArray[Any], Int64s]:
+        """What :meth:`append` of another one takes."""
+        return self.ragged.values, self.ragged.counts
 
     def append(self, values: Sequence[int] | NDArray[Any], counts: Sequence[int] | Int64s) -> None:
         """Add some rows: all their values, and how many each has."""

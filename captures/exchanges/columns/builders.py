@@ -80,6 +80,14 @@ class Builder(ABC):
         """Drop all rows but some."""
         self.filled = int(np.count_nonzero(chosen))
 
+    @abstractmethod
+    def content(self) -> Any:
+        """Return what it has found, for :meth:`extend` of a builder in another process."""
+
+    @abstractmethod
+    def extend(self, content: Any) -> None:
+        """Add what another builder has found in the rows that come next."""
+
 
 class _Flat:
     """A column of one number a row, filled block by block."""
@@ -147,10 +155,17 @@ class _Rectangles:
 
 
 class ColumnBuilder(Builder):
-    """Fills the columns that belong together."""
+    """Fills the columns that belong together.
+
+    :ivar dictionary: of the columns that have codes of texts
+    """
+
+    coded: frozenset[str] = frozenset()
+    """Columns whose values are codes, -1 for none."""
 
     def __init__(self, **columns: _Flat | _Lists | _Rectangles) -> None:
         self._columns = columns
+        self.dictionary = Dictionary()
 
     def begin(self, count: int) -> None:
         super().begin(count)
@@ -170,6 +185,24 @@ class ColumnBuilder(Builder):
         super().keep(chosen)
         for column in self._columns.values():
             column.grown.keep(chosen)
+
+    def content(self) -> Any:
+        columns = {name: column.grown.content for name, column in self._columns.items()}
+        return self.filled, columns, self.dictionary.texts
+
+    def extend(self, content: Any) -> None:
+        count, columns, texts = content
+        codes = np.array([*(self.dictionary[text] for text in texts), -1], np.int64)
+        for name, (values, *counts) in columns.items():
+            self._columns[name].grown.append(self._recoded(name, values, codes), *counts)
+        self.filled += count
+
+    def _recoded(self, name: str, values: NDArray[Any], codes: Int64s) -> NDArray[Any]:
+        """Return values of a column with codes of the dictionary here.
+
+        :param codes: by code of the dictionary there
+        """
+        return codes[values] if name in self.coded else values
 
 
 class Errors(ColumnBuilder):
@@ -206,9 +239,9 @@ class Waits(ColumnBuilder):
     """Designed waiting."""
 
     need = "waits"
+    coded = frozenset({"wait_reason"})
 
     def __init__(self) -> None:
-        self.reasons = Dictionary()
         self._wait, self._reason = _Flat(0), _Flat(-1, np.int32)
         super().__init__(wait=self._wait, wait_reason=self._reason)
 
@@ -230,7 +263,7 @@ class Waits(ColumnBuilder):
             self._reason.block[index[chosen]] = self._code(reason)
 
     def _code(self, reason: str) -> int:
-        return self.reasons[reason] if reason else -1
+        return self.dictionary[reason] if reason else -1
 
 
 class Throttle(ColumnBuilder):
@@ -313,7 +346,6 @@ class Flows(ColumnBuilder):
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self.dictionary = Dictionary()
         self._flows = _Rectangles(len(self.COLUMNS))
         super().__init__(flows=self._flows)
 
@@ -341,6 +373,11 @@ class Flows(ColumnBuilder):
 
     def _place(self, name: str | None, partition: int | None) -> tuple[int, int]:
         return -1 if name is None else self.dictionary[name], -1 if partition is None else partition
+
+    def _recoded(self, name: str, values: NDArray[Any], codes: Int64s) -> NDArray[Any]:
+        flows = values.reshape(-1, len(self.COLUMNS)).copy()
+        flows[:, 0] = codes[flows[:, 0]]
+        return flows.ravel()
 
     @property
     def texts(self) -> list[str]:
@@ -390,7 +427,7 @@ class TextBuilder(ColumnBuilder):
 
     def __init__(self, need: str, find: Callable[[int, int, Any, Side], list[str]]) -> None:
         self.need = need
-        self.dictionary = Dictionary()
+        self.coded = frozenset({need})
         self._find = find
         self._codes = _Lists(np.int32)
         super().__init__(**{need: self._codes})
@@ -424,9 +461,9 @@ class Topics(ColumnBuilder):
     """
 
     need = "topics"
+    coded = frozenset({"topics", "partition_topics"})
 
     def __init__(self, names: Names) -> None:
-        self._dictionary = Dictionary()
         self._topics = _Lists(np.int32)
         self._partitions, self._partition_topics = _Lists(np.int32), _Lists(np.int32)
         super().__init__(
@@ -447,7 +484,7 @@ class Topics(ColumnBuilder):
         partitions: list[int] = []
         of_partitions: list[int] = []
         for name, numbers in found.items():
-            code = self._dictionary[name]
+            code = self.dictionary[name]
             codes.append(code)
             partitions += numbers
             of_partitions += [code] * len(numbers)
@@ -463,10 +500,14 @@ class Topics(ColumnBuilder):
         super().keep(chosen)
         self._resolved = None
 
+    def extend(self, content: Any) -> None:
+        super().extend(content)
+        self._resolved = None
+
     @property
     def texts(self) -> list[str]:
         """The names by code; those of several codes may be the same, of which only the first is in use then."""
-        return [self._names(topic) or topic for topic in self._dictionary.texts]
+        return [self._names(topic) or topic for topic in self.dictionary.texts]
 
     def column(self, name: str) -> Column:
         texts = self.texts
@@ -523,6 +564,14 @@ class TopicNames(Builder):
         response = parts.response.value if parts.response is not None else None
         self._knowledge.observe(None, parts.key, None, response)
 
+    def content(self) -> Any:
+        return self.filled, self._knowledge.facts
+
+    def extend(self, content: Any) -> None:
+        count, facts = content
+        self._knowledge.add(facts)
+        self.filled += count
+
 
 class Software(Builder):
     """Name and version of the client's software, by connection (KIP-511).
@@ -548,6 +597,19 @@ class Software(Builder):
             codes = self.names[name] if name else -1, self.versions[version] if version else -1
             for connection in np.atleast_1d(self._connection_of(parts.row)).tolist():
                 self._told[connection] = codes
+
+    def content(self) -> Any:
+        return self.filled, self.names.texts, self.versions.texts, self._told
+
+    def extend(self, content: Any) -> None:
+        count, names, versions, told = content
+        of_names, of_versions = (
+            [*(texts[text] for text in found), -1]
+            for texts, found in ((self.names, names), (self.versions, versions))
+        )
+        for connection, (name, version) in told.items():
+            self._told[connection] = of_names[name], of_versions[version]
+        self.filled += count
 
     def of(self, connections: NDArray[Any]) -> tuple[Int32s, Int32s]:
         """Return the codes of name and version for connections; -1 where none was given."""

@@ -349,13 +349,12 @@ def test_a_filter_that_makes_no_sense_says_where() -> None:
 
 
 @pytest.mark.slow
-def test_several_processes_print_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_write_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     printed = []
-    for processors in (1, 2):
-        monkeypatch.setattr(parallel, "_processors", lambda processors=processors: processors)
-        monkeypatch.setattr(parallel, "_SHARE", 1 << 14)
-        written = tmp_path / f"{processors}.pcapng"
-        result = run("read", "--json", "--from", "5s", "-w", str(written), str(SAMPLE))
+    monkeypatch.setattr(parallel, "_SHARE", 1 << 14)
+    for jobs in ("1", "2"):
+        written = tmp_path / f"{jobs}.pcapng"
+        result = run("read", "--json", "--jobs", jobs, "--from", "5s", "-w", str(written), str(SAMPLE))
         printed.append((result.exit_code, result.stdout, result.stderr, written.read_bytes()))
     assert len(printed[0][1].splitlines()) > 300
     assert printed[0] == printed[1]

@@ -53,7 +53,7 @@ def of_capture(
     assert found == list(made.findings())
     for finding in found:
         assert finding.evidence or finding.connections
-        shown = {index + 1 for index, _ in compile_filter(finding.filter).fitting(reader)}
+        shown = set((compile_filter(finding.filter).select(reader) + 1).tolist())
         assert set(finding.evidence) <= shown, finding.filter
     return found
 

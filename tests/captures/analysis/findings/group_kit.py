@@ -26,7 +26,7 @@ def of_recording(name: str, rule: type[Rule], **limits: float) -> list[Finding]:
         diagnosis.add(exchange)
     found = diagnosis.findings()
     for finding in found:
-        shown = {index + 1 for index, _ in compile_filter(finding.filter).fitting(reader)}
+        shown = set((compile_filter(finding.filter).select(reader) + 1).tolist())
         assert finding.evidence
         assert set(finding.evidence) <= shown, finding.filter
     return found

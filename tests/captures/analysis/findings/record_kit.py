@@ -37,7 +37,7 @@ def of_recording(name: str, rule: type[Rule], **limits: float) -> list[Finding]:
             asked.add(each)
     found = list(asked.findings())
     for finding in found:
-        shown = {index + 1 for index, _ in compile_filter(finding.filter).fitting(reader)}
+        shown = set((compile_filter(finding.filter).select(reader) + 1).tolist())
         assert finding.evidence
         assert set(finding.evidence) <= shown, finding.filter
         assert len(shown) < len(reader), finding.filter
