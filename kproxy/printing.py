@@ -67,6 +67,11 @@ def use_color(choice: str) -> None:
 _colored = False
 
 
+def colored() -> bool:
+    """Return whether standard output is coloured."""
+    return _colored
+
+
 def terminal_width() -> int | None:
     """Return the columns of the terminal that standard output is; None if it is none."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
