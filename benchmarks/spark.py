@@ -269,7 +269,7 @@ def report(runs: Runs, size: int) -> None:
         print(f"{what + ', ' + how:28.28}{row['seconds']:9.1f}{rate:9.1f}{''.join(cells)}{memory}{shuffled}")
     print(*aims(runs, size), sep="\n")
     for what, hours in _hours(runs, size):
-        print(f"10 TB on {_CORES} such cores, {what}: {hours:.1f} hours, if nothing else is in the way")
+        print(f"10 TB on {_CORES} such cores, {what}: {hours:.1f} hours, if all of it were shared evenly")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

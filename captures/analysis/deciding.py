@@ -6,7 +6,7 @@ columns, so that the others need not be made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -24,14 +24,20 @@ TAKEN = (*COUNTED, "wait", "throttle_time_ms", "acks", "replica_id")
 class Deciding:
     """Finds exchanges that decide something.
 
-    :param columns: exchanges in the order of their numbers
+    Of a capture that is read in parts, each part finds its own. What the whole capture has to tell, :meth:`ever` is
+    asked; so parts are looked at twice, the second time with what all of them have :attr:`met`.
 
+    :param columns: exchanges in the order of their numbers
+    :param elsewhere: what the other parts have met; None if there are none
+    :ivar met: what these exchanges have met, by name: all that :meth:`ever` was asked for
     :ivar api_key: -1 for raw SASL tokens and responses without a request
     :ivar latency: ns, :data:`~captures.exchanges.columns.NO_VALUE` where there is no answer
     """
 
-    def __init__(self, columns: ExchangeColumns) -> None:
+    def __init__(self, columns: ExchangeColumns, elsewhere: Mapping[str, bool] | None = None) -> None:
         self.columns = columns
+        self.met: dict[str, bool] = {}
+        self._elsewhere = elsewhere
         self.api_key = columns.flat("api_key")
         self.latency = columns.flat("latency")
         self._connection = columns.flat("connection")
@@ -59,8 +65,9 @@ class Deciding:
         rows = np.flatnonzero(telling | (self.answered & (self.api_key >= 0)))
         rows = rows[np.argsort(self._connection[rows], kind="stable")]
         connection = self._connection[rows]
-        after = np.zeros(len(rows), np.bool_)
-        after[1:] = telling[rows[:-1]] & (connection[1:] == connection[:-1])
+        # in front of the first of a connection there may be one in another part
+        after = np.full(len(rows), self._elsewhere is not None)
+        after[1:] = np.where(connection[1:] == connection[:-1], telling[rows[:-1]], after[1:])
         found = self.nothing
         found[rows[telling[rows] | after]] = True
         return found
@@ -100,13 +107,22 @@ class Deciding:
             found[errors.rows[np.isin(errors.values, list(codes))]] = True
         return found
 
-    def met(self, codes: Collection[int]) -> bool:
+    def ever(self, what: str, among: Bools) -> bool:
+        """Tell whether the whole capture has one of some exchanges.
+
+        :param what: names them, in the same words for every part of the capture
+        :param among: which ones they are of those here
+        """
+        self.met[what] = bool(among.any())
+        return self.met[what] or (self._elsewhere or {}).get(what, False)
+
+    def any_error(self, codes: Collection[int]) -> bool:
         """Tell whether some response has one of some errors, as part of a normal conversation or not."""
-        return bool(self.with_errors(codes).any())
+        return self.ever(f"errors {sorted(map(int, codes))}", self.with_errors(codes))
 
     def all_if_met(self, codes: Collection[int]) -> Bools | None:
         """Return what a rule has to be shown that finds nothing without some errors: all if there is one, else none."""
-        return None if self.met(codes) else self.nothing
+        return None if self.any_error(codes) else self.nothing
 
     def of_version(self, wanted: Callable[[int, int], bool]) -> Bools:
         """Return those of some APIs and versions.
@@ -125,7 +141,7 @@ class Deciding:
         Else those that tell whether errors could be seen: the first, and those that want no answer.
         """
         mine = self.of_api({ApiKey.PRODUCE})
-        if self.met(codes):
+        if self.any_error(codes):
             return mine
         found: Bools = mine & (self.columns.flat("acks") == 0) | self.evidence_of(mine)
         return found

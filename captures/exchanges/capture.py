@@ -467,19 +467,21 @@ class Capture:
         reason = f"{size - have} of {size} bytes were {why}"
         return FrameBytes(payload, False, have, reason)
 
-    def path_of(self, row: int) -> str:
-        """Return the file with the first byte of an exchange; empty if it is kept elsewhere, or was dropped."""
+    def first_byte(self, row: int) -> int:
+        """Return the offset of the first byte of an exchange; -1 if it is kept elsewhere, or was dropped."""
         column = self.table.column
         side: Side = "request" if column("request_size")[row] else "response"
         stream = self.client_stream(int(column("connection")[row])) ^ (side == "response")
         begin = int(column(f"{side}_position")[row])
         _, offsets, _ = self.index.pieces(stream, begin, begin + 1)
-        if not len(offsets) or offsets[0] >= KEPT:
+        return int(offsets[0]) if len(offsets) and offsets[0] < KEPT else -1
+
+    def path_of(self, row: int) -> str:
+        """Return the file with the first byte of an exchange; empty if it is kept elsewhere, or was dropped."""
+        offset, source = self.first_byte(row), self.source
+        if offset < 0:
             return ""
-        source = self.source
-        if isinstance(source, JoinedSource):
-            return source.files[file_at(int(offsets[0]))].path
-        return source.path
+        return source.files[file_at(offset)].path if isinstance(source, JoinedSource) else source.path
 
 
 def open_capture(

@@ -158,6 +158,7 @@ def _serve(
     # Ctrl-C is for the process that shows the results; it ends the others
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    capture.jobs = 1  # it has no processes of its own
     sending = pipes[number][1]
     for other in (end for pipe in pipes for end in pipe if end is not sending):
         other.close()  # no process may keep a pipe open whose reader is gone

@@ -55,29 +55,59 @@ def read_frames(capture: Capture, rows: Int64s, side: Side, room: bytearray) -> 
     :param rows: rows of the table that have a frame on that side
     :param room: where they are put, if it is large enough; what was there before is overwritten
     """
-    table = capture.table
+    frame, offset, length = places_of(capture, rows, side)
+    sizes = capture.table.column(f"{side}_size")[rows].astype(np.int64) - SIZE_BYTES
+    return _frames(capture.source, Places(frame, offset, length), sizes, room)
+
+
+class Places(NamedTuple):
+    """Where frames are in a source, without their size fields: a row for each piece, those of a frame in order.
+
+    :ivar frame: index of the frame; one that cannot be had at a glance has no piece
+    """
+
+    frame: Int64s
+    offset: Int64s
+    length: Int64s
+
+
+def places_of(capture: Capture, rows: Int64s, side: Side) -> Places:
+    """Return where frames are.
+
+    :param rows: rows of the table that have a frame on that side
+    """
     streams = _streams(capture, rows, side)
-    starts = table.column(f"{side}_position")[rows] + SIZE_BYTES
-    sizes = table.column(f"{side}_size")[rows].astype(np.int64) - SIZE_BYTES
-    ends = starts + sizes
+    starts = capture.table.column(f"{side}_position")[rows] + SIZE_BYTES
+    ends = starts + capture.table.column(f"{side}_size")[rows].astype(np.int64) - SIZE_BYTES
     decrypted = np.isin(streams >> 1, list(capture.decryption.tls))
-    found = np.full(len(rows), -1, np.int64)
-    wholes = []
+    found = []
     for index, chosen in ((capture.index, ~decrypted), (capture.decryption.plaintext, decrypted)):
         mine = np.flatnonzero(chosen)
         frame, offset, length = index.pieces_of_many(streams[mine], starts[mine], ends[mine])
-        if len(frame):
-            wholes.append((mine[frame], offset, length))
+        found.append((mine[frame], offset, length))
+    return Places(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+
+
+def read_at(source: Source, places: Places, sizes: Int64s) -> list[bytes | None]:
+    """Return frames by their places; None for one that has none, or cannot be read any more.
+
+    :param sizes: of the frames
+    """
+    frames = _frames(source, places, sizes, bytearray())
+    return [frames.payload(index) for index in range(len(sizes))]
+
+
+def _frames(source: Source, places: Places, sizes: Int64s, room: bytearray) -> Frames:
+    frame, offset, length = places
+    found = np.full(len(sizes), -1, np.int64)
     # not the sizes of the frames: a damaged one may announce gigabytes that are not there
-    total = sum(int(length.sum()) for _, _, length in wholes)
+    total = int(length.sum())
     data = room if len(room) >= total else bytearray(total)
-    done = 0
-    for frame, offset, length in wholes:
+    if len(frame):
         first = np.flatnonzero(np.diff(frame, prepend=-1))
-        places = done + np.cumsum(length) - length
-        read = _read(capture.source, offset, length, places, data)
-        found[frame[first]] = np.where(np.logical_and.reduceat(read, first), places[first], -1)
-        done = int(places[-1] + length[-1])
+        into = np.cumsum(length) - length
+        read = _read(source, offset, length, into, data)
+        found[frame[first]] = np.where(np.logical_and.reduceat(read, first), into[first], -1)
     return Frames(data, found, np.where(found < 0, -1, found + sizes))
 
 

@@ -19,18 +19,19 @@ from captures.packets.spool import Quota
 MOST_OPEN = 64
 """Files that are open at a time, apart from pipes and files that are followed."""
 
-_PLACE_BITS = 44  # 16 TiB a file, and a quarter of a million files below KEPT
-_PLACE = (1 << _PLACE_BITS) - 1
+PLACE_BITS = 44
+"""Bits of an offset that tell the place in its file: 16 TiB, and a quarter of a million files below ``KEPT``."""
+_PLACE = (1 << PLACE_BITS) - 1
 
 
 def base_of(number: int) -> int:
     """The offset of the first byte of a file."""
-    return number << _PLACE_BITS
+    return number << PLACE_BITS
 
 
 def file_at(offset: int) -> int:
     """The number of the file that an offset is in, which is below :data:`~captures.packets.source.KEPT`."""
-    return offset >> _PLACE_BITS
+    return offset >> PLACE_BITS
 
 
 class _Files:
@@ -100,10 +101,10 @@ class _Files:
         """Nothing: all addresses are known."""
 
     def read(self, offset: int, size: int) -> bytes:
-        return self.file(offset >> _PLACE_BITS).read(offset & _PLACE, size)
+        return self.file(offset >> PLACE_BITS).read(offset & _PLACE, size)
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        return self.file(offset >> _PLACE_BITS).read_into(offset & _PLACE, buffer)
+        return self.file(offset >> PLACE_BITS).read_into(offset & _PLACE, buffer)
 
     def close(self) -> None:
         for source in [*self._open.values(), *(file.source for file in self._files if file.source)]:
@@ -224,7 +225,7 @@ class JoinedSource(Source):
         if offset >= KEPT:
             return super().held(offset)
         try:
-            return self._bytes.file(offset >> _PLACE_BITS).held(offset & _PLACE)
+            return self._bytes.file(offset >> PLACE_BITS).held(offset & _PLACE)
         except FileGone:
             return False
 

@@ -25,8 +25,11 @@ from dissectors.session_context import SessionContext, SessionFacts
 __all__ = ["RangeExchanges", "add_stitched"]
 
 
-class _Notes(Notes):
-    """The notes of a range, and those of exchanges that were put together elsewhere."""
+class NotesOfRows(Notes):
+    """The notes of a range, and those of exchanges that were put together elsewhere.
+
+    :ivar given: the latter, by row
+    """
 
     def __init__(self, notes: Notes) -> None:
         self.__dict__.update(notes.__dict__)
@@ -76,13 +79,21 @@ class RangeExchanges:
 
     :param source: all files
     :param facts: what exchanges of the whole capture tell of others
+    :param in_place: whether the bytes of packets can be read from the files again without reading all before
     :raises CaptureError: if the file cannot be read any more
     :ivar capture: the range as a capture: its finished exchanges, and those that begin in it
     """
 
     def __init__(
-        self, source: JoinedSource, context: Context, facts: SessionFacts, *, keylog: KeyLog | None = None
+        self,
+        source: JoinedSource,
+        context: Context,
+        facts: SessionFacts,
+        *,
+        keylog: KeyLog | None = None,
+        in_place: bool = True,
     ) -> None:
+        self.in_place = in_place
         reading = read_range(source, context.part, keylog=keylog)
         self.capture = reading.capture
         self._context = context
@@ -183,7 +194,7 @@ def add_stitched(capture: Capture, context: Context) -> list[int]:
     """Add exchanges that were put together elsewhere to the table of a range; return the connections added for them."""
     if not context.stitched:
         return []
-    notes = _Notes(capture.notes)
+    notes = NotesOfRows(capture.notes)
     capture.notes = notes
     ids: dict[int, int] = {}
     pieces: dict[int, list[Piece]] = {}

@@ -194,7 +194,8 @@ def give_out(given: Input, context: Context, facts: SessionFacts) -> RangeExchan
 
     :raises CaptureError: if a file cannot be read any more
     """
-    return RangeExchanges(given.plan.source(), context, facts, keylog=given.secrets())
+    in_place = given.in_place(context.part)
+    return RangeExchanges(given.plan.source(), context, facts, keylog=given.secrets(), in_place=in_place)
 
 
 class MergeResult(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from captures.arrays import Int64s
 from captures.exchanges import ExchangeTable
 from captures.exchanges.checkpoints import COUNTERS, Endpoint
 from captures.exchanges.samples import Sample
@@ -18,7 +19,6 @@ from captures.packets import AddressBook, Connections, JoinedSource, Statistics
 from captures.packets.tls.info import TlsInfo
 from captures.ranges.edges import SyncPoint
 from captures.ranges.exchange_numbers import NumberedRanges
-from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.stitcher import WholeConnection
 from dissectors.session_context import SessionFacts
 
@@ -139,16 +139,19 @@ class WholeCapture:
         """Return rows that may still be answered: none."""
         return np.empty(0, np.int64)
 
-    def take(self, part: RangeExchanges) -> None:
-        """Take the headers of the exchanges of the next range."""
-        theirs, rows = part.capture.table, part.rows
-        columns = {name: theirs.column(name)[rows] for name in _HEADERS}
-        texts = theirs.client_ids
+    def take(self, table: ExchangeTable, rows: Int64s, connections: Int64s) -> None:
+        """Take the headers of exchanges, in the order of their numbers.
+
+        :param table: that has them
+        :param connections: of each, in the whole capture
+        """
+        columns = {name: table.column(name)[rows] for name in _HEADERS}
+        texts = table.client_ids
         numbers = np.array(
             [self.table.client_number(None if text is None else text.encode()) for text in texts] + [-1]
         )
-        columns["client_id"] = numbers[theirs.column("client_id")[rows]]
-        self.table.append(len(rows), connection=part.connections, **columns)
+        columns["client_id"] = numbers[table.column("client_id")[rows]]
+        self.table.append(len(rows), connection=connections, **columns)
 
 
 _HEADERS = (

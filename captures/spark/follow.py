@@ -116,7 +116,7 @@ class _Judge:
             self._capture.show(source, whole)
         for context in contexts if self._keys is None or self._keys else ():
             part = task.read(context)
-            self._capture.take(part)
+            self._capture.take(part.capture.table, part.rows, part.connections)
             for exchange in task.fitting(part, self._keys, summary=False):
                 self._tables.add(exchange)
             for faults in (self._capture.faults, part.capture.faults):

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from captures.analysis.findings.all import RULES
 from captures.filters import compile_filter
 from captures.names import Names
 from captures.ranges.edges import pack, unpack
@@ -19,11 +18,12 @@ from captures.ranges.jobs import Input
 from captures.ranges.plan import RANGE_BYTES, make_plan
 from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import SparkReading
-from captures.spark.table_writer import Judge, Task, columns_of, header_rows
-from captures.spark.task_shares import Share
+from captures.spark.pipeline import judging_of, processors
+from captures.spark.table_writer import Judge, Task, columns_of, dealt_out, header_rows
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.schema import PER_EXCHANGE, choose_tables, ddl
+from captures.tables.single import TableRequest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,19 +130,21 @@ def _frame(read: _ReadCapture, name: str) -> DataFrame:
     columns = read.task.columns.get(name)
     shape = ddl(name, columns)
     task = read.task.with_groups(read.spark, read.contexts)
-    if name not in PER_EXCHANGE:
-        marks = [each.mark for each in read.reading.read.marked]
-        whole = whole_of(read.reading.read.numbered, marks)
-        judge = _GiveWhole(Judge(task, (), read.contexts, whole, {}), name)
-        return read.spark.range(0, 1, 1, 1).mapInArrow(judge, shape)
     rows = [(number, bytearray(context)) for number, context in enumerate(read.contexts)]
-    contexts = read.spark.createDataFrame(rows, "part int, context binary")
+    contexts = read.spark.createDataFrame(rows, "part int, context binary").repartitionByRange(
+        len(rows), "part"
+    )
+    if name not in PER_EXCHANGE:
+        whole = whole_of(read.reading.read.numbered, [each.mark for each in read.reading.read.marked])
+        judging = judging_of(read.reading.read, task, (name,), TableRequest(), processors(read.spark))
+        judge = _GiveWhole(Judge(judging, whole))
+        return dealt_out(contexts, judging).mapInArrow(judge, shape)
     noted = any(each.mark.noted for each in read.reading.read.marked)
     plain = ExchangeTables((name,), names=_unnamed, run=0, columns=task.columns).needs is Needs.HEADER
     if plain and task.filter is None and not noted:
         together = read.reading.finished.join(contexts, "part").select("part", "context", "data")
         return together.mapInArrow(_GiveHeaders(columns or ()), shape)
-    return contexts.repartitionByRange(len(rows), "part").mapInArrow(_GiveRows(task, name), shape)
+    return contexts.mapInArrow(_GiveRows(task, name), shape)
 
 
 class _GiveRows:
@@ -174,12 +176,10 @@ class _GiveHeaders:
 class _GiveWhole:
     """Gives the rows of a table that needs all exchanges."""
 
-    def __init__(self, judge: Judge, table: str) -> None:
+    def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self._table = table
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:
-            tables = self._judge.tables(Share((self._table,), RULES))
-            yield tables.batches()[self._table]
+        for _, tables in self._judge.judged(batches):
+            yield from tables.batches().values()
             tables.faults.log()

@@ -21,11 +21,13 @@ from captures.spark.session import running_session
 from captures.spark.table_writer import (
     WRITTEN,
     Judge,
+    Judging,
     Task,
     TaskResult,
     WriteHeaders,
     WriteRanges,
     collected,
+    dealt_out,
     faults_of,
     header_only,
 )
@@ -175,7 +177,10 @@ class _PipelineRun:
     def write(self) -> list[TaskResult]:
         """Write all tables; what needs all exchanges is begun first, as it takes the longest."""
         read, wanted = self.read, self._wanted
-        self._contexts = [pack(context) for context in read.numbered.contexts]
+        contexts = [pack(context) for context in read.numbered.contexts]
+        rows = [(number, bytearray(context)) for number, context in enumerate(contexts)]
+        frame = self._spark.createDataFrame(rows, "part int, context binary")
+        self._contexts = frame.repartitionByRange(len(rows), "part")
         task = Task(
             given=read.given,
             staged=self._folder.staged,
@@ -185,7 +190,7 @@ class _PipelineRun:
             start=read.numbered.start,
             names=wanted.names,
         )
-        task = task.with_groups(self._spark, self._contexts)
+        task = task.with_groups(self._spark, contexts)
         jobs = [self._judged(task), self._written(task)]
         with watched(self._spark, WRITING, self._progress):
             found = side_by_side(self._spark, [job for job in jobs if job is not None])
@@ -196,27 +201,36 @@ class _PipelineRun:
         tables = [name for name in self._wanted.tables if name in PER_EXCHANGE]
         if not tables:
             return None
-        rows = [(number, bytearray(context)) for number, context in enumerate(self._contexts)]
-        contexts = self._spark.createDataFrame(rows, "part int, context binary")
         columns = header_only(tables, task)
         if columns is not None and not any(each.mark.noted for each in self.read.marked):
             return (
-                self._reading.finished.join(contexts, "part")
+                self._reading.finished.join(self._contexts, "part")
                 .select("part", "context", "data")
                 .mapInArrow(WriteHeaders(task, columns), WRITTEN)
             )
-        spread = contexts.repartitionByRange(len(rows), "part")
-        return spread.mapInArrow(WriteRanges(task, tables), WRITTEN)
+        return self._contexts.mapInArrow(WriteRanges(task, tables), WRITTEN)
 
     def _judged(self, task: Task) -> DataFrame | None:
         """Return the job that writes the tables that need all exchanges, None if none is wanted."""
         tables = tuple(name for name in self._wanted.tables if name in OF_THE_WHOLE)
         if not tables:
             return None
-        shares = shares_of(tables, self._wanted.rules, processors(self._spark))
+        judging = judging_of(self.read, task, tables, self._wanted, processors(self._spark))
         whole = whole_of(self.read.numbered, [each.mark for each in self.read.marked])
-        judge = Judge(task, shares, self._contexts, whole, self._wanted.limits)
-        return self._spark.range(0, len(shares), 1, len(shares)).mapInArrow(judge, WRITTEN)
+        return dealt_out(self._contexts, judging).mapInArrow(Judge(judging, whole), WRITTEN)
+
+
+def judging_of(
+    read: MergeResult, task: Task, tables: Sequence[str], wanted: TableRequest, processors: int
+) -> Judging:
+    """Return what is to be made of all exchanges.
+
+    :param tables: names of tables that need all exchanges
+    """
+    # what kproxy did itself excuses findings of all rules, which groups have to tell
+    noted = any(each.mark.noted for each in read.marked)
+    shares = shares_of(tables, wanted.rules, 1 if noted else processors)
+    return Judging(task=task, shares=tuple(shares), limits=wanted.limits)
 
 
 def side_by_side(spark: SparkSession, jobs: Sequence[DataFrame]) -> list[dict[int, Any]]:

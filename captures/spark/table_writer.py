@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from captures.analysis.exchange_groups import undecoded
+import numpy as np
+
+from captures.analysis.deciding import TAKEN, Deciding
+from captures.analysis.exchange_groups import COUNTED, undecoded
+from captures.arrays import Bools, Int64s
 from captures.exchanges import Exchange
+from captures.exchanges.columns import ExchangeColumns
 from captures.faults import Faults
 from captures.filters.context import Context as FilterContext
 from captures.filters.groups import INFERRING
@@ -21,6 +27,7 @@ from captures.ranges.exchange_numbers import Context
 from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.jobs import Input, exchanges_of, give_out
 from captures.ranges.whole import Whole, WholeCapture
+from captures.spark.located import LOCATED, LocatedCapture, located, located_schema
 from captures.spark.task_shares import Share
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
@@ -28,6 +35,7 @@ from captures.tables.folder import Part, PartWriter, StagingFolder
 from captures.tables.whole_rows import WholeTables, needs
 from dissectors.api_keys import ApiKey
 from dissectors.session_context import SessionContext, SessionFacts
+from dissectors.sides import SIDES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +44,10 @@ if TYPE_CHECKING:
     from captures.filters.filter import Filter
     from captures.filters.groups import GroupInference
 
+_ROWS = 4096
+"""Exchanges that are located together."""
+_BYTES = 4 << 20
+"""Of frames that are in memory together; a single exchange may have more."""
 NOWHERE = StagingFolder("", 0, "")
 WRITTEN = "part int not null, data binary not null"
 """What tasks that write give: the number of the range, or of the share, and a packed :class:`TaskResult`."""
@@ -234,61 +246,220 @@ def header_rows(
 
 
 # ---------------------------------------------------------------- tables of the whole
-class Judge:
-    """Looks at the exchanges of all ranges, in order, and writes the tables that need all of them.
+LOCATED_SHARES = f"share int not null, {LOCATED}, shown boolean"
+"""What is dealt out: rows of exchanges, each for a share; those that are not shown to rules have no frames.
 
-    :param contexts: of all ranges, packed
-    :param limits: thresholds of rules
+The first row of a share, with number 0, is none of an exchange.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """What is to be made of all exchanges of a capture.
+
+    :ivar limits: thresholds of rules
     """
 
-    def __init__(
-        self,
-        task: Task,
-        shares: Sequence[Share],
-        contexts: Sequence[bytes],
-        whole: Whole,
-        limits: Mapping[str, float],
-    ) -> None:
-        self._task = task
-        self._shares = tuple(shares)
-        self._contexts = tuple(contexts)
-        self._whole = pack(whole)
-        self._limits = dict(limits)
+    task: Task
+    shares: tuple[Share, ...]
+    limits: Mapping[str, float]
+
+    def tables(self, share: Share, capture: Any) -> WholeTables:
+        """Return what makes the tables of a share."""
+        return WholeTables(
+            capture,
+            self.task.knowledge().topic_name,
+            share.tables,
+            run=self.task.staged.run,
+            rules=share.rules,
+            limits=self.limits,
+            has=share.has,
+        )
+
+    def deciding(self, part: RangeExchanges, elsewhere: Mapping[str, bool]) -> Deciding:
+        """Return what tells which exchanges of a range decide something."""
+        columns = ExchangeColumns(part.capture, part.rows, names=self.task.knowledge().topic_name)
+        columns.prepare((*COUNTED, *TAKEN))
+        return Deciding(columns, elsewhere)
+
+    @property
+    def decides(self) -> bool:
+        """Whether it has to be found out which exchanges decide something: not where all are shown."""
+        return self.task.filter is None and any("connections" not in share.tables for share in self.shares)
+
+    def wanted(self, part: RangeExchanges, rows: Deciding) -> list[Bools]:
+        """Return which exchanges of a range decide something for those who make the same as each share."""
+        found: dict[tuple[Any, ...], Bools] = {}
+        for share in self.shares:
+            if share[:2] not in found:
+                found[share[:2]] = self.tables(share, part.capture).wanted(rows)
+        return [found[share[:2]] for share in self.shares]
+
+
+class Meet:
+    """Looks for what ranges have met that decides what is shown to rules in others (:attr:`Deciding.met`)."""
+
+    def __init__(self, judging: Judging) -> None:
+        self._judging = judging
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        judging = self._judging
+        for batch in batches:
+            for (context,) in columns_of(batch, "context"):
+                part = judging.task.read(unpack(context))
+                rows = judging.deciding(part, {})
+                judging.wanted(part, rows)
+                met = [what for what, found in rows.met.items() if found]
+                yield pa.RecordBatch.from_arrays([pa.array(met, pa.string())], ["met"])
+
+
+class Locate:
+    """Deals out the exchanges of ranges among shares, as rows of :data:`LOCATED_SHARES`.
+
+    :param met: what the ranges have met
+    """
+
+    def __init__(self, judging: Judging, met: Iterable[str]) -> None:
+        self._judging = judging
+        self._met = dict.fromkeys(met, True)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for (number,) in columns_of(batch, "id"):
-                yield _done(number, self._write(number, self._shares[number]))
+            for part, context in columns_of(batch, "part", "context"):
+                if not part:
+                    yield _first_rows(len(self._judging.shares))
+                yield from self._located(self._judging.task.read(unpack(context)))
 
-    def _write(self, number: int, share: Share) -> TaskResult:
-        with PartWriter(self._task.staged, f"whole{number}") as writer:
-            tables = self.tables(share)
-            writer.write_all(tables.batches())
-            return TaskResult(writer.close(), 0, 0, tables.faults)
+    def _located(self, part: RangeExchanges) -> Iterator[pa.RecordBatch]:
+        shown = self._shown(part)
+        held = [share.holds(part) for share in self._judging.shares]
+        for begin in range(0, len(part), _ROWS):
+            some = np.arange(begin, min(begin + _ROWS, len(part)))
+            rows = located(part, some)
+            for number, share in enumerate(self._judging.shares):
+                mine, seen = held[number][some], shown[number][some]
+                if not share.needs_headers:
+                    mine = mine & seen
+                if mine.any():
+                    yield _dealt(rows, number, np.flatnonzero(mine), seen[mine])
 
-    def tables(self, share: Share) -> WholeTables:
-        """Look at all exchanges that a share needs."""
-        task = self._task
-        capture: Any = WholeCapture(task.given.plan.source(), unpack(self._whole))
-        capture.names = task.names
-        tables = WholeTables(
-            capture,
-            task.knowledge().topic_name,
-            share.tables,
-            run=task.staged.run,
-            rules=share.rules,
-            limits=self._limits,
-        )
-        keys = needs(share.tables, share.rules)
-        for context in self._contexts if keys is None or keys else ():
-            part = task.read(unpack(context))
-            capture.take(part)
-            for exchange in task.fitting(part, keys, summary=False):
-                tables.add(exchange)
-            for faults in (capture.faults, part.capture.faults):
-                faults.locate(part.path_of)
-            capture.faults.merge(part.capture.faults)
-        return tables
+    def _shown(self, part: RangeExchanges) -> list[Bools]:
+        judging, task = self._judging, self._judging.task
+        if judging.decides:
+            return judging.wanted(part, judging.deciding(part, self._met))
+        if task.filter is None:
+            return [np.ones(len(part), np.bool_)] * len(judging.shares)
+        fitting = [exchange.number for exchange in task.fitting(part, None, summary=False)]
+        fits: Bools = np.isin(part.numbers, fitting)
+        keys = part.capture.table.column("api_key")[part.rows]
+        found = []
+        for share in judging.shares:
+            wanted = needs(share.tables, share.rules)
+            found.append(fits if wanted is None else fits & np.isin(keys, sorted(wanted)))
+        return found
+
+
+def _dealt(rows: pa.RecordBatch, share: int, chosen: Int64s, shown: Bools) -> pa.RecordBatch:
+    """Return some rows as those of a share; those that are not shown lose their frames."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    mine = rows.take(pa.array(chosen))
+    columns = {"share": pa.array(np.full(len(chosen), share, np.int32))}
+    columns |= dict(zip(mine.schema.names, mine.columns, strict=True))
+    if not shown.all():
+        keep = pa.array(shown)
+        for side in SIDES:
+            columns[side] = pc.if_else(keep, columns[side], pa.nulls(len(chosen), columns[side].type))
+    columns["shown"] = pa.array(shown)
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _first_rows(shares: int) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = {"share": pa.array(range(shares), pa.int32())}
+    columns |= {field.name: pa.nulls(shares, field.type) for field in located_schema()}
+    columns |= {"number": pa.array([0] * shares, pa.int64()), "shown": pa.nulls(shares, pa.bool_())}
+    return pa.RecordBatch.from_pydict(columns)
+
+
+class Judge:
+    """Makes the tables of shares of the exchanges that come as their rows, sorted by share and number.
+
+    :param whole: what concerns the whole of the capture
+    """
+
+    def __init__(self, judging: Judging, whole: Whole) -> None:
+        self._judging = judging
+        self._whole = pack(whole)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number, tables in self.judged(batches):
+            with PartWriter(self._judging.task.staged, f"whole{number}") as writer:
+                writer.write_all(tables.batches())
+                yield _done(number, TaskResult(writer.close(), 0, 0, tables.faults))
+
+    def judged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, WholeTables]]:
+        """Yield what was made of each share, and the number of the share."""
+        number, tables, capture = -1, None, None
+        for batch in batches:
+            for rows in _runs(batch):
+                share = rows.column("share")[0].as_py()
+                if share != number:
+                    if tables is not None:
+                        yield number, tables
+                    number, capture = share, self._capture()
+                    tables = self._judging.tables(self._judging.shares[share], capture)
+                assert tables is not None
+                real = rows.slice(int(rows.column("number")[0].as_py() == 0))
+                self._show(real, share, tables, capture)
+        if tables is not None:
+            yield number, tables
+
+    def _capture(self) -> Any:
+        capture = WholeCapture(self._judging.task.given.plan.source(), unpack(self._whole))
+        capture.names = self._judging.task.names
+        return capture
+
+    def _show(self, rows: pa.RecordBatch, share: int, tables: WholeTables, capture: Any) -> None:
+        """Show exchanges to rules, and take the headers of all."""
+        task, shown = self._judging.task, rows.column("shown").to_pylist()
+        here = LocatedCapture(capture.source, rows, task.names)
+        if self._judging.shares[share].follows_groups:
+            capture.take(here.table, np.arange(len(here.table)), here.table.column("connection"))
+        counted = task.filter is None and "client_versions" in tables.tables
+        chosen = [at for at, seen in enumerate(shown) if seen or counted]
+        for at, exchange in zip(chosen, here.exchanges(task.facts, chosen), strict=True):
+            (tables.add if shown[at] else tables.pass_over)(exchange)
+        for faults in (capture.faults, here.faults):
+            faults.locate(here.file_of)
+        capture.faults.merge(here.faults)
+
+
+def dealt_out(contexts: DataFrame, judging: Judging) -> DataFrame:
+    """Return the exchanges of all ranges by share, sorted by their numbers: rows of :data:`LOCATED_SHARES`.
+
+    :param contexts: ``part`` and ``context`` of all ranges, each in a partition of its own
+    """
+    met: list[str] = []
+    if judging.decides:
+        met = [row["met"] for row in contexts.mapInArrow(Meet(judging), "met string").distinct().collect()]
+    located = contexts.mapInArrow(Locate(judging, met), LOCATED_SHARES)
+    return located.repartitionById(len(judging.shares), "share").sortWithinPartitions("share", "number")
+
+
+def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a batch, those of a share together, as many at a time as may be in memory with their frames."""
+    shares = batch.column("share").to_numpy()
+    sizes = sum(batch.column(f"{side}_size").fill_null(0).to_numpy(zero_copy_only=False) for side in SIDES)
+    blocks = np.cumsum(sizes) // _BYTES
+    edges = np.flatnonzero((np.diff(shares) != 0) | (np.diff(blocks) != 0)) + 1
+    for begin, end in pairwise((0, *edges.tolist(), batch.num_rows)):
+        if end > begin:
+            yield batch.slice(begin, end - begin)
 
 
 class LearnGroups:

@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from captures.analysis.client_identity import client_name
 from captures.analysis.clients.libraries import told_library
 from captures.analysis.connection_stats import ConnectionStats
+from captures.analysis.deciding import Deciding
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.rule import Rule
@@ -34,6 +37,7 @@ from captures.analysis.incidents.model import Incident
 from captures.analysis.negotiation import Negotiation
 from captures.analysis.round_trips import RoundTrips
 from captures.analysis.version_matrix import BrokerOffer, ClientVersions, Matrix, Use
+from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange, Flag
 from captures.export.arrow import record_batch
 from captures.json_objects import to_json
@@ -96,6 +100,7 @@ class WholeTables:
     :param run: which run into the folder this is
     :param rules: that make the findings
     :param limits: thresholds of rules that differ from their defaults: ``rule.name`` -> value
+    :param has: tells which connections the table of connections is to have
     :ivar faults: of the capture; what fails is noted there
     """
 
@@ -108,11 +113,13 @@ class WholeTables:
         run: int,
         rules: Sequence[type[Rule]] = RULES,
         limits: Mapping[str, float] | None = None,
+        has: Callable[[int], bool] = lambda _: True,
     ) -> None:
         wanted = set(chosen)
         self.tables = tuple(name for name in OF_THE_WHOLE if name in wanted)
         self._capture = capture
         self._run = run
+        self._has = has
         asked = rules if "findings" in wanted else ()
         followed = bool(wanted & OF_GROUPS)
         self._diagnosis = Diagnosis(capture, names, limits=limits, rules=asked, with_groups=followed)
@@ -137,6 +144,20 @@ class WholeTables:
                 add(exchange)
             except Exception as error:
                 self.faults.note(error, what, exchange.number)
+
+    def pass_over(self, exchange: Exchange) -> None:
+        """Count one that :meth:`wanted` leaves out, by its header alone; it may come without bodies."""
+        if "client_versions" in self.tables:
+            self.faults.guarded(self._versions.add, doing("client_versions"))(exchange)
+
+    def wanted(self, rows: Deciding) -> Bools:
+        """Return which exchanges have to be added; the others are to be passed over, in the order of all."""
+        if "connections" in self.tables:
+            return ~rows.nothing
+        wanted: Bools = np.logical_or.reduce(self._diagnosis.wanted(rows), axis=0)
+        if "client_versions" in self.tables:
+            wanted = np.logical_or(wanted, Negotiation.deciding(rows))
+        return wanted
 
     def batches(self) -> dict[str, pa.RecordBatch]:
         """Return the rows by table; none for a table without any."""
@@ -190,7 +211,7 @@ class WholeTables:
         skipped: dict[int, int] = {}
         for skip in self._capture.skipped:
             skipped[skip.stream >> 1] = skipped.get(skip.stream >> 1, 0) + skip.size
-        for connection in range(len(self._capture.connections)):
+        for connection in filter(self._has, range(len(self._capture.connections))):
             row = self._connections.row(connection)
             yield to_json(row) | {
                 **_moment("time", row.first),

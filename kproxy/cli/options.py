@@ -198,8 +198,8 @@ class JobsOption:
         "--jobs",
         type=click.IntRange(1),
         metavar="N",
-        help="Decode in N processes. Default: one for each processor, but 1 for captures below 32 MiB. Pipes and "
-        "growing files always take one.",
+        help="Decode in N processes. Default: one for each processor, but 1 for captures below 32 MiB. Pipes, "
+        "growing and remote files always take one.",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
@@ -90,7 +90,7 @@ class Reading:
             spool=DEFAULT_SPOOL if given.spool is None else given.spool,
         )
         capture.names = self.names
-        capture.jobs = _jobs(capture.source, getattr(given, "jobs", 1))
+        capture.jobs = _jobs(capture.source, self.files, getattr(given, "jobs", 1))
         self._opened.append(capture)
         return capture
 
@@ -225,14 +225,17 @@ class CaptureRun(Generic[Options]):
             echo(line)
 
 
-def _jobs(source: Source, asked: int | None) -> int:
+def _jobs(source: Source, paths: Sequence[str], asked: int | None) -> int:
     """Return how many processes are to work on a capture.
 
+    :param paths: as they were given
     :param asked: of ``--jobs``
     """
     from captures.exchanges.parallel import WORTH_PROCESSES, processors
+    from captures.packets.remote import is_remote
 
-    if source.live:
+    # threads of fsspec hold the connections to remote files, and no fork has them
+    if source.live or any(map(is_remote, paths)):
         return 1
     if asked is None:
         return processors() if (source.expected or 0) >= WORTH_PROCESSES else 1

@@ -101,7 +101,7 @@ class Diagnosis:
         :param indexes: in the reader, of each row of the columns
         :return: the exchanges that were shown
         """
-        wanted = self._wanted(Deciding(columns))
+        wanted = self.wanted(Deciding(columns))
         patterns, which = np.unique(np.packbits(wanted, axis=0), axis=1, return_inverse=True)
         chosen = np.unpackbits(patterns, axis=0, count=len(wanted)).astype(np.bool_).T
         rules = [list(compress(self._rules, pattern)) for pattern in chosen]
@@ -111,8 +111,8 @@ class Diagnosis:
             self._show(exchange, rules[code], of_groups=bool(chosen[code][-1]))
             yield exchange
 
-    def _wanted(self, rows: Deciding) -> Bools:
-        """Return which exchanges each rule, and behind them the groups, are shown: by rule and exchange."""
+    def wanted(self, rows: Deciding) -> Bools:
+        """Return which exchanges each rule, and behind them the groups, have to be shown: by rule and exchange."""
         wanted = np.zeros((len(self._rules) + 1, len(rows.columns)), np.bool_)
         intervened = rows.columns.flat("intervened") > 0
         for mine, rule in zip(wanted, self._rules, strict=False):

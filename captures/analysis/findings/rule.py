@@ -27,6 +27,15 @@ from captures.exchanges.broker_logs import Lack
 from captures.meaning import Names, words
 
 
+class Key(Enum):
+    """By what the exchanges of a capture may be dealt out to several of a rule, each of which finds what is its own."""
+
+    CLIENT = "client"
+    """Client ID, or host without one: :func:`~captures.analysis.client_identity.client_name`."""
+    CLUSTER = "cluster"
+    """All exchanges are judged together."""
+
+
 class Unit(Enum):
     """What a threshold is counted in. The value is what stands behind the number."""
 
@@ -103,6 +112,7 @@ class Rule:
     :cvar about: what that means and where the facts come from (KIP, Kafka source path), in a few sentences
     :cvar severity: of what it finds, unless it says otherwise
     :cvar apis: keys of the APIs whose exchanges it is shown; None for all, empty for none
+    :cvar key: what its state is kept by: it finds the same where each of several sees only some values of it
     :cvar thresholds: bounds that it depends on
     :cvar of_groups: whether it looks at the groups' timelines
     :cvar needs: what a capture has to have, and a request log has not
@@ -114,6 +124,7 @@ class Rule:
     about: ClassVar[str]
     severity: ClassVar[Severity] = Severity.MEDIUM
     apis: ClassVar[frozenset[int] | None] = frozenset()
+    key: ClassVar[Key] = Key.CLUSTER
     thresholds: ClassVar[tuple[Threshold, ...]] = ()
     of_groups: ClassVar[bool] = False
     needs: ClassVar[Lack | None] = None

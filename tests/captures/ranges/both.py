@@ -107,7 +107,7 @@ def in_ranges(
         read.given.plan.source(), whole_of(read.numbered, [each.mark for each in read.marked])
     )
     for part in parts:
-        whole.take(part)
+        whole.take(part.capture.table, part.rows, part.connections)
     assert len(whole.table) == read.numbered.exchanges == len(exchanges)
     return _outcome(exchanges, whole), read
 

@@ -19,7 +19,8 @@ def whole(path: Path, size: int) -> WholeCapture:
         read.given.plan.source(), whole_of(read.numbered, [each.mark for each in read.marked])
     )
     for context in read.numbered.contexts:
-        made.take(give_out(read.given, context, read.numbered.facts))
+        part = give_out(read.given, context, read.numbered.facts)
+        made.take(part.capture.table, part.rows, part.connections)
     return made
 
 

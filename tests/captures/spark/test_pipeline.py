@@ -61,6 +61,15 @@ def test_all_tables_are_those_of_one_process(
     assert manifest.summary == to_json(made)
 
 
+def test_with_more_processors_exchanges_are_dealt_out(
+    expected: tuple[Path, TablesSummary], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "processors", lambda _: 3)
+    made = on_spark([SAMPLE], tmp_path / "out", replace(ALL, range_bytes=60_000))
+    same_tables(tmp_path / "out", expected[0] / "out")
+    same_summary(made, expected[1])
+
+
 def test_rotated_files_in_any_order(expected: tuple[Path, TablesSummary], tmp_path: Path) -> None:
     files = cut(SAMPLE, 5, tmp_path / "ring")
     names = [path.with_name(f"{chr(ord('e') - number)}.pcap") for number, path in enumerate(files)]

@@ -14,9 +14,8 @@ from captures.filters import compile_filter
 from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import Input, MergeResult, read_here
 from captures.ranges.plan import make_plan
-from captures.ranges.whole import whole_of
 from captures.spark.table_writer import (
-    Judge,
+    Judging,
     Task,
     TaskResult,
     WriteHeaders,
@@ -29,6 +28,7 @@ from captures.spark.task_shares import Share
 from captures.tables.folder import Folder, StagingFolder, open_folder
 from captures.tables.partition_rows import PartitionRows
 from tests.captures.export.files import SAMPLE
+from tests.captures.spark.judged import dealt, judge_of
 
 NOWHERE = StagingFolder("", 0, "")
 
@@ -105,10 +105,14 @@ def test_headers_are_written_from_what_was_told(read: MergeResult, folder: Folde
 
 @pytest.mark.slow
 def test_the_judge_writes_what_needs_all(read: MergeResult, folder: Folder) -> None:
-    contexts = [pack(context) for context in read.numbered.contexts]
-    whole = whole_of(read.numbered, [each.mark for each in read.marked])
     shares = (Share(("rebalances",), ()), Share(("connections",), ()))
-    done = run(Judge(task_of(read, folder.staged), shares, contexts, whole, {}), id=[0, 1])
+    judging = Judging(task=task_of(read, folder.staged), shares=shares, limits={})
+    done = {
+        part: unpack(data)
+        for batch in judge_of(read, judging)(iter(dealt(read, judging).to_batches()))
+        for part, data in columns_of(batch, "part", "data")
+    }
+    assert sorted(done) == [0, 1]
     rows = {part.table: part.rows for each in done.values() for part in each.parts}
     assert rows["connections"] == len(read.numbered.connections)
     assert rows["rebalances"] > 0

@@ -5,28 +5,41 @@ from __future__ import annotations
 import pytest
 
 from captures.analysis.findings.all import RULES
-from captures.spark.task_shares import shares_of
+from captures.spark.task_shares import Dealt, shares_of
 from captures.tables.schema import OF_THE_WHOLE
 
 ALL = tuple(OF_THE_WHOLE)
 
 
-@pytest.mark.parametrize("processors", [1, 2, 3, 64])
-def test_every_rule_and_every_table_is_in_one_share(processors: int) -> None:
+@pytest.mark.parametrize("processors", [1, 2, 3, 64, 1024])
+def test_every_rule_and_every_table_is_in_one_share_or_dealt_out(processors: int) -> None:
     shares = shares_of(ALL, RULES, processors)
-    assert len(shares) == (1 if processors < 3 else 3)
-    rules = [rule for share in shares for rule in share.rules]
+    kinds = {share[:3]: share.of for share in shares}
+    assert len(shares) == sum(kinds.values())
+    assert len(set(shares)) == len(shares)
+    assert all(
+        of == (1 if dealt is Dealt.TOGETHER else min(processors, 100)) for (*_, dealt), of in kinds.items()
+    )
+    rules = [rule for _, rules, _ in kinds for rule in rules]
     assert sorted(rule.name for rule in rules) == sorted(rule.name for rule in RULES)
     for table in ALL:
-        assert sum(table in share.tables for share in shares) == (len(shares) if table == "findings" else 1)
+        assert sum(table in tables for tables, *_ in kinds) == (
+            sum(bool(rules) for _, rules, _ in kinds) if table == "findings" else 1
+        )
 
 
-def test_tables_without_findings_are_one_share() -> None:
-    (share,) = shares_of(("connections", "rebalances"), RULES, 64)
-    assert share.tables == ("connections", "rebalances")
+def test_with_few_processors_one_task_makes_all() -> None:
+    assert len(shares_of(ALL, RULES, 2)) == 1
+
+
+@pytest.mark.parametrize("connection", range(20))
+def test_every_connection_is_in_one_share(connection: int) -> None:
+    shares = [share for share in shares_of(("connections",), RULES, 7) if share.has(connection)]
+    assert len(shares) == 1
 
 
 def test_shares_without_anything_to_do_are_none() -> None:
     groups = tuple(rule for rule in RULES if rule.of_groups)
     (share,) = shares_of(("findings",), groups, 64)
     assert share.rules == groups
+    assert share.follows_groups

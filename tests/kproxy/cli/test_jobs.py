@@ -111,4 +111,8 @@ def test_how_many_processes_there_are(
     source: Source, asked: int | None, jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parallel, "processors", lambda: 5)
-    assert _jobs(source, asked) == jobs  # type: ignore[arg-type]
+    assert _jobs(source, ["kafka.pcap"], asked) == jobs  # type: ignore[arg-type]
+
+
+def test_remote_files_have_one_process() -> None:
+    assert _jobs(Source(1 << 30), ["kafka.pcap", "s3://captures/kafka.pcap"], 4) == 1  # type: ignore[arg-type]

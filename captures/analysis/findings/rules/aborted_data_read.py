@@ -10,7 +10,7 @@ from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.findings.common import asked
 from captures.analysis.findings.finding import Finding, Occurrences
 from captures.analysis.findings.record_traffic import NO_FETCH, FetchedPartition, consumer, partitions_shown
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Key, Rule, Scene
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
@@ -66,6 +66,7 @@ class AbortedDataRead(Rule):
         "the consumer gets them twice. Detected by the abort markers in its Fetch responses. A read_committed "
         "consumer gets these records too, but with a list of the ones to skip."
     )
+    key: ClassVar[Key] = Key.CLIENT
     apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.FETCH})
 
     def __init__(self, scene: Scene) -> None:

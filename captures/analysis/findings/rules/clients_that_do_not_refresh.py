@@ -9,7 +9,7 @@ from captures.analysis.conditions import of_client
 from captures.analysis.deciding import Deciding
 from captures.analysis.findings.common import error_names, on_topics, with_errors
 from captures.analysis.findings.finding import EffectOf, Finding, Severity
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
 from captures.analysis.findings.staleness import APIS, CODES
 from captures.analysis.groups.model import Certainty
 from captures.arrays import Bools
@@ -30,6 +30,7 @@ class ClientsThatDoNotRefresh(Rule):
         "makes no progress and burdens the broker."
     )
     severity: ClassVar[Severity] = Severity.HIGH
+    key: ClassVar[Key] = Key.CLIENT
     apis: ClassVar[frozenset[int] | None] = APIS
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(

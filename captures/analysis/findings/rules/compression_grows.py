@@ -11,7 +11,7 @@ from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.findings.batch_samples import worth_a_look
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import NO_PRODUCE
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
@@ -55,6 +55,7 @@ class CompressionGrows(Rule):
         "compressed batches of a client and topic, then ever fewer."
     )
     severity: ClassVar[Severity] = Severity.LOW
+    key: ClassVar[Key] = Key.CLIENT
     apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(

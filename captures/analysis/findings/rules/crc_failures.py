@@ -10,7 +10,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import FetchedPartition, ProducedPartition, partitions_shown
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Key, Rule, Scene
 from captures.exchanges import Exchange, Flag
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
@@ -54,6 +54,7 @@ class CrcFailures(Rule):
         "Batches with bytes missing from the capture are left out."
     )
     severity: ClassVar[Severity] = Severity.HIGH
+    key: ClassVar[Key] = Key.CLIENT
     apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
     def __init__(self, scene: Scene) -> None:

@@ -72,7 +72,7 @@ class DownConversion(Rule):
 
     def deciding(self, rows: Deciding) -> Bools | None:
         old = rows.of_version(lambda key, version: key == ApiKey.FETCH and version < _READS_ZSTD)
-        return None if old.any() else rows.nothing
+        return None if rows.ever("Fetch of an old version", old) else rows.nothing
 
     def add(self, exchange: Exchange) -> None:
         version = exchange.version

@@ -11,7 +11,7 @@ from captures.analysis.findings.common import answered, asked
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rates import Busiest
 from captures.analysis.findings.record_traffic import NO_FETCH, consumer
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
@@ -60,6 +60,7 @@ class EmptyFetches(Rule):
         "traffic, every record waits until max_wait_ms is over."
     )
     severity: ClassVar[Severity] = Severity.LOW
+    key: ClassVar[Key] = Key.CLIENT
     apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.FETCH})
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(

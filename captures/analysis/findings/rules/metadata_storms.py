@@ -11,7 +11,7 @@ from captures.analysis.conditions import of_client
 from captures.analysis.findings.common import asked, unexpected
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rates import WINDOW, Busiest
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
@@ -63,6 +63,7 @@ class MetadataStorms(Rule):
         "constantly recreated to connection_churn; neither counts here."
     )
     severity: ClassVar[Severity] = Severity.MEDIUM
+    key: ClassVar[Key] = Key.CLIENT
     apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold("rate", 5, Unit.A_SECOND, "metadata requests of a client on average over ten seconds"),

@@ -104,7 +104,8 @@ class PositionsReset(Rule):
         self._latest = 0
 
     def deciding(self, rows: Deciding) -> Bools | None:
-        lost = rows.met({ErrorCode.OFFSET_OUT_OF_RANGE}) or rows.of_api({ApiKey.OFFSET_FETCH}).any()
+        lost = rows.any_error({ErrorCode.OFFSET_OUT_OF_RANGE})
+        lost |= rows.ever("OffsetFetch", rows.of_api({ApiKey.OFFSET_FETCH}))
         of_consumers = rows.of_api({ApiKey.FETCH}) & (rows.columns.flat("replica_id") < 0)
         return None if lost else rows.evidence_of(of_consumers)
 

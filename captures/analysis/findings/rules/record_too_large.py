@@ -11,7 +11,7 @@ from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.deciding import Deciding
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import ProduceAnswers, ProducedPartition
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Key, Rule, Scene
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
@@ -54,6 +54,7 @@ class RecordTooLarge(Rule):
         "is larger than segment.bytes."
     )
     severity: ClassVar[Severity] = Severity.HIGH
+    key: ClassVar[Key] = Key.CLIENT
     apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
 
     def __init__(self, scene: Scene) -> None:

@@ -20,7 +20,7 @@ from captures.analysis.findings.common import (
     with_errors,
 )
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
 from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
 from captures.meaning import words
@@ -80,6 +80,7 @@ class RequestStorms(Rule):
         "down-convert records with headers. Each can keep a broker core busy."
     )
     severity: ClassVar[Severity] = Severity.HIGH
+    key: ClassVar[Key] = Key.CLIENT
     apis: ClassVar[frozenset[int] | None] = None
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(

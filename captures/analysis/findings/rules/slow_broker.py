@@ -67,7 +67,7 @@ class SlowBroker(Rule):
     def deciding(self, rows: Deciding) -> Bools | None:
         # what is waited by design depends on the exchanges before
         slow = rows.columns.flat("excess") > self.limit("latency") * MS
-        return None if slow.any() else rows.nothing
+        return None if rows.ever("slow answers", slow) else rows.nothing
 
     def add(self, exchange: Exchange) -> None:
         paused = self._throttles.of(exchange).paused

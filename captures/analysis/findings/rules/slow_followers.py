@@ -95,7 +95,8 @@ class SlowFollowers(Rule):
         self._names = whole_ids(scene.names)
 
     def deciding(self, rows: Deciding) -> Bools | None:
-        return None if (rows.columns.flat("replica_id") >= 0).any() else rows.nothing
+        of_replicas = rows.columns.flat("replica_id") >= 0
+        return None if rows.ever("requests of replicas", of_replicas) else rows.nothing
 
     def add(self, exchange: Exchange) -> None:
         if exchange.api_key == ApiKey.PRODUCE:

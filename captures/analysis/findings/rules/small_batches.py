@@ -11,7 +11,7 @@ from captures.analysis.conditions import of_client
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rates import Busiest
 from captures.analysis.findings.record_traffic import NO_PRODUCE
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
@@ -49,6 +49,7 @@ class SmallBatches(Rule):
         "4.0, 5 since, KIP-1030)."
     )
     severity: ClassVar[Severity] = Severity.LOW
+    key: ClassVar[Key] = Key.CLIENT
     apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(

@@ -55,7 +55,8 @@ class ThrottledClients(Rule):
 
     def deciding(self, rows: Deciding) -> Bools | None:
         # what is said of a client counts all its answers
-        return None if (rows.columns.flat("throttle_time_ms") > 0).any() else rows.nothing
+        throttled = rows.columns.flat("throttle_time_ms") > 0
+        return None if rows.ever("throttle times", throttled) else rows.nothing
 
     def add(self, exchange: Exchange) -> None:
         self._stats.add(exchange)

@@ -10,7 +10,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import NO_PRODUCE
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
@@ -52,6 +52,7 @@ class TimestampsFarOff(Rule):
         "hour into the future)."
     )
     severity: ClassVar[Severity] = Severity.LOW
+    key: ClassVar[Key] = Key.CLIENT
     apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(

@@ -10,7 +10,7 @@ from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.findings.common import answered, asked
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import NO_FETCH, FetchedPartition, consumer, partitions_shown
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
@@ -58,6 +58,7 @@ class TinyFetches(Rule):
         "for ever (RecordTooLargeException)."
     )
     severity: ClassVar[Severity] = Severity.LOW
+    key: ClassVar[Key] = Key.CLIENT
     apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.FETCH})
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(

@@ -1,0 +1,106 @@
+"""What needs all exchanges is the same however it is dealt out among tasks: by subject, by client, by connection."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from captures.analysis.findings.rule import Key
+from captures.analysis.findings.rules.slow_broker import SlowBroker
+from captures.filters import compile_filter
+from captures.spark.task_shares import Dealt, Share
+from captures.tables.schema import OF_THE_WHOLE
+from captures.tables.whole_rows import WholeTables
+from tests.captures.export.files import DATA, SAMPLE
+from tests.captures.packets.kit import rotated
+from tests.captures.spark.judged import Rows, dealt, judged, judging_of, ranges_of
+from tests.captures.tables.kit import GROUPS, VARIED, capture_of, exchanges_of
+
+TROUBLED = [
+    GROUPS / "21_k430_java_sigstop.pcap.zst",
+    GROUPS / "21_k430_ck_crashloop.pcap.zst",
+    DATA / "09_loss3pct_before_tap.pcap.zst",
+    DATA / "06_tansu_garbage.pcap",
+    DATA / "22_k430_java_commit_abort.pcap",
+]
+FINDINGS = sorted((DATA.parent / "findings").glob("*.pcap*"))
+
+
+def by_one(path: Path, wanted: str | None = None) -> Rows:
+    """The tables of one process that is shown all exchanges."""
+    exchanges, reader = exchanges_of(path)
+    tables = WholeTables(capture_of(path), reader.knowledge.topic_name, OF_THE_WHOLE, run=0)
+    chosen = exchanges if wanted is None else compile_filter(wanted).exchanges(reader)
+    for exchange in chosen:
+        tables.add(exchange)
+    return {name: sorted(batch.to_pylist(), key=repr) for name, batch in tables.batches().items()}
+
+
+@pytest.mark.parametrize("processors", [1, 5])
+def test_tables_are_those_of_one_process(processors: int) -> None:
+    path = DATA / "22_k430_java_commit_abort.pcap"
+    assert judged([path], 4_000, processors, most=7) == by_one(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path", list(dict.fromkeys([*VARIED, *TROUBLED, *FINDINGS])), ids=lambda path: path.name.partition(".")[0]
+)
+def test_tables_of_all_kinds_of_captures(path: Path) -> None:
+    assert judged([path], 20_000, 4) == by_one(path)
+
+
+def test_only_what_fits_a_filter_is_judged_and_counted() -> None:
+    path, wanted = DATA / "22_k430_java_commit_abort.pcap", "api in {Produce, InitProducerId}"
+    assert judged([path], 4_000, 4, wanted=wanted) == by_one(path, wanted)
+
+
+def test_payload_stays_in_the_files() -> None:
+    read = ranges_of([SAMPLE], 60_000)
+    rows = dealt(read, judging_of(read, 4))
+    for side in ("request", "response"):
+        frames = [frame for frame in rows.column(side).to_pylist() if frame is not None]
+        assert any(frame["offsets"] for frame in frames)
+        assert not any(
+            frame["complete"] for frame in frames if frame["payload"]
+        )  # what is left of damaged ones
+
+
+def test_what_decides_nothing_is_not_dealt_out() -> None:
+    """No answer of the sample is slow, so that nobody has to look at how fast they all are."""
+    read = ranges_of([SAMPLE], 60_000)
+    judging = replace(judging_of(read, 4), shares=(Share(("findings",), (SlowBroker,)),))
+    assert dealt(read, judging).num_rows == 1  # with which the share begins
+
+
+def test_what_one_range_met_decides_in_the_others(tmp_path: Path) -> None:
+    """A rule that has to be shown all exchanges once there is an error is shown those of ranges without one, too."""
+    path = next(each for each in FINDINGS if "one_large_record" in each.name)
+    whole = judged([path], 1 << 40, 4, ("findings",))
+    assert any(row["rule"] == "record_too_large" for row in whole["findings"])
+    files = []
+    for number, part in enumerate(
+        rotated(zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read(), 20)
+    ):
+        files.append(tmp_path / f"{number:03d}.pcap")
+        files[-1].write_bytes(part)
+    assert judged(files, max(file.stat().st_size for file in files), 4, ("findings",)) == whole
+
+
+def test_every_client_is_of_one_task() -> None:
+    read = ranges_of([GROUPS / "21_k430_java_sigstop.pcap.zst"], 1 << 30)
+    rows = dealt(read, judging_of(read, 6)).to_pylist()
+    shares = judging_of(read, 6).shares
+    of: dict[str, set[int]] = {}
+    for row in rows:
+        if row["number"] and shares[row["share"]].dealt is Dealt.CLIENT:
+            of.setdefault(row["client_id"] or row["client"].rpartition(":")[0], set()).add(row["share"])
+    assert len(of) > 1
+    assert all(len(mine) == 1 for mine in of.values())
+    assert len(set.union(*of.values())) > 1
+    assert all(
+        rule.key is Key.CLIENT for share in shares if share.dealt is Dealt.CLIENT for rule in share.rules
+    )
