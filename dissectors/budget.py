@@ -207,6 +207,22 @@ LIMITS: Mapping[str, Limit] = {
             "TLS secrets kept of a pcapng file; the ones behind are passed over",
         ),
         Limit(
+            "log_line_bytes",
+            16 * MIB,
+            "bytes",
+            "line",
+            "bytes of one line of a broker's request log, also of one that a container has cut into parts; a longer one"
+            " is left out",
+        ),
+        Limit(
+            "log_waiting_bytes",
+            128 * MIB,
+            "bytes",
+            "file",
+            "what the lines of a request log take that wait for lines of earlier requests; beyond that they are not"
+            " waited for",
+        ),
+        Limit(
             "waiting_bytes",
             16 * MIB,
             "bytes",

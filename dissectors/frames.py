@@ -146,7 +146,7 @@ def decode_response(payload: bytes, key: int, asked: int, *, complete: bool = Tr
         _read_in_other_version(known.response, version, body)
     if not body.guess and body.version not in (None, asked):
         if body.version == 0 and key == ApiKey.API_VERSIONS:
-            body.guess = f"the broker does not know version {asked} and answered in version 0"
+            body.guess = f"version {asked} is not supported, answered in version 0"
         else:
             body.guess = f"version {asked} is not known here, read as {body.version}"
     return body

@@ -30,6 +30,7 @@ GOALS = dict.fromkeys(("pcap", "tcp", "commands"), 500_000) | {
     "pcapng": 150_000,
     "tls": 350_000,
     "filters": 300_000,
+    "request_log": 100_000,
 }
 """Executions that each target is to have: ten million together."""
 

@@ -39,6 +39,7 @@ NAMES = (
     "tcp",
     "tls",
     "filters",
+    "request_log",
     "analyses",
     "commands",
 )

@@ -7,6 +7,7 @@ left over or not decoded, in raw SASL tokens, in forwarded requests and in recor
 
 from __future__ import annotations
 
+import json
 import struct
 from base64 import b64encode
 from collections.abc import Iterator
@@ -174,6 +175,62 @@ def _header(key: int, version: int, *, response: bool, client_id: str = HOSTILE)
 
 def _framed(payload: bytes) -> bytes:
     return struct.pack(">i", len(payload)) + payload
+
+
+def request_log() -> bytes:
+    """A broker's request log with an entry of each API, its newest version, and one that no layout has."""
+    lines = []
+    for key in range(len(apis.NAMES)):
+        known = apis.api(key)
+        assert known is not None
+        version = known.request.versions.last
+        bodies = []
+        for message, response in ((known.request, False), (known.response, True)):
+            planting = Planting(secretive=api_may_hold_secrets(key, response=response))
+            body = message[min(version, message.versions.last)]
+            bodies.append(_as_json(body.struct, planting.struct(body.struct)))
+        lines.append(_entry(key, version, *bodies))
+    lines.append(_entry(0, 9, {HOSTILE: HOSTILE}, {}))
+    return b"".join(lines)
+
+
+def _as_json(con: wire.WireType, value: Any) -> Any:
+    """A value as brokers log it."""
+    match con:
+        case wire.NullableStruct():
+            return _as_json(con.struct, value)
+        case wire.Struct():
+            return {
+                f"{member.name}SizeInBytes"
+                if isinstance(member.con, wire.Records)
+                else member.name: _as_json(member.con, value[member.name])
+                for member in con.all_members
+            }
+        case wire.Array():
+            return [_as_json(con.element, each) for each in value]
+        case wire.Records():
+            return len(value)
+        case wire.Bytes():
+            return b64encode(value).decode()
+    return value
+
+
+def _entry(key: int, version: int, request: Any, response: Any) -> bytes:
+    times = ("totalTimeMs", "requestQueueTimeMs", "localTimeMs", "remoteTimeMs", "responseQueueTimeMs")
+    told = dict.fromkeys((*times, "sendTimeMs"), 1.5) | {
+        "requestHeader": {
+            "requestApiKey": key,
+            "requestApiVersion": version,
+            "correlationId": key,
+            "clientId": HOSTILE,
+        },
+        "request": request,
+        "response": response,
+        "connection": f"10.0.0.2:9092-10.0.0.1:{40_000 + key}-0",
+        "principal": HOSTILE,
+        "listener": HOSTILE,
+    }
+    return b"[2030-01-01 00:00:00,000] DEBUG Completed request:" + json.dumps(told).encode() + b"\n"
 
 
 def conversations() -> Iterator[list[tuple[bytes, bytes]]]:

@@ -90,6 +90,7 @@ class Distribution:
     :ivar label: what they are of
     :ivar condition: filter for the exchanges that were counted; empty if there is none
     :ivar p50: as all percentiles by nearest rank, at most 5% off
+    :ivar slowest: number of the exchange that took longest, the first of several
     :ivar counts: by the buckets of :data:`SCALE`
     """
 
@@ -100,6 +101,7 @@ class Distribution:
     p95: int
     p99: int
     max: int
+    slowest: int
     counts: Counts
 
 
@@ -146,18 +148,18 @@ def percentile(counts: Counts, percent: int) -> int | None:
 class _Histogram:
     """Counts by fine buckets."""
 
-    __slots__ = ("_counts", "_max", "_min")
+    __slots__ = ("_counts", "_max", "_min", "_slowest")
 
     def __init__(self) -> None:
         self._counts = array("Q", bytes(8 * len(_MIDDLE)))
-        self._min, self._max = MOST, 0
+        self._min, self._max, self._slowest = MOST, 0, 0
 
-    def add(self, bucket: int, nanoseconds: int) -> None:
+    def add(self, bucket: int, nanoseconds: int, number: int) -> None:
         self._counts[bucket] += 1
         if nanoseconds < self._min:
             self._min = nanoseconds
-        if nanoseconds > self._max:
-            self._max = nanoseconds
+        if nanoseconds > self._max or not self._slowest:
+            self._max, self._slowest = nanoseconds, number
 
     def distribution(self, label: str, condition: str) -> Distribution:
         fine = np.array(self._counts, np.int64)
@@ -167,7 +169,7 @@ class _Histogram:
         found = (int(_MIDDLE[min(int(np.searchsorted(summed, rank)), len(fine) - 1)]) for rank in ranks)
         p50, p95, p99 = (min(max(value, self._min), self._max) for value in found)
         counts = np.bincount(_SCALE_OF, fine, BUCKETS).astype(np.int64)
-        return Distribution(label, condition, total, p50, p95, p99, self._max, counts)
+        return Distribution(label, condition, total, p50, p95, p99, self._max, self._slowest, counts)
 
 
 class _Slices:
@@ -266,17 +268,18 @@ class LatencyStats:
         at = exchange.time // self._width
         groups = self._groups_of(exchange)
         # clocks of several captures may differ, so that an answer seems to come before its request
-        self._count_one([group.measured for group in groups], max(latency, 0), at)
+        self._count_one([group.measured for group in groups], max(latency, 0), at, exchange.number)
         if exchange.wait and exchange.wait >= latency:
             self.only_waited += 1
         else:
-            self._count_one([group.excess for group in groups], max(latency - exchange.wait, 0), at)
+            excess = max(latency - exchange.wait, 0)
+            self._count_one([group.excess for group in groups], excess, at, exchange.number)
 
-    def _count_one(self, counters: list[_Counter], nanoseconds: int, at: int) -> None:
+    def _count_one(self, counters: list[_Counter], nanoseconds: int, at: int, number: int) -> None:
         bucket, width = bisect_right(_FINE, nanoseconds), self._width
         wide = _SCALE_OF[bucket]
         for counter in counters:
-            counter.histogram.add(bucket, nanoseconds)
+            counter.histogram.add(bucket, nanoseconds, number)
             counter.slices.add(at, width, wide)
 
     def _cover(self, time: int) -> None:

@@ -50,6 +50,16 @@ def synced(data: Any, protocol_type: str = "consumer", protocol: str = "") -> Pa
     return None if value is None else partitions_of(value.get("assigned_partitions"), lambda _: None)
 
 
+def worker_tasks(connectors: Any) -> Partitions:
+    """Return connectors and tasks of Kafka Connect, listed by connector; the connector itself is task -1, as there."""
+    return frozenset(
+        TopicPartition(row["connector"], task)
+        for row in (connectors if isinstance(connectors, list | tuple) else ())
+        if isinstance(row, Mapping) and isinstance(row.get("connector"), str)
+        for task in items(row, "tasks")
+    )
+
+
 def given(response: Body, names: Names) -> Partitions | None:
     """Return the partitions that a heartbeat of a consumer or share group is answered with; None if unchanged."""
     told = inner(response, "assignment")

@@ -23,7 +23,8 @@ PARTITION_ARRAYS = (
 
 
 class TopicPartition(NamedTuple):
-    """A partition; of a Streams group a task, with the subtopology instead of the topic.
+    """A partition; of a Streams group a task, with the subtopology instead of the topic, and of Kafka Connect a task of
+    a connector, or the connector itself, which is task -1.
 
     :ivar topic: its name, or its ID where no message has told the name
     """
@@ -32,7 +33,7 @@ class TopicPartition(NamedTuple):
     partition: int
 
     def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
+        return f"connector {self.topic}" if self.partition < 0 else f"{self.topic}-{self.partition}"
 
 
 def topic(row: Body, names: Names) -> str:

@@ -240,7 +240,10 @@ class Disorder:
         known &= block.flags[data.row] & FIN == 0
         if not known.any():
             return known
-        highest = np.maximum(np.maximum.reduceat(end, data.begin), base + reached)
+        furthest = (
+            np.array([self.orders[number].furthest for number in data.stream.tolist()], np.int64) - ends
+        )
+        highest = np.maximum(np.maximum.reduceat(end, data.begin), base + furthest)
         tame = np.minimum.reduceat(start, data.begin) >= highest - BEHIND
         tame &= np.maximum.reduceat(start, data.begin) <= base + AHEAD
         tame &= np.array([not self.orders[number].has_strangers for number in data.stream.tolist()])

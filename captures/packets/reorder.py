@@ -165,6 +165,11 @@ class StreamOrder:
         edges.append(NEVER)
         return [(low, high) for low, high in zip(edges[::2], edges[1::2], strict=True) if low < high]
 
+    @property
+    def furthest(self) -> int:
+        """The position that the stream comes to when all that waits is handed out, a FIN without payload included."""
+        return self._waiting[-1].end if self._waiting else self.position
+
     # -- block by block
 
     def begin(self, rows: Rows, witness: Witness) -> None:

@@ -8,7 +8,6 @@ matched by its place. Bytes are base64, records only a size (``recordsSizeInByte
 from __future__ import annotations
 
 from base64 import b64decode
-from binascii import Error as Base64Error
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,6 +16,8 @@ from dissectors import wire
 from dissectors.records import left_out_records
 
 _SIZE_SUFFIX = "sizeinbytes"
+_LONGEST_KEY = 200
+"""Characters: keys that were matched once are kept, and no field has a name as long."""
 
 #: makes the value of a field from what JSON says
 _Read = Callable[[Any], Any]
@@ -37,21 +38,21 @@ class _Entry(NamedTuple):
 def body_of(struct: wire.Struct, told: Any) -> dict[str, Any]:
     """Return the values of a layout from what JSON says.
 
+    Values of other types than the layout's are found when the message is built, if not here.
+
     :raises BodyError: if that has other fields than the layout
+    :raises ValueError: if a value is not one of its type, as is ``TypeError``
     """
-    try:
-        return _struct(struct, told)
-    except (AttributeError, TypeError, Base64Error) as error:
-        raise BodyError(str(error)) from None
-
-
-def _struct(struct: wire.Struct, told: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(told, dict):
+        raise BodyError(f"{told!r} in place of fields"[:80])
     return {entry.name: entry.read(told[entry.key]) for entry in _entries(struct, tuple(told))}
 
 
 @lru_cache(maxsize=4096)
 def _entries(struct: wire.Struct, keys: tuple[str, ...]) -> tuple[_Entry, ...]:
     """Match the keys of an object with the fields of a struct: by name, the rest by place."""
+    if any(len(key) > _LONGEST_KEY for key in keys):
+        raise BodyError(f"a field whose name has over {_LONGEST_KEY} characters")
     by_name = {member.name.replace("_", ""): member for member in struct.all_members}
     found: dict[str, wire.Member] = {}
     for key in keys:
@@ -84,10 +85,10 @@ def _reader(con: wire.WireType) -> _Read:
         con = con.struct
     if isinstance(con, wire.Struct):
         inner = con
-        return lambda told: None if told is None else _struct(inner, told)
+        return lambda told: None if told is None else body_of(inner, told)
     if isinstance(con, wire.Array):
         element = _reader(con.element)
-        return lambda told: None if told is None else [element(each) for each in told]
+        return lambda told: None if told is None else [element(each) for each in _elements(told)]
     if isinstance(con, wire.Records):
         return _records  # null, where the key of the size is the field's own
     if isinstance(con, wire.Bytes):
@@ -95,6 +96,12 @@ def _reader(con: wire.WireType) -> _Read:
     if con.kind == "float64":
         return float  # JSON has NaN and infinity as texts
     return _same
+
+
+def _elements(told: Any) -> list[Any]:
+    if not isinstance(told, list):
+        raise BodyError(f"{told!r} in place of a list"[:80])
+    return told
 
 
 def _same(told: Any) -> Any:

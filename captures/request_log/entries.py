@@ -9,9 +9,13 @@ import msgspec
 
 from captures.interventions import BrokerLog
 
+_HOST = r"([0-9A-Fa-f.:]+(?:%[^:]*)?)"
+"""An address: brokers write no names here. Of this form one text can be read in one way only."""
 _CONNECTION = re.compile(
-    r"(.+):(\d+)-(.+):(\d+)-\d+(?:-\d+)?"
+    rf"{_HOST}:(\d+)-{_HOST}:(\d+)-\d+(?:-\d+)?"
 )  # org.apache.kafka.common.network.ServerConnectionId
+_Name = Annotated[str, msgspec.Meta(max_length=4096)]
+"""A name that stands in a comment of its packet, which has room for 64 KiB."""
 
 
 _Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
@@ -57,8 +61,8 @@ class Entry(msgspec.Struct, rename="camel", kw_only=True):
     response_queue_time_ms: _Milliseconds
     send_time_ms: _Milliseconds
     security_protocol: str = ""
-    principal: str = ""
-    listener: str = ""
+    principal: _Name = ""
+    listener: _Name = ""
     is_forwarded: bool = False
 
     @property
@@ -69,7 +73,7 @@ class Entry(msgspec.Struct, rename="camel", kw_only=True):
         """
         found = _CONNECTION.fullmatch(self.connection)
         if found is None:
-            raise EntryError(f"a connection {self.connection!r}")
+            raise EntryError("it is not ADDRESS:PORT-ADDRESS:PORT-NUMBER")
         broker, broker_port, client, client_port = found.groups()
         return _address(client, client_port), _address(broker, broker_port)
 

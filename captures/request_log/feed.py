@@ -10,10 +10,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from captures.export.pcapng_writer import PcapngWriter
+from captures.faults import described
 from captures.request_log.bodies import BodyError
 from captures.request_log.entries import Entry, EntryError, entry_of
 from captures.request_log.lines import Cut, Unwrapping
 from captures.request_log.packets import RequestLogPackets
+from dissectors.budget import limit, shown
 
 if TYPE_CHECKING:
     from captures.packets.feeds import Feed
@@ -22,8 +24,7 @@ INTERFACE = "kafka.request.logger"
 """Name of the interface that packets of a request log come from."""
 
 _CHUNK = 1 << 18
-_LONGEST_LINE = 1 << 26
-"""Bytes after which a line is dropped."""
+_LONGEST_REASON = 300  # characters
 
 
 class RequestLogFeed:
@@ -69,13 +70,20 @@ class RequestLogFeed:
         ):
             try:
                 self._packets.add(time, entry)
-            except (EntryError, BodyError) as error:
-                log.lose(line, str(error))
+            except Exception as error:
+                log.lose(line, _reason(error))
         self._ended = all(log.ended for log in self._logs)
         self._output.seek(0)
         self._output.truncate()
         self._writer.write_packets(self._packets.ready(all_of_them=self._ended or self._live))
         self._ready = memoryview(self._output.getvalue())
+
+
+def _reason(error: Exception) -> str:
+    """Return why a line was left out: it is no whole entry of its layout, or it has brought out a fault of ours."""
+    if isinstance(error, (EntryError, BodyError)):
+        return str(error)
+    return f"a fault of kproxy: {described(error)}"
 
 
 class _Log:
@@ -95,7 +103,7 @@ class _Log:
         self._pieces: list[bytes] = []
         self._held = 0
         self._line = 0
-        self._first_lost = ""
+        self._first_lost = (0, "")
         self._lost = 0
 
     @property
@@ -104,7 +112,8 @@ class _Log:
         told = ""
         if self._lost:
             others = f", and {self._lost - 1:,} more" if self._lost > 1 else ""
-            told = f"entries of the request log that could not be read: {self._first_lost}{others}"
+            line, reason = self._first_lost
+            told = f"entries of the request log that could not be read: line {line:,}: {reason}{others}"
         return "; ".join(filter(None, (self.feed.damage, told)))
 
     def fill(self) -> None:
@@ -116,11 +125,11 @@ class _Log:
         whole, newline, rest = data.rpartition(b"\n")
         if data and not newline:  # joined once, however many pieces a line comes in
             self._held += len(data)
-            if self._held <= _LONGEST_LINE:
+            if self._held <= limit("log_line_bytes"):
                 self._pieces.append(data)
             elif self._pieces:
                 self._pieces.clear()
-                self.lose(self._line + 1, f"it has more than {_LONGEST_LINE:,} bytes")
+                self.lose(self._line + 1, f"it would go over the limit {shown('log_line_bytes')}")
             return
         lines = b"".join((*self._pieces, whole)).split(b"\n")
         self._pieces, self._held = [rest], len(rest)
@@ -136,8 +145,9 @@ class _Log:
 
     def lose(self, line: int, reason: str) -> None:
         """Count an entry that could not be read."""
+        if not self._lost or line < self._first_lost[0]:  # what is encoded later is an earlier line
+            self._first_lost = line, reason[:_LONGEST_REASON]
         self._lost += 1
-        self._first_lost = self._first_lost or f"line {line:,}: {reason}"
 
     def _read(self, line: bytes) -> None:
         found = self._unwrapping.read(line)
@@ -148,8 +158,8 @@ class _Log:
         elif found is not None and found.time is not None:
             try:
                 entry = entry_of(found.text[: found.text.rfind(b"}") + 1])
-            except EntryError as error:
-                self.lose(self._line, str(error))
+            except Exception as error:
+                self.lose(self._line, _reason(error))
                 return
             self._entries.append((found.time, entry, self._line))
             self.latest = max(self.latest, found.time)

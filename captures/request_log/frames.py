@@ -20,6 +20,16 @@ from dissectors.wire import uvarint_bytes
 
 _SIZE = struct.Struct(">i")
 _RECORDS = re.compile(re.escape(left_out_records(0)[:8]) + b".{9}", re.DOTALL)
+_UNFIT = (
+    ConstructError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+"""What is raised where JSON has a value of another type than the layout, or one that it cannot hold."""
 _REFUSED = ErrorCode.UNSUPPORTED_VERSION
 
 
@@ -50,7 +60,7 @@ def frames_of(entry: Entry) -> Frames:
     try:
         request = _request(known, version, entry, refused=refused)
         response = _response(known, 0 if refused else version, entry)
-    except (ConstructError, KeyError, ValueError, struct.error) as error:
+    except _UNFIT as error:
         raise BodyError(f"{api_name(known.key)} v{version}: {error}") from None
     return Frames(
         request,
@@ -95,9 +105,7 @@ def _response(known: Api, version: int, entry: Entry) -> bytes:
     return _framed(header, _body(known.response[version], entry.response))
 
 
-def _body(layout: MessageVersion, told: dict[str, Any] | str | None) -> bytes:
-    if not isinstance(told, dict):
-        raise BodyError(f"{told!r} in place of a body"[:80])
+def _body(layout: MessageVersion, told: Any) -> bytes:
     body: bytes = layout.build(body_of(layout.struct, told))
     return body
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from captures.packets.feeds import REQUEST_LOG_MARK
+from dissectors.budget import limit, shown
 
 _TIME = re.compile(rb"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?\s?(Z|UTC|[+-]\d\d:?\d\d)?")
 _CRI = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.]*(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) ([FP])\S* ")
@@ -22,8 +23,8 @@ _FRAGMENT = (b'"sendTimeMs":', b'\\"sendTimeMs\\":', b"sendTime:")
 """What stands near the end of an entry, and shows that a line was one before it was cut."""
 _MESSAGES = ("message", "log", "msg", "@message", "line", "short_message")
 _TIMES = ("@timestamp", "timestamp", "time", "ts", "asctime", "datetime")
-_LONGEST = 1 << 28
-"""Bytes of a line that is put together of parts."""
+_MOST_LAYERS = 4
+"""Wrappings of one line: of a container, of its runtime, of a layout, and one to spare."""
 
 
 class Line(NamedTuple):
@@ -48,28 +49,31 @@ class Unwrapping:
 
     def __init__(self) -> None:
         self._times = _Times()
-        self._parts: list[bytes] = []
-        self._joined = 0
+        self._parts = bytearray()
 
     def read(self, line: bytes) -> Line | Cut | None:
         """Return the entry that a line is; None if it is something else, or only a part."""
-        return self._read(line.rstrip(b"\r"), None)
+        return self._read(line.rstrip(b"\r"), None, _MOST_LAYERS)
 
-    def _read(self, line: bytes, outer: int | None) -> Line | Cut | None:
+    def _read(self, line: bytes, outer: int | None, layers: int) -> Line | Cut | None:
+        if not layers:
+            return Cut(f"it is wrapped over {_MOST_LAYERS - 1} times")
         if line[:1] == b"{":
-            return self._unwrapped(line, outer)
+            return self._unwrapped(line, outer, layers)
         cri = _CRI.match(line)
         if cri is not None:
             time = self._times.of(cri[1])
             text = self._whole(line[cri.end() :], last=cri[2] == b"F")
-            return None if text is None else self._read(text, time if time is not None else outer)
+            if not isinstance(text, bytes):
+                return text
+            return self._read(text, time if time is not None else outer, layers - 1)
         place = line.find(REQUEST_LOG_MARK)
         if place < 0:
             return Cut("the beginning is missing") if any(each in line for each in _FRAGMENT) else None
         time = self._times.of(line[:place])
         return Line(time if time is not None else outer, line[place + len(REQUEST_LOG_MARK) :])
 
-    def _unwrapped(self, line: bytes, outer: int | None) -> Line | Cut | None:
+    def _unwrapped(self, line: bytes, outer: int | None, layers: int) -> Line | Cut | None:
         """Read the message inside a JSON object."""
         try:
             told = _ANY.decode(line)
@@ -82,21 +86,21 @@ class Unwrapping:
         text = message.encode()
         if "log" in told and "stream" in told:  # Docker ends the last part of a line with a newline
             joined = self._whole(text.removesuffix(b"\n"), last=text.endswith(b"\n"))
-            if joined is None:
-                return None
+            if not isinstance(joined, bytes):
+                return joined
             text = joined
-        return self._read(text.rstrip(b"\r\n"), time if time is not None else outer)
+        return self._read(text.rstrip(b"\r\n"), time if time is not None else outer, layers - 1)
 
-    def _whole(self, part: bytes, *, last: bool) -> bytes | None:
+    def _whole(self, part: bytes, *, last: bool) -> bytes | Cut | None:
         """Return a line once its last part has come."""
         if last and not self._parts:
             return part
-        self._parts.append(part)
-        self._joined += len(part)
-        if not last and self._joined < _LONGEST:
+        self._parts += part
+        if not last and len(self._parts) <= limit("log_line_bytes"):
             return None
-        joined, self._parts, self._joined = b"".join(self._parts), [], 0
-        return joined
+        joined = bytes(self._parts)
+        self._parts.clear()
+        return joined if last else Cut(f"its parts would go over the limit {shown('log_line_bytes')}")
 
 
 class _Times:

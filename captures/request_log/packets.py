@@ -16,16 +16,17 @@ from collections.abc import Iterator
 from captures.export.pcapng_writer import Packet
 from captures.export.segments import MAX_SEGMENT, Conversation
 from captures.interventions import as_comment
-from captures.request_log.entries import Entry
+from captures.request_log.entries import Entry, EntryError
 from captures.request_log.frames import frames_of
+from dissectors.budget import limit
 from dissectors.units import SECOND
 
 _INEXACT = 2_000_000
 """Nanoseconds by which an entry may be moved: the milliseconds of two lines."""
 _LONGEST_WAIT = 900 * SECOND
 """How long an answer may take and still be put in its place; a group's members have 5 minutes to join."""
-_MOST_WAITING = 1 << 26
-"""Bytes of frames that wait for earlier ones."""
+_HELD = 256
+"""Bytes that a frame takes while it waits, beside its own and its comment's."""
 
 
 class _Connection:
@@ -60,7 +61,10 @@ class RequestLogPackets:
         connection = self._connections.get(entry.connection)
         fresh = connection is None
         if connection is None:
-            connection = _Connection(entry.ends, len(self._connections))
+            try:
+                connection = _Connection(entry.ends, len(self._connections))
+            except (ValueError, OverflowError) as error:
+                raise EntryError(f"a connection {entry.connection!r}: {error}") from None
             self._connections[entry.connection] = connection
         total = round(entry.total_time_ms * 1e6)
         late = connection.end - (time - total)
@@ -81,16 +85,17 @@ class RequestLogPackets:
 
         :param all_of_them: nothing is waited for, as the log ends here or is read while it grows
         """
+        most = limit("log_waiting_bytes")
         while self._waiting and (
-            all_of_them or self._bytes > _MOST_WAITING or self._waiting[0][0] < self._latest - _LONGEST_WAIT
+            all_of_them or self._bytes > most or self._waiting[0][0] < self._latest - _LONGEST_WAIT
         ):
             time, _, connection, side, frame, comment = heapq.heappop(self._waiting)
-            self._bytes -= len(frame)
+            self._bytes -= len(frame) + len(comment) + _HELD
             yield from _packets(time, connection, side, frame, comment)
 
     def _push(self, time: int, connection: _Connection, side: int, frame: bytes, comment: str) -> None:
         self._count += 1
-        self._bytes += len(frame)
+        self._bytes += len(frame) + len(comment) + _HELD
         heapq.heappush(self._waiting, (time, self._count, connection, side, frame, comment))
 
 

@@ -119,6 +119,8 @@ REBALANCES = Table(
         Column("storm", "int", "how many rebalances of one cause it is part of", "rebalances", True),
         Column("because_of", "string", "`id` of the incident that it follows from", nullable=True),
         Column("unknown_owners", PLACES, "those of `moved` where a null is a member that is not known"),
+        Column("delay_ns", "bigint", "for how long workers of Kafka Connect wait for a lost one", "ns", True),
+        Column("unassigned", PLACES, "connectors (partition -1) and tasks that no worker runs meanwhile"),
     ),
     per_exchange=False,
 )  # fmt: skip

@@ -126,7 +126,9 @@ class ForwardingOptions(CommandConfigOption):
         metavar="TIME",
         help="Wait so long for requests in flight at the end. Default: 10s.",
     )
-    detach: bool = option("--detach", help="Run in the background: see kproxy attach and kproxy ctl.")
+    detach: bool = option(
+        "--detach", help="Run in the background, also with --metrics, --keep and --diagnose."
+    )
 
 
 @options
@@ -282,10 +284,28 @@ def proxy(options: ProxyOptions) -> None:
     settings = _settings(options)
     _check_rules(options)
 
+    background = None
+    if options.detach and _watches(options):
+        from kproxy.cli.background import continue_in_background
+
+        background = continue_in_background()
     from kproxy.cli.proxying import Proxying
 
+    quiet = options.quiet or (options.detach and not _prints(options))
     with early_ends():
-        sys.exit(Proxying(settings, options).run())
+        sys.exit(Proxying(settings, options, quiet=quiet, background=background).run())
+
+
+def _prints(options: ProxyOptions) -> bool:
+    """Whether something is asked for that is printed."""
+    return options.diagnose or bool(
+        not options.quiet and (options.as_json or options.verbose or options.wanted)
+    )
+
+
+def _watches(options: ProxyOptions) -> bool:
+    """Whether something is asked for that needs a process beside the data plane."""
+    return _prints(options) or options.keep is not None or options.metrics is not None
 
 
 def _settings(options: ProxyOptions) -> Settings:
@@ -345,7 +365,7 @@ def _settings(options: ProxyOptions) -> Settings:
         force=options.force,
         most_connections=options.max_connections,
         most_frame=options.max_frame,
-        detached=options.detach,
+        detached=options.detach and not _watches(options),
         idle_timeout=options.idle_timeout / SECOND,
         drain=options.drain / SECOND,
     )
@@ -360,13 +380,14 @@ def _refuse_contradictions(options: ProxyOptions) -> None:
     written = options.write is not None
     rotated = options.rotate_size or options.rotate_time or options.rotate_count
     printed = options.as_json or options.verbose
-    watched = printed or options.keep or options.metrics or options.diagnose or options.wanted
     wrong = {
         "--rotate-* is about the file of -w": rotated and not written,
         "--spool is for recording without -w: use one or the other": options.spool and written,
         "--no-capture records nothing, -w records: use one or the other": options.no_capture and written,
-        "--no-capture has nothing to show or to keep": options.no_capture and watched,
-        "--detach shows and keeps nothing: kproxy attach does": options.detach and watched,
+        "--no-capture has nothing to show or to keep": options.no_capture and _watches(options),
+        "--detach leaves the terminal: send what is printed to a file, or use kproxy attach": options.detach
+        and _prints(options)
+        and sys.stdout.isatty(),
         "-q shows nothing, but --json and -V do: use one or the other": options.quiet and printed,
         "--stub answers, --no-forward closes: use one or the other": options.stub and options.no_forward,
         "--keep copies out of the spool; with -w everything is kept": options.keep is not None and written,

@@ -6,6 +6,7 @@ here lets it drain, and what was recorded by then is shown to its end.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -39,6 +40,7 @@ from kproxy.text.events import sentence_of
 
 if TYPE_CHECKING:
     from captures.live.capture import GrowingCapture
+    from kproxy.cli.background import Background
     from kproxy.cli.proxy import ProxyOptions
     from kproxy.proxy.metrics import Metrics
     from kproxy.proxy.settings import Settings
@@ -61,10 +63,13 @@ class PlaneProcess:
 
     :param settings: what it is to do
     :param told: called with each event, from a thread
+    :param unheard: whether standard error is a terminal that will be left
     :ivar failure: why it could not begin, or ended by itself
     """
 
-    def __init__(self, settings: Settings, told: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self, settings: Settings, told: Callable[[dict[str, Any]], None], *, unheard: bool = False
+    ) -> None:
         self._told = told
         self.failure = ""
         self._ready = Event()
@@ -74,7 +79,7 @@ class PlaneProcess:
             env={**_ALLOCATION, **os.environ},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL if settings.detached else None,
+            stderr=subprocess.DEVNULL if settings.detached or unheard else None,
             start_new_session=True,
         )
         assert self._process.stdin is not None
@@ -131,11 +136,16 @@ class Proxying:
     """One run.
 
     :param settings: of the data plane, but for its run folder
+    :param quiet: print no exchanges
+    :param background: this process, if it leaves the terminal when it has begun
     :raises click.UsageError: for an option that makes no sense
     """
 
-    def __init__(self, settings: Settings, options: ProxyOptions) -> None:
-        self._ui = opens_ui(options, printing=options.quiet)
+    def __init__(
+        self, settings: Settings, options: ProxyOptions, *, quiet: bool, background: Background | None
+    ) -> None:
+        self._ui = opens_ui(options, printing=quiet or options.detach)
+        self._background = background
         self._options = options
         self._settings = settings
         self._listening = settings.listen
@@ -146,14 +156,15 @@ class Proxying:
         self._begun = Event()
         self._left = self._gaps = False
         metrics = options.metrics
-        self._watches = not options.quiet or self._keeping or metrics is not None or options.diagnose
+        self._watches = not quiet or self._keeping or metrics is not None or options.diagnose
         self._watching = Watching(
             options,
-            quiet=options.quiet,
+            quiet=quiet,
             keep=options.keep,
             match=self._matched,
             look=self._look,
             outlives="forwarding and recording go on, Ctrl-C ends them",
+            may_be_empty=True,
         )
         self._metrics = (
             None if metrics is None else _metrics(self._watching.topic_name, options.metrics_topics)
@@ -162,13 +173,16 @@ class Proxying:
     def run(self) -> int:
         """Forward until the end; returns the exit code.
 
-        :raises OSError: if the state folder cannot be written
+        :raises OSError: if the state folder, or that of --keep-dir, cannot be written
         """
+        if self._keeping:
+            _make_writable(Path(self._options.keep_dir))
         for left in leftovers():
             notice(f"an earlier proxy ended uncleanly; what it recorded is in {left.path / 'capture'}")
         folder = RunFolder.create(self._settings.listen[1])
         settings = replace(self._settings, run_folder=str(folder.path))
-        plane = PlaneProcess(settings, self._told)
+        leaves_terminal = self._background is not None and sys.stderr.isatty()
+        plane = PlaneProcess(settings, self._told, unheard=leaves_terminal)
         before = signal.signal(signal.SIGUSR1, self._asked)
         try:
             with ended_by_signals(plane.stop):
@@ -197,11 +211,15 @@ class Proxying:
     def _leave(self, folder: RunFolder) -> int:
         """Let the data plane continue alone."""
         self._left = True
+        self._tell_where(folder)
+        return 0
+
+    @staticmethod
+    def _tell_where(folder: RunFolder) -> None:
         name = folder.path.name
         notice(
             f"it runs in the background: kproxy attach --run {name} shows it, kproxy ctl --run {name} drain ends it"
         )
-        return 0
 
     @staticmethod
     def _presence(folder: RunFolder, settings: Settings) -> AbstractContextManager[object]:
@@ -252,6 +270,9 @@ class Proxying:
             return 0
         if self._metrics is not None:
             self._serve_metrics(folder)
+        if self._background is not None:
+            self._tell_where(folder)
+            self._background.begun()
         if self._ui:
             return self._open(capture, folder, settings, plane)
         tally = self._watching.watch(capture)
@@ -349,6 +370,16 @@ class Proxying:
         sentence = sentence_of(event)
         if sentence is not None:
             notice(sentence)
+
+
+def _make_writable(folder: Path) -> None:
+    """Make a folder unless it is there.
+
+    :raises OSError: if files cannot be written there
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def _metrics(names: Callable[[str], str | None], topics: int) -> Metrics:

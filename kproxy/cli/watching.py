@@ -52,6 +52,7 @@ class Watching:
     :param look: called with every exchange, shown or not
     :param outlives: says what goes on when the reader of what is printed has seen enough (head, less), in a sentence;
         empty if that ends it
+    :param may_be_empty: whether it is all right if nothing comes at all
     :raises click.UsageError: for an option that makes no sense
     """
 
@@ -66,6 +67,7 @@ class Watching:
         match: Callable[[Match], None] | None = None,
         look: Callable[[Exchange], None] = nothing,
         outlives: str = "",
+        may_be_empty: bool = False,
     ) -> None:
         self.showing = Showing(options)
         zone = self.showing.zone
@@ -76,6 +78,7 @@ class Watching:
         self._match = match
         self._look = look
         self._outlives = outlives
+        self._may_be_empty = may_be_empty
         self._reader: ExchangeReader | None = None
         self._diagnoses = options.diagnose
         self._diagnosis: DiagnosisBeside | None = None
@@ -175,7 +178,8 @@ class Watching:
 
         :param before_closing: called between the two
         """
-        for note in notes(capture):
+        is_empty = self._may_be_empty and not capture.statistics.packets
+        for note in () if is_empty else notes(capture):
             echo(f"kproxy: {note}", err=True)
         before_closing()
         if self._diagnosis is not None:
@@ -184,7 +188,7 @@ class Watching:
         if not self._quiet:
             to_terminal = self.showing.terminal and not self.showing.as_json
             echo(tally.sentence(capture, self.wanted), err=not to_terminal)
-        return tally.clean(capture)
+        return tally.clean(capture) or (is_empty and not capture.faults)
 
 
 def match_of(exchange: Exchange) -> Match:

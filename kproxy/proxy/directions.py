@@ -93,6 +93,11 @@ class Requests(Half):
                     return
         super().data_received(data)
 
+    @property
+    def has_authenticated(self) -> bool:
+        """Whether there were requests before those that a client begins with, such as SaslHandshake."""
+        return bool(self._passing)
+
     def _produced(self, api: int, correlation_id: int, data: bytes) -> Entry:
         """Return what is expected for a Produce request that begins like the last one, None for any other."""
         last = self._last_produce
@@ -215,6 +220,7 @@ class Responses(Half):
         super().__init__(session)
         self._expected = session.in_flight.queue
         self._ends_decide = False  # the broker's messages have no other fields than those that are declared
+        self._is_first = True
 
     def data_received(self, data: bytes) -> None:
         """Send on what came; one whole response that simply passes, by a short way."""
@@ -235,6 +241,10 @@ class Responses(Half):
                     self.answer()
                 return
         super().data_received(data)
+
+    def eof_received(self) -> bool:
+        self.session.left_by_broker()
+        return super().eof_received()
 
     def _has_no_addresses(self, entry: Entry, correlation_id: int, data: bytes, size: int) -> bool:
         """Whether a response may contain addresses, but its end shows that it has none."""
@@ -258,6 +268,12 @@ class Responses(Half):
         there = size - at
         if there < SIZE_BYTES:
             raise NeedMore
+        if self._is_first:
+            self._is_first = False
+            if self.session.is_no_broker(data[at:]):
+                self.session.requests.pass_all()
+                self.pass_all()
+                return True
         in_flight = self.session.in_flight
         if there < RESPONSE_HEAD.size:
             length = int.from_bytes(data[at : at + SIZE_BYTES], signed=True)
@@ -313,6 +329,8 @@ class Responses(Half):
     def _whole(self, frame: bytes, piece: bytes, now: int) -> None:
         due, inspected = self._about
         peers, comments, data = self.session.peers, [], frame
+        if due.api_key != ApiKey.API_VERSIONS:
+            self.session.is_served = True
         if due.treatment is not None:
             result = self._rewritten(due, frame)
             data, comments = result.frame, self._noted(result.changes)

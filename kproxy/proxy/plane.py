@@ -418,6 +418,16 @@ class Plane:
         """Take note of a broker that ended TLS: with TLS 1.3 it looks at client certificates when all seems well."""
         self.reports.warn(diagnosis.broker_ended(error, address_text(*peers.broker)))
 
+    def unauthenticated(self, peers: Peers) -> None:
+        """Take note of a client that a broker turned away at its first request."""
+        where = address_text(*peers.broker)
+        protocol = "SASL_PLAINTEXT" if self.settings.client_tls is None else "SASL_SSL"
+        self.reports.warn(
+            f"{where} closed the connection of {_who(peers)} at its first request for Metadata: it may want "
+            f"authentication, then use security.protocol={protocol} and sasl.mechanism in the client",
+            about=f"unauthenticated {where}",
+        )
+
     def no_frame(self, peers: Peers, length: int, data: bytes) -> None:
         """Take note of a client whose next bytes are no frame, or a larger one than allowed."""
         why = diagnosis.client_start(data, tls=False)

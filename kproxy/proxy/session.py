@@ -8,9 +8,12 @@ import struct
 from time import time_ns
 from typing import TYPE_CHECKING
 
+from dissectors.api_keys import ApiKey
+from kproxy.addresses import address_text
 from kproxy.proxy.directions import Requests, Responses
 from kproxy.proxy.framing import Due, InFlight
 from kproxy.proxy.half import Half
+from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.verdicts import Hold, Peers, Then
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ class Session:
     :ivar closed: whether it has ended
     :ivar swallowing: nothing continues in either direction any more
     :ivar lingers: it is to be closed when nothing is on its way any more
+    :ivar is_served: whether the broker has answered a request that it answers only clients that it accepts
     """
 
     def __init__(self, plane: Plane, peers: Peers) -> None:
@@ -40,7 +44,7 @@ class Session:
         self.holds: list[Hold] = []
         self.closed = False
         self.swallowing = False
-        self.lingers = False
+        self.lingers = self.is_served = False
         self._begun = self._heard_at = plane.loop.time()
         self._heard = 0
         self.requests = Requests(self)
@@ -60,6 +64,27 @@ class Session:
         self.plane.no_frame(self.peers, length, data)
         if self.plane.rewrites:
             self.abort()
+
+    def is_no_broker(self, data: bytes) -> bool:
+        """Whether the first bytes of the other side are another protocol's, which is reported.
+
+        Where addresses have to be rewritten that ends the connection.
+        """
+        why = diagnosis.broker_answer(data, address_text(*self.peers.broker))
+        if not why:
+            return False
+        self.plane.reports.warn(why)
+        if self.plane.rewrites:
+            self.abort()
+        return True
+
+    def left_by_broker(self) -> None:
+        """Report a client that may lack SASL: the broker ended the connection at its first request for Metadata."""
+        first = self.in_flight.queue[0] if self.in_flight else None
+        if self.is_served or not isinstance(first, Due) or first.api_key != ApiKey.METADATA:
+            return
+        if not self.requests.has_authenticated:
+            self.plane.unauthenticated(self.peers)
 
     def half_closed(self, half: Half) -> None:
         """Pass the end of one direction on; the connection ends with the second."""
@@ -159,6 +184,8 @@ class Session:
         """One side is gone: the other one goes the same way."""
         now = time_ns()
         if not self.closed:
+            if half is self.responses and not half.ended:
+                self.left_by_broker()
             self.closed = True
             for hold in self.holds:
                 hold.gone = True

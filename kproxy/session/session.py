@@ -103,6 +103,7 @@ class Session:
         self._update_due = False
         self._updated = 0.0
         self._read_all = False
+        self._closing = False
         self._failure = ""
         self._telling: deque[Int64s] = deque()
         """Rows of the table that reveal something about others, and have to be learned from."""
@@ -162,7 +163,8 @@ class Session:
         self._capture.source.stop()
 
     def close(self) -> None:
-        """End everything."""
+        """End everything; of a file that is still being read the rest is left unread."""
+        self._closing = True
         self._capture.source.stop()
         if self._reading.is_alive():
             self._reading.join(5)
@@ -171,6 +173,8 @@ class Session:
     def _read(self) -> None:
         try:
             for rows in self._capture.updates():
+                if self._closing:
+                    return
                 self._take(rows)
         except CaptureError as error:
             self._failure = str(error)

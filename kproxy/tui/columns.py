@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from functools import lru_cache
 
-from captures.filters import FilterError, complete
+from captures.filters import Filter, FilterError, compile_filter, complete
 from captures.filters.field_values import FieldValues
 from captures.meaning import words
 from captures.time_format import clock, milliseconds
@@ -193,6 +193,30 @@ def field_problem(name: str) -> str:
     except FilterError as error:
         return str(error)
     return ""
+
+
+_HAS_NO_FIELD = {
+    "elapsed": "seconds since the first exchange are a time: time > 5s",
+    "state": "a state is no field: write error, not response, or excess > 100ms",
+    "summary": "this column is no field: a word alone searches API, client, broker, topic and group",
+}
+
+
+def compile_typed(text: str, zone: tzinfo | None) -> Filter:
+    """Return a filter that a user typed.
+
+    :raises FilterError: if it is not understood; where the title of a column stands for a field, it names the field
+    """
+    try:
+        return compile_filter(text, zone)
+    except FilterError as error:
+        word = error.text[error.position : error.position + max(error.length, 1)]
+        meant = next((each for each in _ALL if each.title == word), None)
+        if meant is not None and meant.id in _HAS_NO_FIELD:
+            error.hint = _HAS_NO_FIELD[meant.id]
+        elif meant is not None and meant.id != word:
+            error.hint = f"the column {word} is the field {meant.id}"
+        raise
 
 
 def field_names(beginning: str) -> list[str]:

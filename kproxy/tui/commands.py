@@ -245,6 +245,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("latency.page_earlier", "pageup,ctrl+b", "ten earlier", "Ten slices of time back.", Place.LATENCY),
     Command("latency.page_later", "pagedown,space,ctrl+f", "ten later", "Ten slices of time on.", Place.LATENCY),
     Command("latency.enter", "enter", "exchanges", "Show the exchanges of this range and time.", Place.LATENCY, show=True),
+    Command("latency.longest", "s", "slowest", "Go to the slowest exchange of the row.", Place.LATENCY, show=True, line="slowest"),
     Command("latency.by", "b", "by", "Tell latencies apart by API, by broker or by client.", Place.LATENCY, show=True, line="by"),
     Command("latency.waiting", "d", "waiting", "Count designed waiting as latency, such as that of a Fetch for records, or leave it out.", Place.LATENCY, show=True, line="waiting"),
     Command("latency.lines", "p", "percentiles", "Draw percentiles over time, or how many there were.", Place.LATENCY, show=True, line="percentiles"),

@@ -57,7 +57,7 @@ UNREADABLE = [
         "0[1-7]_noida_*",
         frozenset({API_VERSIONS}),
         "resp",
-        "the broker does not know version 4 and answered in version 0",
+        "version 4 is not supported, answered in version 0",
         "it has error 35: the fallback to v0 (KIP-511), which the reference decoder did not follow in these files",
     ),
     Unreadable(

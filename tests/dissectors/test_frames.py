@@ -117,7 +117,7 @@ def test_api_versions_falls_back_to_version_0() -> None:
     body = decode_response(payload, 18, 5)
     assert body.value == {"error_code": 35, "api_keys": [{"api_key": 18, "min_version": 0, "max_version": 4}]}
     assert body.version == 0
-    assert body.guess == "the broker does not know version 5 and answered in version 0"
+    assert body.guess == "version 5 is not supported, answered in version 0"
 
 
 def test_old_brokers_answer_in_the_newest_version_they_know() -> None:

@@ -29,7 +29,7 @@ def test_unsupported_version_is_answered_in_v0() -> None:
         "error_code": 35,
         "api_keys": [{"api_key": 18, "min_version": 0, "max_version": 3}],
     }
-    assert body.guess == "the broker does not know version 4 and answered in version 0"
+    assert body.guess == "version 4 is not supported, answered in version 0"
 
 
 @pytest.mark.parametrize("asked", [3, 4])

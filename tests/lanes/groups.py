@@ -24,10 +24,14 @@ from typing import Any
 
 import click
 
-from tests.captures.analysis.groups.compare import differences
-from tests.captures.analysis.groups.truth import FOLDER
+from tests.captures.analysis.groups.compare import differences, pairs, read_groups
+from tests.captures.analysis.groups.exceptions import by_truth
+from tests.captures.analysis.groups.score import Score, table
+from tests.captures.analysis.groups.truth import FOLDER, read
 from tests.lanes.broker import KAFKA, Broker
 from tests.lanes.cluster import NODES, Cluster
+from tests.lanes.connect import SCENARIOS as OF_CONNECT
+from tests.lanes.connect import SINK_GROUP
 from tests.lanes.members import SESSION_S, Stage, Story
 from tests.lanes.mishaps import OF_BROKERS, OF_CLUSTERS, SCENARIOS
 from tests.lanes.recording import recorded
@@ -49,7 +53,7 @@ _LOGGING = (
 _LINE = re.compile(r"^(\S+) \[.*?\] INFO \S*GroupMetadataManager - (?:\[GroupCoordinator [^\]]*\] )?(.*)$")
 
 
-_ALL = (*SCENARIOS, *OF_BROKERS, *OF_CLUSTERS)
+_ALL = (*SCENARIOS, *OF_BROKERS, *OF_CLUSTERS, *OF_CONNECT)
 
 
 def play(name: str, folder: Path, work: Path) -> None:
@@ -65,7 +69,7 @@ def play(name: str, folder: Path, work: Path) -> None:
                 scenario(stage, cluster)
                 story.over = time.time()
     else:
-        scenario = SCENARIOS.get(name) or OF_BROKERS[name]
+        scenario = SCENARIOS.get(name) or OF_BROKERS.get(name) or OF_CONNECT[name]
         logs = [work / name / "broker.log"]
         listeners = {"QUIET": "PLAINTEXT", "CLIENT": "PLAINTEXT"}
         with (
@@ -74,7 +78,10 @@ def play(name: str, folder: Path, work: Path) -> None:
         ):
             stage = Stage(short, story, broker.address("CLIENT"), broker.address("QUIET"))
             with stage.of(replicas=1), recorded(pcap, broker.ports["CLIENT"]):
-                scenario(stage, *([broker] if name in OF_BROKERS else []))
+                if name in OF_CONNECT:
+                    scenario(stage, work / f"{name}-workers")
+                else:
+                    scenario(stage, *([broker] if name in OF_BROKERS else []))
                 story.over = time.time()
 
 
@@ -102,6 +109,9 @@ def _told(
             "events": sorted(story.events, key=lambda event: event["t"]),
             "broker_log": said,
         }
+        if name in OF_CONNECT:
+            sinks = [line for log in logs for line in _logged(log, SINK_GROUP) if line["t"] <= story.over]
+            truth["other_logs"] = {SINK_GROUP: sinks}
         (folder / "truth").mkdir(exist_ok=True)
         (folder / "truth" / f"{name}.json").write_text(json.dumps(truth, separators=(",", ":")) + "\n")
 
@@ -126,11 +136,11 @@ def _record(name: str, folder: Path) -> None:
 @click.argument("names", nargs=-1, type=click.Choice(_ALL), metavar="[SCENARIO]...")
 @click.option("--record", is_flag=True, help="Keep recordings and truths in tests/data/groups.")
 def main(names: tuple[str, ...], record: bool) -> None:
-    """Play scenarios, by default all, and compare what is told of them with what happened.
+    """Play scenarios, by default all, compare what is told of them with what happened, and count how much is right.
 
     The exit code is 1 if something was told otherwise, 2 if it could not run here.
     """
-    wrong = 0
+    wrong, score = 0, Score()
     with tempfile.TemporaryDirectory(prefix="kproxy-lane-") as temporary:
         work = Path(temporary)
         for name in names or _ALL:
@@ -143,7 +153,11 @@ def main(names: tuple[str, ...], record: bool) -> None:
                 sys.exit(2)
             found = differences(work, f"{name}.pcap")
             wrong += bool(found)
+            truth = read(name, work)
+            told = read_groups(str(work / f"{name}.pcap"))[truth.group].rebalances
+            score.add(truth, pairs(by_truth(truth), told))
             click.echo("\n  ".join([f"{name}: {'told otherwise' if found else 'as it happened'}", *found]))
+    click.echo(table({"what was played": score}, "these takes"))
     sys.exit(1 if wrong else 0)
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
@@ -147,6 +147,22 @@ COMMANDS: dict[str, Callable[[], list[str | Path]]] = {
 }
 
 
+class StageMember(Protocol):
+    """What a stage ends when its scenario is over.
+
+    :ivar lives: whether its process does
+    """
+
+    @property
+    def lives(self) -> bool: ...
+
+    def close(self) -> None:
+        """Have it leave the group, and wait for its end."""
+
+    def end(self) -> None:
+        """End its process, if it lives."""
+
+
 class Stage:
     """Where a scenario plays: a group and its topics.
 
@@ -157,8 +173,8 @@ class Stage:
     def __init__(self, name: str, story: Story, bootstrap: str, quiet: str) -> None:
         self.story = story
         self.group, self.topic = f"g-{name}", f"t-{name}"
-        self.members: list[Member] = []
-        self._bootstrap, self._quiet = bootstrap, quiet
+        self.members: list[StageMember] = []
+        self.bootstrap, self._quiet = bootstrap, quiet
         self._over = threading.Event()
         self._producing = threading.Thread(target=self._produce, daemon=True)
 
@@ -188,7 +204,7 @@ class Stage:
         named = {key.replace("_", "."): value for key, value in settings.items()}
         # with KIP-848 the broker decides on timeouts and assignment
         protocol = {} if named.get("group.protocol") == "consumer" else _CLASSIC | {_STRATEGY: RANGE[kind]}
-        who = {"bootstrap.servers": self._bootstrap, "group.id": self.group, "client.id": name}
+        who = {"bootstrap.servers": self.bootstrap, "group.id": self.group, "client.id": name}
         member = Member(self.story, name, kind, who | _SETTINGS | protocol | named, topics or self.topic)
         self.members.append(member)
         return member

@@ -114,9 +114,11 @@ def consumer_protocol_slow(stage: Stage) -> None:
 
 def consumer_protocol(stage: Stage) -> None:
     """KIP-848: of four members one is stopped for longer than its session, and one vanishes from the network."""
-    for number, kind in enumerate(("java", "java", "confluent", "confluent"), 1):
-        stage.join(f"m{number}", kind, group_protocol="consumer")
-    _, m2, m3, _ = stage.members
+    kinds = ("java", "java", "confluent", "confluent")
+    members = [
+        stage.join(f"m{number}", kind, group_protocol="consumer") for number, kind in enumerate(kinds, 1)
+    ]
+    _, m2, m3, _ = members
     time.sleep(4)
     m2.send(signal.SIGSTOP)
     time.sleep(2 * SESSION_S + 6)

@@ -87,7 +87,12 @@ class AssignmentPeriod(NamedTuple):
 
 
 def assignments(timeline: GroupTimeline) -> list[AssignmentPeriod]:
-    """Return how partitions were given out over time, of the times when it is known of all members."""
+    """Return how partitions were given out over time, of the times when it is known of all members.
+
+    Connectors and tasks are none: what a lost worker ran waits for it, and their number is not what limits a cluster.
+    """
+    if timeline.of_workers:
+        return []
     found = []
     followed = [*(each.time for each in timeline.rebalances[1:]), timeline.last]
     for rebalance, until in zip(timeline.rebalances, followed, strict=False):

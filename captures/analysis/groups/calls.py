@@ -102,6 +102,7 @@ class Join(Call):
     :ivar session_timeout: ns
     :ivar rebalance_timeout: ns; the session timeout where the request knows but one
     :ivar config_offset: up to where a worker of Kafka Connect has read its configuration; None of others
+    :ivar running: member ID -> connectors and tasks that it runs, of this worker and of those its leader is told of
     :ivar one_timeout: whether it knows but one: before KIP-62, clients sent heartbeats only while they polled
     """
 
@@ -120,6 +121,7 @@ class Join(Call):
     session_timeout: int | None = None
     rebalance_timeout: int | None = None
     config_offset: int | None = None
+    running: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
     one_timeout: bool = False
 
 
@@ -127,14 +129,27 @@ class Join(Call):
 class WorkerOrders:
     """What a worker of Kafka Connect is told with its assignment (KIP-415).
 
-    :ivar revokes: whether it is to stop something, and to join again then
+    :ivar runs: connectors and tasks that it is to run
+    :ivar revoked: those that it is to stop, and to join again then
+    :ivar incremental: whether it goes on with all else that it runs; else ``runs`` is all
     :ivar delay: ns until the group is to rebalance again, which waits for a lost worker to return; 0 if it is not
     :ivar behind: whether the leader's configuration is older than a member's, so that all are to join again
     """
 
-    revokes: bool = False
+    runs: frozenset[TopicPartition] = frozenset()
+    revoked: frozenset[TopicPartition] = frozenset()
+    incremental: bool = True
     delay: int = 0
     behind: bool = False
+
+    def after(self, before: frozenset[TopicPartition] | None) -> frozenset[TopicPartition] | None:
+        """Return what a worker runs that follows these orders; None if that is not known.
+
+        :param before: what it ran when it joined; None if that is not known
+        """
+        if not self.incremental:
+            return self.runs
+        return None if before is None else (before - self.revoked) | self.runs
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,7 +159,8 @@ class Sync(Call):
     :ivar assigned: partitions of the member; None if it was not answered, or they are no consumer's
     :ivar given: member ID -> partitions, as the leader hands them in; empty for others
     :ivar leads: whether it hands assignments in
-    :ivar orders: of a worker of Kafka Connect; None of others, or if it was not answered
+    :ivar orders: member ID -> orders of workers of Kafka Connect: those that the leader hands in, and its own if it was
+        answered; empty of others
     """
 
     protocol_type: str = ""
@@ -152,7 +168,7 @@ class Sync(Call):
     assigned: frozenset[TopicPartition] | None = None
     given: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
     leads: bool = False
-    orders: WorkerOrders | None = None
+    orders: dict[str, WorkerOrders] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)

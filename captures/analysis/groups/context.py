@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from captures.analysis.attempts import Acceptances
 from captures.analysis.client_identity import client_name
+from captures.analysis.groups.connectors import ConfigChanges
 from captures.analysis.groups.model import CoordinatorSeen
 from captures.exchanges import Capture, Exchange
 from captures.meaning import Names
@@ -222,6 +223,7 @@ class GroupContext:
     :ivar coordinators: brokers that answered the group's members, one for each change
     :ivar capture: tells how connections ended; None if there is none
     :ivar acceptances: of the same capture; None if there is none
+    :ivar configs: what changed in configurations of Kafka Connect
     """
 
     now: int
@@ -230,6 +232,7 @@ class GroupContext:
     coordinators: list[CoordinatorSeen] = field(default_factory=list)
     capture: Capture | None = None
     acceptances: Acceptances | None = None
+    configs: ConfigChanges = field(default_factory=ConfigChanges)
 
     def accepted(self, broker: str, after: int) -> int | None:
         """Return when a broker first accepted a connection after a moment; None if that was not captured."""

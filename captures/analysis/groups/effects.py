@@ -15,6 +15,7 @@ from itertools import accumulate, islice
 from captures.analysis.groups.calls import Call, Commit, GroupCalls
 from captures.analysis.groups.consumption import Before, Consumption, FetchRun, Owner
 from captures.analysis.groups.model import (
+    LEAST_STOP,
     Again,
     CommitFailure,
     GroupTimeline,
@@ -141,9 +142,6 @@ def _united(every: Iterable[frozenset[TopicPartition]]) -> set[TopicPartition]:
     return set().union(*every)
 
 
-LEAST_STOP = 250_000_000
-"""ns; what is shorter is no stop."""
-
 _AT_THE_END = 2 * SECOND
 """ns; a partition that is not fetched up to the end of the capture may have a Fetch that was about to come."""
 _SOON = 10 * SECOND
@@ -174,6 +172,8 @@ def fill_effects(timeline: GroupTimeline, calls: GroupCalls, consumption: Consum
         return
     for rebalance, failure in _commit_failures(calls.calls, timeline.rebalances):
         rebalance.commit_failures.append(failure)
+    if timeline.of_workers:
+        return  # they consume nothing as members of this group
     fetched = consumption.of_group(timeline.group)
     contexts = RebalanceContexts(timeline, {run.line.owner for runs in fetched.values() for run in runs}, now)
     for (topic, partition), runs in sorted(fetched.items()):

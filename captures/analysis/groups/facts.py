@@ -129,6 +129,7 @@ def _every(told: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _Cut) 
     yield Fact("slowest", _slowest(told, labels))
     yield Fact("moved", _moved(told, labels, cut))
     yield Fact("stopped", _stopped(told, cut), Tone.ODD)
+    yield Fact("delay", _delay(told, timeline), Tone.ODD)
     yield Fact("twice", _again(told, cut), Tone.ODD)
     yield Fact("commits", _failures(told, labels, cut), Tone.TROUBLE)
     if told.certainty is not Certainty.OBSERVED:
@@ -213,7 +214,19 @@ def _stopped(told: Rebalance, cut: _Cut) -> str:
     still = {True: "", False: " and still"}
     each = [f"{words.line(str(stop.place))} {span(stop.duration)}{still[stop.ended]}" for stop in stops]
     others = _consumed_on(told.consumed_on) if told.consumed_on else ""
+    if told.of_workers:
+        return f"ran nowhere: {cut(each, ', ')}"
     return f"{words.counted(len(stops), 'partition')} not consumed: {cut(each, ', ')}{others}"
+
+
+def _delay(told: Rebalance, timeline: GroupTimeline) -> str:
+    """Return what waits for a lost worker of Kafka Connect, and how long."""
+    if told.delay is None:
+        return ""
+    left = (told.end or told.time) + told.delay - timeline.last
+    still = f", {span(left)} of it left" if told is timeline.rebalances[-1] and left > 0 else ""
+    limit = f"{span(told.delay)} for a lost worker (scheduled.rebalance.max.delay.ms)"
+    return f"{partitions(told.unassigned)} wait {limit}{still}"
 
 
 def _consumed_on(count: int) -> str:

@@ -20,6 +20,7 @@ from functools import partial
 from captures.analysis.attempts import Acceptances
 from captures.analysis.groups import classic, modern
 from captures.analysis.groups.calls import OF_MEMBERS, Call, GroupCalls, group_of
+from captures.analysis.groups.connectors import ConfigChanges
 from captures.analysis.groups.consumption import NEEDED as BY_CONSUMPTION
 from captures.analysis.groups.consumption import Consumption
 from captures.analysis.groups.context import OF_TOPICS, Coordinators, GroupContext, PartitionCounts
@@ -106,6 +107,7 @@ class GroupHistories:
         self._partitions = PartitionCounts(names)
         self._coordinators = Coordinators()
         self._consumption = Consumption(names)
+        self._configs = ConfigChanges()
         self._silences = Silences(capture)
         self._acceptances: Acceptances | None = None
         self._latest = 0
@@ -124,6 +126,7 @@ class GroupHistories:
         self._added += 1
         self._latest = max(self._latest, exchange.end)
         self._consumption.add(exchange)
+        self._configs.add(exchange)
         key = exchange.api_key
         if key in OF_MEMBERS:
             self._call(exchange)
@@ -235,6 +238,7 @@ class GroupHistories:
             coordinators=self._coordinators.of(calls.group),
             capture=self._capture,
             acceptances=self._acceptances,
+            configs=self._configs,
         )
         tell = classic.tell if calls.kinds <= {Kind.CLASSIC} else modern.tell
         return tell(calls, context)

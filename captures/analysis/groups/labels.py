@@ -73,12 +73,19 @@ def partitions(found: Iterable[TopicPartition], shown: int = words.SHOWN) -> str
     """Return partitions by topic: ``orders 0-2,5, logs-1``; topics behind the first ones are counted.
 
     Tasks of Streams are told as Streams does, ``0_1``, and several of a subtopology as ``0_0-3``; a topic whose name is
-    a number looks the same.
+    a number looks the same. Connectors of Kafka Connect stand before their tasks: ``connector sink, sink 0-2``.
     """
     by_topic: dict[str, list[int]] = {}
+    connectors: list[str] = []
     for place in sorted(found):
-        by_topic.setdefault(words.line(place.topic), []).append(place.partition)
-    return _some([_one(topic, numbers) for topic, numbers in by_topic.items()], shown, ", ")
+        if place.partition < 0:
+            connectors.append(words.line(place.topic))
+        else:
+            by_topic.setdefault(words.line(place.topic), []).append(place.partition)
+    first = []
+    if connectors:
+        first = [f"connector{'s' * (len(connectors) > 1)} {_some(connectors, shown)}"]
+    return _some([*first, *(_one(topic, numbers) for topic, numbers in by_topic.items())], shown, ", ")
 
 
 def _one(topic: str, numbers: list[int]) -> str:

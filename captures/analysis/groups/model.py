@@ -15,6 +15,9 @@ from typing import NamedTuple, Self
 from captures.json_objects import NotNegative, OrNull, Time
 from captures.meaning.places import TopicPartition as TopicPartition
 
+CONNECT = "connect"
+"""Protocol type of the workers of Kafka Connect."""
+
 
 class Kind(StrEnum):
     """Which protocol a group speaks."""
@@ -225,14 +228,18 @@ class Wait:
         return self.total if self.asked is None and self.join is None else self.asked
 
 
+LEAST_STOP = 250_000_000
+"""ns; what is shorter is no stop."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A partition that no member consumed for a while because of a rebalance.
+    """A partition that no member consumed, or a connector or task that no worker ran, because of a rebalance.
 
     :ivar duration: ns from the last fetch before to the first after; up to the end of the capture if ``ended`` is false
     :ivar ended: whether somebody consumes it again
-    :ivar before: number of the last Fetch before; None if there was none
-    :ivar after: number of the first Fetch after; None if there was none
+    :ivar before: number of the last Fetch before, or of the exchange that shows the worker last; None if there was none
+    :ivar after: number of the first Fetch after, or of the SyncGroup that tells another worker; None if there was none
     :ivar begin: ns since the epoch, of the last Fetch before
     """
 
@@ -252,7 +259,7 @@ class Stop:
 
     @property
     def evidence(self) -> list[int]:
-        """Numbers of these Fetches."""
+        """Numbers of these exchanges."""
         return [number for number in (self.before, self.after) if number is not None]
 
 
@@ -349,6 +356,19 @@ class AwaitedMember:
     deadline: Time | None = None
 
 
+class HeldUp(NamedTuple):
+    """The member of a newer kind of group that took longest to give up what others are to have.
+
+    :ivar member: ID
+    :ivar client: client ID, or address without one
+    :ivar duration: ns from when it was told until it said that it had
+    """
+
+    member: str
+    client: str
+    duration: int
+
+
 class Because(NamedTuple):
     """The incident that a rebalance follows from (:mod:`captures.analysis.incidents`).
 
@@ -387,9 +407,14 @@ class Rebalance:
     :ivar awaited: of whom it still waits, if it is running
     :ivar stopped: partitions that were not consumed for a while
     :ivar consumed_on: how many partitions were consumed all the while
+    :ivar delay: of workers of Kafka Connect, ns for which the group waits for a lost one from its assignment on; None
+        if it does not
+    :ivar unassigned: connectors and tasks that run nowhere until then
+    :ivar of_workers: whether it is one of workers of Kafka Connect
     :ivar again: records to be expected twice
     :ivar commit_failures: commits that failed because of it
     :ivar evidence: numbers of the exchanges that show it, in order
+    :ivar held_up: of the newer kinds, the member for whose partitions others waited longest; None if for none
     :ivar storm: how many rebalances of one cause it is part of; 0 if it is not part of a storm
     :ivar because_of: the incident that it follows from; None if none is known
     """
@@ -399,7 +424,8 @@ class Rebalance:
         "causes member=cause.member instance_id=cause.instance client_id=cause.client "
         "timeout_cause=cause.timeout_cause certainty alternatives sentence evidence members size joined "
         "gone leader protocol cooperative moved assigned waits slowest=slowest.member awaited stopped "
-        "consumed_on duplicates=again commit_failures storm because_of=incident unknown_owners"
+        "consumed_on duplicates=again commit_failures storm because_of=incident unknown_owners delay_ns=delay "
+        "unassigned"
     )
 
     group: str
@@ -427,9 +453,13 @@ class Rebalance:
     awaited: list[AwaitedMember] = field(default_factory=list)
     stopped: list[Stop] = field(default_factory=list)
     consumed_on: int = 0
+    delay: int | None = None
+    unassigned: list[TopicPartition] = field(default_factory=list)
+    of_workers: bool = False
     again: list[Again] = field(default_factory=list)
     commit_failures: list[CommitFailure] = field(default_factory=list)
     evidence: list[int] = field(default_factory=list)
+    held_up: HeldUp | None = None
     storm: OrNull[int] = 0
     because_of: Because | None = None
 
@@ -467,8 +497,10 @@ class Rebalance:
     def slowest(self) -> Wait | None:
         """The member that joined last, so that the others waited for it; None if not known.
 
-        Of the newer kinds, the one that had its assignment last.
+        Of the newer kinds, the one that held the others up, or else had its assignment last.
         """
+        if self.held_up is not None:
+            return next((wait for wait in self.waits if wait.member == self.held_up.member), None)
         known = [(late, wait) for wait in self.waits if (late := wait.late) is not None]
         return max(known, key=lambda each: each[0], default=(0, None))[1]
 
@@ -624,6 +656,11 @@ class GroupTimeline:
     _caused: tuple[int, dict[str, list[int]]] = field(
         default_factory=lambda: (0, {}), init=False, repr=False, compare=False
     )
+
+    @property
+    def of_workers(self) -> bool:
+        """Whether its members are workers of Kafka Connect."""
+        return self.protocol_type == CONNECT
 
     def caused_by(self, members: Iterable[str]) -> list[int]:
         """Return the places of the rebalances in which one of these members is a cause, in the order of time."""

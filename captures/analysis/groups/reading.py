@@ -26,17 +26,14 @@ from captures.analysis.groups.calls import (
     Sync,
     WorkerOrders,
 )
-from captures.analysis.groups.model import Kind
+from captures.analysis.groups.model import CONNECT, Kind, TopicPartition
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.meaning import Names
-from captures.meaning.assignments import embedded_value, given, partitions_of, synced, tasks_of
+from captures.meaning.assignments import embedded_value, given, partitions_of, synced, tasks_of, worker_tasks
 from captures.meaning.exchange import Body, items, number, rows, text
 from dissectors.api_keys import ApiKey
 from dissectors.session_context import SessionContext
 from dissectors.units import MS
-
-_CONNECT = "connect"
-"""Protocol type of the workers of Kafka Connect."""
 
 
 def read_call(
@@ -82,6 +79,15 @@ def _join(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
     chosen = text(response, "protocol_name")
     told = rows(response, "members")
     metadata = first.get("metadata")
+    member = text(request, "member_id") or text(response, "member_id")
+    worker = _worker(metadata, protocol_type, text(first, "name"))
+    running = {
+        text(row, "member_id"): runs
+        for row in told
+        if (runs := _running(_worker(row.get("metadata"), protocol_type, chosen))) is not None
+    }
+    if (mine := _running(worker)) is not None:
+        running[member] = mine
     subscriptions = {
         text(row, "member_id"): known
         for row in told
@@ -89,7 +95,7 @@ def _join(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
     }
     return Join(
         **common,
-        member=text(request, "member_id") or text(response, "member_id"),
+        member=member,
         instance=request.get("group_instance_id"),
         error=error,
         asked_as=text(request, "member_id"),
@@ -109,7 +115,8 @@ def _join(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
         rebalance_timeout=(rebalance if rebalance > 0 else session) * MS
         if max(rebalance, session) > 0
         else None,
-        config_offset=_config_offset(metadata, protocol_type, text(first, "name")),
+        config_offset=_config_offset(worker),
+        running=running,
         one_timeout=rebalance <= 0,
     )
 
@@ -119,6 +126,13 @@ def _sync(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
     error = number(response, "error_code", 0)
     protocol = text(response, "protocol_name") or text(request, "protocol_name")
     leader_gives = rows(request, "assignments")
+    member = text(request, "member_id")
+    told = [(text(row, "member_id"), row.get("assignment")) for row in leader_gives]
+    if response and not error:
+        told.append((member, response.get("assignment")))
+    orders = {
+        each: found for each, data in told if (found := _orders(data, protocol_type, protocol)) is not None
+    }
     known = {
         text(row, "member_id"): places
         for row in leader_gives
@@ -126,7 +140,7 @@ def _sync(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
     }
     return Sync(
         **common,
-        member=text(request, "member_id"),
+        member=member,
         instance=request.get("group_instance_id"),
         generation=number(request, "generation_id"),
         error=error,
@@ -137,7 +151,7 @@ def _sync(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
         else None,
         given=known,
         leads=bool(leader_gives),
-        orders=_orders(response.get("assignment"), protocol_type, protocol) if not error else None,
+        orders=orders,
     )
 
 
@@ -253,23 +267,36 @@ def _subscription(data: Any, protocol_type: str, protocol: str) -> Subscription 
     )
 
 
-def _config_offset(data: Any, protocol_type: str, protocol: str) -> int | None:
-    if protocol_type != _CONNECT:
-        return None
-    found = (embedded_value("group_metadata", data, protocol_type, protocol) or {}).get("config_offset")
+def _worker(data: Any, protocol_type: str, protocol: str) -> Mapping[str, Any]:
+    """Return what a worker of Kafka Connect says of itself as it joins; empty if it is none."""
+    if protocol_type != CONNECT:
+        return {}
+    return embedded_value("group_metadata", data, protocol_type, protocol) or {}
+
+
+def _config_offset(worker: Mapping[str, Any]) -> int | None:
+    found = worker.get("config_offset")
     return found if isinstance(found, int) else None
 
 
+def _running(worker: Mapping[str, Any]) -> frozenset[TopicPartition] | None:
+    """Return what a worker runs as it joins; None if it does not say, as by the eager protocol."""
+    if "allocation" not in worker:
+        return None
+    told = worker["allocation"]
+    return worker_tasks(told.get("assigned")) if isinstance(told, Mapping) else frozenset()
+
+
 def _orders(data: Any, protocol_type: str, protocol: str) -> WorkerOrders | None:
-    value = (
-        embedded_value("group_assignment", data, protocol_type, protocol)
-        if protocol_type == _CONNECT
-        else None
-    )
+    if protocol_type != CONNECT:
+        return None
+    value = embedded_value("group_assignment", data, protocol_type, protocol)
     if value is None:
         return None
     return WorkerOrders(
-        revokes=bool(value.get("revoked")),
+        runs=worker_tasks(value.get("assigned")),
+        revoked=worker_tasks(value.get("revoked")),
+        incremental="revoked" in value,  # else of the eager protocol, the first version
         delay=max(number(value, "delay", 0), 0) * MS,
         behind=bool(value.get("error")),
     )

@@ -43,9 +43,10 @@ def _stops_in_words(rebalance: Rebalance) -> str:
     lasting = [stop for stop in rebalance.stopped if not stop.ended]
     parts = []
     if ended:
-        parts.append("no member consumed " + _listed(ended))
+        parts.append(f"no {'worker ran' if rebalance.of_workers else 'member consumed'} {_listed(ended)}")
     if lasting:
-        parts.append(f"no member has consumed {_listed(lasting)} so far")
+        done = "worker has run" if rebalance.of_workers else "member has consumed"
+        parts.append(f"no {done} {_listed(lasting)} so far")
     said = " and ".join(parts)
     on = rebalance.consumed_on
     if said and on:
@@ -89,7 +90,7 @@ def _places(found: Sequence[Stop] | Sequence[Again]) -> str:
 _NOTABLE = SECOND
 """ns that a member holds the others up before it is worth a word."""
 _REASON_LENGTH = 160
-_OWN_WORDS = ("nobody ", "it has ", "the ", "what began ", "all had ")
+_OWN_WORDS = ("nobody ", "no member ", "no worker ", "it has ", "the ", "what began ", "all had ")
 """Beginnings of texts that are no names."""
 _CAUSES_SHOWN = _TAKERS_SHOWN = _AWAITED_SHOWN = 3
 
@@ -201,16 +202,23 @@ def _outcome(rebalance: Rebalance, labels: Labels) -> list[str]:
         return [_awaited(rebalance, labels)]
     if rebalance.emptied:
         return ["nobody is left in the group"]
-    held_up = _held_up(rebalance, labels) if rebalance.kind is Kind.CLASSIC else _done(rebalance)
+    held_up = _held_up(rebalance, labels) if rebalance.kind is Kind.CLASSIC else _done(rebalance, labels)
     overtaken = "the next rebalance began before it had ended" if rebalance.overtaken else ""
     return [held_up, _taken(rebalance, labels), overtaken]
 
 
-def _done(rebalance: Rebalance) -> str:
-    """Return when a group of a newer kind was done, where nobody waits for all others; empty if that was soon."""
+def _done(rebalance: Rebalance, labels: Labels) -> str:
+    """Return when a group of a newer kind was done, and who held it up; empty if that was soon.
+
+    No member waits for all others, but partitions wait for the member that is to give them up.
+    """
+    held = rebalance.held_up
+    slow = ""
+    if held is not None and held.duration >= _NOTABLE:
+        slow = f"{labels.of(held.member, held.client)} took {span(held.duration)} to give up what others are to have"
     if rebalance.duration is None or rebalance.duration < _NOTABLE:
-        return ""
-    return f"all had their partitions after {span(rebalance.duration)}"
+        return slow
+    return f"all had their partitions after {span(rebalance.duration)}" + (f": {slow}" if slow else "")
 
 
 def _held_up(rebalance: Rebalance, labels: Labels) -> str:

@@ -99,12 +99,15 @@ def _of_group(name: str, rebalances: Sequence[Rebalance], labels: Labels) -> Ite
 def _stopped(group: str, stops: Sequence[Stop], rebalances: Sequence[Rebalance]) -> Consequence:
     longest = max(stops, key=lambda stop: stop.duration)
     begins = [stop.begin for stop in stops if stop.begin] or [rebalances[0].time]
-    still = ", and some are still not consumed" if any(not stop.ended for stop in stops) else ""
+    of_workers = rebalances[0].of_workers
+    done = "run" if of_workers else "consumed"
+    still = f", and some are still not {done}" if any(not stop.ended for stop in stops) else ""
+    who, did = ("worker", "ran") if of_workers else ("member", "consumed")
     return Consequence(
         "stop",
         group,
         min(begins),
-        f"No member of group {group} consumed {partitions({stop.place for stop in stops})} for up to "
+        f"No {who} of group {group} {did} {partitions({stop.place for stop in stops})} for up to "
         f"{span(longest.duration)}{still}.",
         tuple(longest.evidence),
     )

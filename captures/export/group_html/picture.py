@@ -39,6 +39,14 @@ _LEGEND = (
 )
 
 
+_OF_WORKERS = {
+    "stable": "runs connectors or tasks",
+    "idle": "runs none",
+    "unseen": "is a member; what it runs was not captured",
+}
+"""The same of workers of Kafka Connect."""
+
+
 def class_of(each: Span) -> str:
     """Return the class that the box of a span has in the style sheet."""
     if each.phase is Phase.STABLE and not each.assigned:
@@ -52,7 +60,7 @@ def lone_topic(timeline: GroupTimeline) -> str:
         place.topic for member in timeline.members for each in member.spans for place in each.assigned or ()
     }
     alone = found.pop() if len(found) == 1 else ""
-    return "" if timeline.kind is Kind.STREAMS else alone
+    return "" if timeline.kind is Kind.STREAMS or timeline.of_workers else alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,11 @@ class Legend:
         """Return the legend of the picture of a group."""
         used = {class_of(each) for member in timeline.members for each in member.spans}
         return cls(
-            [(name, text) for name, text in _LEGEND if name in used],
+            [
+                (name, _OF_WORKERS.get(name, text) if timeline.of_workers else text)
+                for name, text in _LEGEND
+                if name in used
+            ],
             any(told.commit_failures for told in timeline.rebalances),
             words.line(lone_topic(timeline)),
         )

@@ -57,7 +57,7 @@ def error_response(frame: bytes, code: int) -> bytes | None:
     if known.key == ApiKey.PRODUCE and request.get("acks") == 0:
         return None
     if known.key == ApiKey.API_VERSIONS and code == ErrorCode.UNSUPPORTED_VERSION:
-        return unsupported_api_versions(header["correlation_id"])
+        return unsupported_api_versions(header["correlation_id"], header["request_api_version"])
     body = error_body(known, version, request, code)
     return response_frame(known, version, header["correlation_id"], body)
 
@@ -82,14 +82,18 @@ def error_body(known: Api, version: int, request: Mapping[str, Any], code: int) 
     return body
 
 
-def unsupported_api_versions(correlation_id: int) -> bytes:
-    """Return the answer to an ApiVersions of a version that is not known: v0, with the versions that are."""
+def unsupported_api_versions(correlation_id: int, refused: int) -> bytes:
+    """Return the answer to an ApiVersions of a version that is refused: v0, with the versions below that one.
+
+    Clients ask again in the highest of these (KIP-511): one that is offered what it was refused asks for ever.
+    """
     known = api(ApiKey.API_VERSIONS)
     assert known is not None
+    versions = known.request.versions
     offered = {
         "api_key": ApiKey.API_VERSIONS,
-        "min_version": known.request.versions.first,
-        "max_version": known.request.versions.last,
+        "min_version": versions.first,
+        "max_version": max(min(refused - 1, versions.last), versions.first),
     }
     body = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": [offered]}
     return response_frame(known, 0, correlation_id, body)

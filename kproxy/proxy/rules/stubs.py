@@ -40,7 +40,9 @@ def stub_answer(frame: bytes, address: tuple[str, int]) -> bytes | None:
         return None
     correlation_id = body.header["correlation_id"]
     if body.asked not in known.response.versions:
-        return unsupported_api_versions(correlation_id) if body.key == ApiKey.API_VERSIONS else None
+        return (
+            unsupported_api_versions(correlation_id, body.asked) if body.key == ApiKey.API_VERSIONS else None
+        )
     if body.value is None or body.problems:
         return None
     answer = _ANSWERS[body.key](body.asked, body.value, address)

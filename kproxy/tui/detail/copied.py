@@ -9,6 +9,7 @@ from typing import Any
 
 from captures.exchanges import Exchange
 from captures.filters import Context as FilterContext
+from dissectors.printable import is_printable, printable_json
 from kproxy.copy_as import CannotCopyError, Context, Format
 from kproxy.tui.detail.nodes import FieldNode
 from kproxy.tui.quick_filters import of_field
@@ -32,12 +33,19 @@ def _value(field: FieldNode, _exchanges: Sequence[Exchange], _context: Context) 
     if isinstance(value, bytes | bytearray | memoryview):
         data = bytes(value)
         try:
-            return f"{data.decode()}\n"
+            return f"{_harmless(data.decode())}\n"
         except UnicodeDecodeError:
             return f"{data.hex()}\n"
     if value is None or isinstance(value, bool):
         return f"{json.dumps(value)}\n"
-    return f"{value}\n"
+    return f"{_harmless(value) if isinstance(value, str) else value}\n"
+
+
+def _harmless(text: str) -> str:
+    """Return a text as it is; as JSON, where pasting it would drive a terminal."""
+    if all(map(is_printable, text.replace("\t", " ").split("\n"))):
+        return text
+    return printable_json(json.dumps(text, ensure_ascii=False))
 
 
 def _filter(field: FieldNode, exchanges: Sequence[Exchange], context: Context) -> str:

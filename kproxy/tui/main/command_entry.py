@@ -7,11 +7,10 @@ from typing import Any
 
 from textual.widget import Widget
 
-from captures.filters import compile_filter
 from kproxy.copy_as import FORMATS
 from kproxy.proxy.rules.completion import complete_rule
 from kproxy.proxy.rules.parser import parse_condition, parse_rule, with_saved_filters
-from kproxy.tui.columns import COLUMNS, field_problem
+from kproxy.tui.columns import COLUMNS, compile_typed, field_problem
 from kproxy.tui.commands import Command
 from kproxy.tui.main.part import Part
 from kproxy.tui.widgets.command_line import (
@@ -40,7 +39,7 @@ class CommandEntry(Part):
             return with_saved_filters(text, settings.filters)
 
         filters = FilterText(
-            lambda text: compile_filter(saved(text), self.session.zone), self._complete_filter
+            lambda text: compile_typed(saved(text), self.session.zone), self._complete_filter
         )
         return {
             "filter.edit": filters,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import tzinfo
-from time import monotonic
 
 from rich.text import Text
+from textual.timer import Timer
 from textual.widget import Widget
 
 from captures.meaning import words
@@ -119,15 +119,24 @@ class StatusLine(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._message = ""
-        self._until = 0.0
+        self._hiding: Timer | None = None
         self._states: tuple[str, ...] = ()
         self._loud: tuple[str, ...] = ()
 
     def tell(self, message: str) -> None:
-        """Show a message for a while."""
-        self._message, self._until = printable(message), monotonic() + _SECONDS
+        """Show a message for some seconds, from when it is drawn."""
+        self._message = printable(message)
+        if self._hiding is not None:
+            self._hiding.stop()
         self.refresh()
-        self.set_timer(_SECONDS + 0.1, self.refresh)
+        self.call_after_refresh(self._hide_later)
+
+    def _hide_later(self) -> None:
+        self._hiding = self.set_timer(_SECONDS, self._hide)
+
+    def _hide(self) -> None:
+        self._message = ""
+        self.refresh()
 
     def show(self, states: tuple[str, ...], loud: tuple[str, ...] = ()) -> None:
         """Show states.
@@ -142,8 +151,7 @@ class StatusLine(Widget):
         """Return the line."""
         room = self.size.width
         right = "   ".join((*self._loud, *self._states))
-        left = self._message if monotonic() < self._until else ""
-        left = cut(left, max(room - min(width(right), room // 2) - 2, 0))
+        left = cut(self._message, max(room - min(width(right), room // 2) - 2, 0))
         right = cut(printable(right), max(room - width(left) - 1, 0))
         line = Text(f"{left}{' ' * max(room - width(left) - width(right), 0)}{right}", no_wrap=True, end="")
         loud = "   ".join(self._loud)

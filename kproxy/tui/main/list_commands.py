@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from captures.filters import Context, Filter, FilterError, compile_filter
+from captures.filters import Context, Filter, FilterError
 from kproxy.proxy.rules.parser import with_saved_filters
 from kproxy.session import Access, Order, Priority
-from kproxy.tui.columns import COLUMNS
+from kproxy.tui.columns import COLUMNS, compile_typed
 from kproxy.tui.dialogs.ask import Prompt
 from kproxy.tui.dialogs.columns import ColumnsDialog
 from kproxy.tui.dialogs.order import OrderDialog
@@ -41,7 +41,7 @@ class ListCommands(Part):
         return FilterBar(
             self.session.known,
             self.kproxy.settings.filters,
-            check=lambda text: compile_filter(text, self.session.zone),
+            check=lambda text: compile_typed(text, self.session.zone),
             id="filter",
         )
 
@@ -68,7 +68,7 @@ class ListCommands(Part):
         """Show what fits a filter."""
         try:
             text = with_saved_filters(text, self.kproxy.settings.filters)
-            wanted = compile_filter(text, self.session.zone) if text.strip() else None
+            wanted = compile_typed(text, self.session.zone) if text.strip() else None
         except FilterError as error:
             self.tell(f"the filter is not understood: {error}")
             return
@@ -119,7 +119,7 @@ class ListCommands(Part):
             await self.session.set_filter(None)
         elif self.filter_off:
             text, self.filter_off = self.filter_off, ""
-            await self.session.set_filter(compile_filter(text, self.session.zone))
+            await self.session.set_filter(compile_typed(text, self.session.zone))
         else:
             self.tell("there is no filter: f types one")
 

@@ -193,6 +193,13 @@ class LatencyView(View):
     def action_latency_enter(self) -> None:
         self._map.enter()
 
+    def action_latency_longest(self) -> None:
+        """Go to the slowest exchange of the row."""
+        found = self._counted
+        chosen = None if found is None else next((g for g in found.groups if _key(g) == self._selected), None)
+        if chosen is not None and chosen.slowest:
+            self.post_message(self.GoTo(chosen.slowest))
+
     def action_latency_by(self) -> None:
         """Go on to the next dimension."""
         every = list(Dimension)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captures.packets import ACK, GRACE, RST, GapCause
-from captures.packets.reorder import PATIENCE
+from captures.packets.reorder import BEHIND, PATIENCE
 from tests.captures.packets.kit import MS, T0, Conversation, Read, Record, limited, pcap, read_bytes
 from tests.captures.packets.model import Model
 from tests.captures.packets.test_tcp import outcome
@@ -117,6 +117,23 @@ def test_what_is_given_up_for_want_of_room_does_not_depend_on_blocks(
     limits = {"waiting_packets": rng.randrange(1, 9), "waiting_bytes": rng.randrange(10, 120)}
     with limited(waiting_packets_in_all=rng.randrange(1, 20), **limits):
         assert outcome(read_bytes(folder, data, block_size)) == outcome(read_bytes(folder, data))
+
+
+@pytest.mark.parametrize("block_size", [256, 400, 1 << 22])
+def test_bytes_too_far_behind_a_fin_that_was_waited_for_are_none_of_the_stream(
+    tmp_path: Path, block_size: int
+) -> None:
+    talk = Conversation()
+    talk.handshake()
+    talk.send(0, DATA[:10])
+    talk.send(BEHIND + 6, b"", fin=True)
+    talk.put(False, 0, 10, RST | ACK)
+    for _ in range(4):
+        talk.acknowledge(10)
+    talk.now += 2 * GRACE
+    talk.send(0, DATA[:5])
+    streams = read_bytes(tmp_path, pcap(talk.records, nano=True), block_size).assembler.connections.streams
+    assert (int(streams.retransmitted[0]), int(streams.outside[0])) == (0, 5)
 
 
 def silent_after_a_loss(pause: int, *, acked: bool) -> list[Record]:

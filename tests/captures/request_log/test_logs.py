@@ -13,8 +13,13 @@ import pytest
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.packets.feeds import FileFeed
 from captures.packets.joined import JoinedSource
+from captures.request_log import packets
+from captures.request_log.entries import Entry, entry_of
 from captures.request_log.feed import RequestLogFeed
+from captures.request_log.frames import Frames
 from captures.request_log.lines import Cut, Line, Unwrapping
+from captures.request_log.packets import RequestLogPackets
+from dissectors.budget import changed
 
 DATA = Path(__file__).parents[2] / "data" / "request_log"
 _LINES = gzip.decompress((DATA / "kafka_4.3.0.log.gz").read_bytes()).splitlines()[60:90]
@@ -205,11 +210,99 @@ def test_times_that_cannot_be_are_damage_or_taken_as_they_are(
     assert len(capture.table) >= len(_LINES) - 1
 
 
-def test_a_line_that_does_not_end_is_dropped_and_told(
+def test_a_line_that_does_not_end_is_dropped_and_told(tmp_path: Path) -> None:
+    endless = b"[Completed request:" + bytes(1 << 21).replace(b"\0", b"x")
+    with changed(log_line_bytes=1 << 19):
+        capture = _read(tmp_path / "log", b"\n".join([*_LINES, endless, *_LINES]))
+    assert len(capture.table) == 2 * len(_LINES)
+    told = f"line {len(_LINES) + 1}: it would go over the limit log_line_bytes (524,288 bytes)"
+    assert told in str(capture.statistics.damage)
+
+
+def test_a_line_whose_parts_do_not_end_is_dropped_and_told(tmp_path: Path) -> None:
+    endless = _kubernetes([b"[Completed request:" + b"x" * 10_000]).replace(b" F ", b" P ")
+    with changed(log_line_bytes=5_000):
+        capture = _read(tmp_path / "log", endless + _kubernetes([b"other", *_LINES]))
+    assert len(capture.table) == len(_LINES)
+    assert "its parts would go over the limit log_line_bytes (5,000 bytes)" in str(capture.statistics.damage)
+
+
+@pytest.mark.parametrize(
+    ("planted", "told"),
+    [
+        ((b'"topics":[', b'"topics":[null,'), "line 1: "),
+        ((b'"topics":[', b'"topics":"abc","x":['), "line 1: "),
+        ((b'"clientId":', b'"clientId":"' + b"a" * 40_000 + b'","x":'), "line 1: "),
+        ((b'"principal":', b'"principal":"' + b"a" * 5_000 + b'","x":'), "line 1: "),
+        ((b'"topics":[', b'"' + b"a" * 300 + b'":1,"topics":['), "over 200 characters"),
+    ],
+)
+def test_values_of_another_type_are_damage_and_no_fault(
+    tmp_path: Path, planted: tuple[bytes, bytes], told: str
+) -> None:
+    line = next(line for line in _LINES if planted[0] in line).replace(*planted)
+    capture = _read(tmp_path / "log", b"\n".join([line, *_LINES]))
+    assert len(capture.table) == len(_LINES)
+    assert told in str(capture.statistics.damage)
+    assert "fault" not in str(capture.statistics.damage)
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        "1:1-" * 50_000,
+        "::" * 50_000,
+        "1.2.3.999:9092-1.2.3.4:1-0",
+        "10.0.0.1:99999-10.0.0.2:1-0",
+        "%" * 90_000,
+    ],
+)
+def test_a_connection_that_cannot_be_is_damage_and_takes_no_time(tmp_path: Path, connection: str) -> None:
+    begin = _LINES[0].index(b'"connection":"') + len(b'"connection":"')
+    end = _LINES[0].index(b'"', begin)
+    line = _LINES[0][:begin] + connection.encode() + _LINES[0][end:]
+    capture = _read(tmp_path / "log", b"\n".join([line, *_LINES[1:]]))
+    assert len(capture.table) == len(_LINES) - 1
+    assert "fault" not in str(capture.statistics.damage)
+
+
+def test_a_line_is_unwrapped_a_few_times_only(tmp_path: Path) -> None:
+    wrapped = b"2030-01-01T00:00:00.123456789Z stdout F " * 5_000 + _LINES[0]
+    capture = _read(tmp_path / "log", b"\n".join([*_LINES, wrapped]))
+    assert len(capture.table) == len(_LINES)
+    assert f"line {len(_LINES) + 1}: it is wrapped over 3 times" in str(capture.statistics.damage)
+
+
+def test_a_fault_in_one_line_is_told_and_others_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("captures.request_log.feed._LONGEST_LINE", 1 << 19)
-    endless = b"[Completed request:" + bytes(1 << 21).replace(b"\0", b"x")
-    capture = _read(tmp_path / "log", b"\n".join([*_LINES, endless, *_LINES]))
-    assert len(capture.table) == 2 * len(_LINES)
-    assert f"line {len(_LINES) + 1}: it has more than 524,288 bytes" in str(capture.statistics.damage)
+    frames = packets.frames_of
+
+    def failing(entry: Entry) -> Frames:
+        if entry.request_header.correlation_id == 1:
+            raise AssertionError("planted")
+        return frames(entry)
+
+    monkeypatch.setattr(packets, "frames_of", failing)
+    failed = sum(b'"correlationId":1,' in line for line in _LINES)
+    capture = _read(tmp_path / "log", _PLAIN)
+    assert failed
+    assert len(capture.table) == len(_LINES) - failed
+    assert "a fault of kproxy: AssertionError: planted" in str(capture.statistics.damage)
+
+
+def test_no_more_waits_than_the_limit() -> None:
+    def order(most: int) -> list[int]:
+        with changed(log_waiting_bytes=most):
+            made = RequestLogPackets()
+            times = []
+            for line in _LINES:
+                found = Unwrapping().read(line)
+                assert isinstance(found, Line)
+                assert found.time is not None
+                made.add(found.time, entry_of(found.text[: found.text.rfind(b"}") + 1]))
+                times += [packet.time for packet in made.ready(all_of_them=False)]
+            return times
+
+    assert not order(1 << 20)
+    assert len(order(2_000)) > len(_LINES)

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import pyte
+
 _DEADLINE = 300.0  # only what fails waits so long; a loaded machine takes minutes for seconds of work
 _CONTROL = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
 
@@ -62,6 +64,8 @@ class Terminal:
         )
         os.close(inside)
         self.said = b""
+        self._screen = pyte.Screen(*size)
+        self._stream = pyte.ByteStream(self._screen)
 
     def until(self, text: str) -> str:
         """Read until a text was shown; return all that was, without control sequences."""
@@ -69,6 +73,17 @@ class Terminal:
         while text not in self.text:
             assert self._read(deadline), f"{text!r} was not shown:\n{self.text}"
         return self.text
+
+    def shows(self, text: str) -> None:
+        """Read until a text stands on the screen, however it came there: what is drawn is only what has changed."""
+        deadline = time.monotonic() + _DEADLINE
+        while text not in (screen := self.screen):
+            assert self._read(deadline), f"{text!r} is not on the screen:\n{screen}"
+
+    @property
+    def screen(self) -> str:
+        """The lines of the screen."""
+        return "\n".join(self._screen.display)
 
     def look(self, seconds: float = 0.1) -> None:
         """Read what is shown, as long as that takes: a program whose terminal nobody reads has to wait."""
@@ -99,6 +114,7 @@ class Terminal:
         except OSError:  # EIO: the other side is closed
             return False
         self.said += more
+        self._stream.feed(more)
         return bool(more)
 
     def hang_up(self) -> None:

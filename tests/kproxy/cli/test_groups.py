@@ -23,6 +23,8 @@ KEYS = {
         "generation",
         "generation_before",
         "unknown_owners",
+        "delay_ns",
+        "unassigned",
         "time",
         "duration_ns",
         "running",

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from captures.exchanges import Exchange, ExchangeReader, open_capture
+from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
+from dissectors import apis
 from dissectors.printable import is_printable
 from kproxy.cli import main
 from kproxy.cli.diagnosing import DiagnosisBeside
@@ -20,8 +21,10 @@ from kproxy.copy_as.request import CannotCopyError
 from kproxy.printing import echo_lines, notice
 from kproxy.text.events import _SENTENCES, sentence_of
 from kproxy.text.tree import problem_lines, traced_exchange
+from kproxy.tui.detail.copied import field_formats
 from kproxy.tui.detail.make import detail_of
-from tests.planted import FORGED, HOSTILE, SECRET, readings_of, written
+from kproxy.tui.detail.nodes import FieldNode
+from tests.planted import FORGED, HOSTILE, SECRET, readings_of, request_log, written
 
 OURS = re.compile(r"\x1b\[(?:0|1|2|3[1-6]|90)m")
 READINGS = readings_of()
@@ -117,6 +120,7 @@ LINES = [
     "compat --all --broker-version 4.3",
     "diagnose --all --color always",
     "diagnose --all --markdown",
+    "incidents --all --color always",
     "export --format mermaid -o -",
     "export --format csv --columns all -o -",
 ]
@@ -152,6 +156,7 @@ JSON = [
     "api-versions --json",
     "compat --json --broker-version 4.3",
     "diagnose --json",
+    "incidents --json --all",
     "export --format json -o -",
 ]
 
@@ -166,6 +171,32 @@ def test_json(command: str, capture: Path) -> None:
     assert "\x1b" not in result.stdout
     assert_tells_no_secret(result.stdout)
     assert_fit_for_a_terminal(result.stderr)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command", ["read -V", "read --json", "stats --all", "clients --all", "diagnose --all"]
+)
+def test_request_logs(command: str, tmp_path: Path) -> None:
+    """Also the line that says which entry could not be read, and why."""
+    log = tmp_path / "kafka-request.log"
+    log.write_bytes(request_log())
+    name, *options = command.split()
+    result = run(name, *options, log)
+    assert len(list(ExchangeReader(open_read(log)))) == len(apis.NAMES)
+    assert "could not be read" in result.stderr
+    assert_fit_for_a_terminal(result.stderr)
+    if "json" in command:
+        assert "\x1b" not in result.stdout
+        assert_tells_no_secret(result.stdout)
+    else:
+        assert_fit_for_a_terminal(result.stdout)
+
+
+def open_read(path: Path) -> Capture:
+    capture = open_capture(str(path))
+    capture.read()
+    return capture
 
 
 @pytest.mark.slow
@@ -217,6 +248,17 @@ def test_details_of_the_ui(exchanges: list[Exchange]) -> None:
             assert not any(secret in buffer.data for buffer in side.buffers), exchange
             for node in side.root.walk() if side.root is not None else ():
                 assert_tells_no_secret(f"{node.text(10_000)} {node.note} {node.change} {node.value!r}")
+                assert_copies_nothing_hostile(node, exchange)
+
+
+def assert_copies_nothing_hostile(node: FieldNode, exchange: Exchange) -> None:
+    for form in field_formats(node):
+        try:
+            text = form.text([exchange], Context(None))  # type: ignore[arg-type]
+        except CannotCopyError:
+            continue
+        assert_tells_no_secret(text)
+        assert all(is_printable(line) for line in text.split("\n")), text
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ from tests.kproxy.frames import request_frame
 
 HEARTBEAT = 12
 JOIN_GROUP = 11
-PATIENCE = 30.0
+PATIENCE = 120.0
 ASKED = {"topics": None, "allow_auto_topic_creation": False}
 LIVING = {"group_id": "orders-group", "generation_id": 1, "member_id": "m"}
 JOINING = {"group_id": "orders-group", "member_id": "", "protocol_type": "consumer", "protocols": []}
@@ -329,6 +329,80 @@ def test_in_the_background_it_goes_on_without_a_terminal(broker: FakeBroker) -> 
         for left in running():
             os.kill(left.pid, signal.SIGTERM)
     wait_for(lambda: not run.path.exists())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["-q"], ["--keep", "error"]])
+def test_a_service_that_nobody_used_ends_well(broker: FakeBroker, tmp_path: Path, options: list[str]) -> None:
+    if "--keep" in options:
+        options = [*options, "--keep-dir", str(tmp_path)]
+    with proxy("-b", f"127.0.0.1:{broker.port}", *options) as running_proxy:
+        assert running_proxy.end(signal.SIGTERM) == 0
+        assert "no TCP packets" not in "\n".join(running_proxy.said)
+
+
+@pytest.mark.slow
+def test_in_the_background_metrics_and_the_flight_recorder_go_on(broker: FakeBroker, tmp_path: Path) -> None:
+    pytest.importorskip("prometheus_client")
+    kept = tmp_path / "made" / "kept"
+    keep = ["--keep", "api == Heartbeat", "--keep-dir", str(kept), "--after", "100ms"]
+    watching = ["--metrics", "0", *keep]
+    started = Proxy("--listen", "127.0.0.1:0", "-b", f"127.0.0.1:{broker.port}", "--detach", *watching)
+    url = started.notice(r"metrics are at (http\S+)")[1]
+    assert started.process.wait(PATIENCE) == 0
+    try:
+        ask(started.port, request_frame(HEARTBEAT, 0, LIVING, 1))
+        (run,) = running()
+
+        def metrics() -> str:
+            with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+                return str(answer.read().decode())
+
+        wait_for(
+            lambda: re.search(r'kproxy_requests_total\{[^}]*api="Heartbeat"[^}]*\} 1', metrics()) is not None
+        )
+        assert CliRunner().invoke(main, ["ctl", "drain"], catch_exceptions=False).exit_code == 0
+    finally:
+        for left in running():
+            os.kill(left.pid, signal.SIGTERM)
+    wait_for(lambda: not run.path.exists())
+    assert list(kept.glob("*Heartbeat*.pcapng"))
+
+
+@pytest.mark.slow
+def test_a_folder_that_cannot_keep_anything_ends_the_start(broker: FakeBroker, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    keep = ["--keep", "error", "--keep-dir", str(tmp_path / "file" / "kept")]
+    result = CliRunner().invoke(
+        main, ["proxy", "-b", f"127.0.0.1:{broker.port}", "--listen", "127.0.0.1:0", *keep]
+    )
+    assert result.exit_code == 1
+    assert "file/kept: Not a directory" in result.stderr
+
+
+@pytest.mark.slow
+def test_what_fails_before_it_is_in_the_background_is_told(broker: FakeBroker) -> None:
+    taken = f"127.0.0.1:{broker.port}"
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "kproxy",
+            "proxy",
+            "-b",
+            taken,
+            "--listen",
+            taken,
+            "--detach",
+            "--keep",
+            "error",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert ended.returncode == 1
+    assert "Address already in use" in ended.stderr
 
 
 # ---------------------------------------------------------------- refused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from dissectors import budget
 from dissectors.budget import LimitReached
 from kproxy.proxy.addresses import rewriter
 from tests.kproxy.fake_broker import METADATA, FakeBroker
-from tests.kproxy.frames import response_frame
+from tests.kproxy.frames import request_frame, response_frame
 from tests.kproxy.proxy.planes import Client, RunningPlane, run, running, until
 
 ALL_TOPICS: dict[str, Any] = {"topics": None, "allow_auto_topic_creation": False}
@@ -154,5 +155,36 @@ def test_a_broker_at_an_odd_place_is_noted_once(tmp_path: Path) -> None:
             async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
                 await told_brokers(proxy)
                 assert "--allow-brokers" not in notes(proxy)  # the ordinary broker on this machine
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers in HTTP: it is no Kafka broker"),
+        (b"\x15\x03\x03\x00\x02\x02\x50", "answers with a TLS alert: it is a TLS port"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "answers as an SSH server: it is no Kafka broker"),
+    ],
+)
+def test_another_protocol_behind_the_proxy_is_named_and_ends_the_connection(
+    tmp_path: Path, answer: bytes, sentence: str
+) -> None:
+    async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if await reader.read(1):
+            writer.write(answer)
+        await reader.read()
+        writer.close()
+
+    async def test() -> None:
+        async with FakeBroker() as broker:
+            async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+                await broker.stop()
+                async with await asyncio.start_server(answers, "127.0.0.1", broker.port):
+                    async with await Client.connect(proxy.address) as client:
+                        client.send(request_frame(METADATA, 12, ALL_TOPICS))
+                        assert await client.ended() == b""
+                where = f"127.0.0.1:{broker.port}"
+                assert f"{where} {sentence}" in notes(proxy)
 
     run(test)

@@ -602,3 +602,28 @@ def test_whatever_is_said_others_are_still_served(tmp_path: Path, mode: str) -> 
             await until(lambda: not proxy.plane.sessions)
 
     run(test)
+
+
+@pytest.mark.parametrize(
+    ("before", "is_told"),
+    [((), True), ((heartbeat(2),), False)],
+    ids=["as a port with SASL does", "after another answer"],
+)
+def test_a_broker_that_ends_a_connection_at_the_first_metadata_may_want_authentication(
+    tmp_path: Path, before: tuple[bytes, ...], *, is_told: bool
+) -> None:
+    async def test() -> None:
+        async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
+            async with await Client.connect(proxy.address) as client:
+                await client.ask(API_VERSIONS, 3, {})
+                for frame in before:
+                    client.send(frame)
+                    await client.frame()
+                broker.answers[METADATA] = lambda *_: CLOSE
+                client.send(request_frame(METADATA, 12, ALL_TOPICS, 9))
+                assert await client.ended() == b""
+            warned = " ".join(event["text"] for event in proxy.told.of("warning"))
+            assert ("it may want authentication" in warned) is is_told
+            assert not is_told or "security.protocol=SASL_PLAINTEXT" in warned
+
+    run(test)

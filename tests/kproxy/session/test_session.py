@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -414,3 +415,12 @@ def test_shown_finds_lines_by_number() -> None:
     ordered = ShownExchanges(3, 3, numbers=np.array([8, 4, 15]), rising=False)
     assert ordered.index_of(4) == 1
     assert ordered.index_of(5) is None
+
+
+def test_closing_leaves_the_rest_of_a_file_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    capture = open_capture(str(REBALANCE))
+    monkeypatch.setattr(capture, "updates", lambda: repeat(np.empty(0, np.int64)))
+    session = Session(capture, title="endless")
+    session.start()
+    session.close()
+    assert not session._reading.is_alive()

@@ -6,7 +6,7 @@ from datetime import UTC
 
 import pytest
 
-from captures.filters import compile_filter
+from captures.filters import FilterError, compile_filter
 from kproxy.session import order
 from kproxy.session.published import State, Summary
 from kproxy.tui.columns import (
@@ -14,6 +14,7 @@ from kproxy.tui.columns import (
     Clock,
     as_summary,
     column,
+    compile_typed,
     field_names,
     field_problem,
     running,
@@ -134,3 +135,29 @@ def test_a_held_response_is_told_as_one() -> None:
     assert shown.said == "held, 0 s left"
     assert shown.client == "10.0.0.7:41078"
     assert (shown.request_size, shown.response_size) == (0, 1_200)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("ms > 100", "the column ms is the field latency"),
+        ("# == 188", "the column # is the field number"),
+        ("conn == 9 and error", "the column conn is the field connection"),
+        ("state == slow", "a state is no field"),
+        ("api == Fech", "did you mean Fetch"),
+    ],
+)
+def test_the_title_of_a_column_in_a_filter_leads_to_its_field(text: str, hint: str) -> None:
+    with pytest.raises(FilterError) as caught:
+        compile_typed(text, None)
+    assert hint in str(caught.value)
+
+
+def test_columns_that_a_filter_is_told_of_are_fields() -> None:
+    for each in COLUMNS.values():
+        hint = f"the column {each.title} is the field {each.id}"
+        try:
+            compile_typed(f"{each.title} == 1", None)
+        except FilterError as error:
+            if hint in str(error):
+                assert not field_problem(each.id)

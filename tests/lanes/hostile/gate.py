@@ -385,7 +385,8 @@ def _be(file: Path, command: Command, folder: Path, bounds: Bounds, out: int, er
         os.dup2(out, 1)
         os.dup2(err, 2)
         os.closerange(3, 256)
-        resource.setrlimit(resource.RLIMIT_CPU, (bounds.seconds + 1, bounds.seconds + 2))
+        # twice as long: the kernel counts by ticks for this, and too much where others use the processor as well
+        resource.setrlimit(resource.RLIMIT_CPU, (2 * bounds.seconds, 2 * bounds.seconds + 1))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         os.setpgid(0, 0)
         os.chdir(folder)

@@ -35,6 +35,20 @@ _APIS = (PRODUCER_APIS - {ApiKey.PRODUCE}) | GROUP_HEARTBEATS | {
 """What coordinators of groups and transactions answer, and FindCoordinator."""
 
 
+_SHARE = 2
+"""Key type of FindCoordinator: the state of a partition of a share group."""
+_SHARED = "the state of share group"
+_OF_GROUPS = (
+    "Check that __consumer_offsets (for transactions __transaction_state) exists and its partitions have leaders, and "
+    "that there are as many brokers as offsets.topic.replication.factor and transaction.state.log.replication.factor "
+    "require. Loading takes long if the topic is not compacted."
+)
+_OF_SHARES = (
+    "Check that __share_group_state exists and its partitions have leaders, and that there are as many brokers as "
+    "share.coordinator.state.topic.replication.factor requires. Brokers ask for it, on behalf of share consumers."
+)
+
+
 @dataclass(slots=True)
 class _Outage:
     """A coordinator of which a client was told that it is not there.
@@ -136,9 +150,7 @@ class CoordinatorUnavailable(Rule):
             subject,
             f"{some_of(clients)} {'was' if len(clients) == 1 else 'were'} told {times(seen.count)} that there is no"
             f" coordinator for {some_of(list(led))} ({error_names(codes)}){ending}.",
-            "Check that __consumer_offsets (for transactions __transaction_state) exists and its partitions have "
-            "leaders, and that there are as many brokers as offsets.topic.replication.factor and "
-            "transaction.state.log.replication.factor require. Loading takes long if the topic is not compacted.",
+            _OF_SHARES if all(each.startswith(_SHARED) for each in led) else _OF_GROUPS,
             seen,
             filter_text=f"{with_errors(codes)}{of_clients(clients)}",
             severity=self._severity(longest, open_for),
@@ -164,5 +176,8 @@ def _led(exchange: Exchange) -> list[str]:
         return []
     if exchange.api_key == ApiKey.INIT_PRODUCER_ID and not asked(exchange).get("transactional_id"):
         return ["producer IDs"]  # any broker gives them; while it starts it has none yet
-    led = [f"group {group}" for group in groups_in(key, body.version, body.value)]
+    # the broker that keeps the state of share groups (KIP-932) need not be the one that leads the group
+    shared = key == ApiKey.FIND_COORDINATOR and asked(exchange).get("key_type") == _SHARE
+    kind = _SHARED if shared else "group"
+    led = [f"{kind} {group}" for group in groups_in(key, body.version, body.value)]
     return led + [f"transactional ID {each}" for each in transactional_ids_in(key, body.version, body.value)]

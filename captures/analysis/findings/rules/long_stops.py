@@ -13,6 +13,16 @@ from captures.meaning import words
 from captures.time_format import span
 from dissectors.units import MS
 
+_FOR_CONSUMERS = (
+    "See what triggered these rebalances (kproxy groups). Use the cooperative sticky assignor or "
+    "group.protocol=consumer, so that only moving partitions stop. Let consumers leave the group when they end, and "
+    "use group.instance.id for restarts."
+)
+_FOR_WORKERS = (
+    "See why the worker was gone (kproxy groups). What it ran waits for scheduled.rebalance.max.delay.ms, also after "
+    "the worker is back: lower it if restarts are faster than that."
+)
+
 
 class LongStops(GroupRule):
     """Finds rebalances after which partitions waited long for their next consumer."""
@@ -57,14 +67,15 @@ class LongStops(GroupRule):
         worst, longest = max(found, key=lambda each: each[1].duration)
         open_ = any(not stop.ended for _, stop in found)
         places = partitions({stop.place for _, stop in found})
+        who, did, done = (
+            ("worker", "ran", "run") if timeline.of_workers else ("member", "consumed", "consumed")
+        )
         return self.finding(
             subject_of(timeline),
-            f"No member of group {words.line(timeline.group)} consumed {places} for up to {span(longest.duration)} "
+            f"No {who} of group {words.line(timeline.group)} {did} {places} for up to {span(longest.duration)} "
             f"because of {_rebalances(len(rebalances), worst)}"
-            f"{', and some are still not consumed' if open_ else ''}.",
-            "See what triggered these rebalances (kproxy groups). Use the cooperative sticky assignor or "
-            "group.protocol=consumer, so that only moving partitions stop. Let consumers leave the group when they "
-            "end, and use group.instance.id for restarts.",
+            f"{f', and some are still not {done}' if open_ else ''}.",
+            _FOR_WORKERS if timeline.of_workers else _FOR_CONSUMERS,
             seen,
             filter_text=filter_of(timeline, rebalances.values()),
             severity=Severity.HIGH if longest.duration >= self.limit("grave") * MS else Severity.MEDIUM,

@@ -30,11 +30,11 @@ _BACK = 600_000_000_000
 class Causes:
     """Finds causes in the transitions of one group."""
 
-    def __init__(self, memberships: Memberships, context: GroupContext, labels: Labels) -> None:
+    def __init__(self, group: str, memberships: Memberships, context: GroupContext, labels: Labels) -> None:
         self._memberships = memberships
         self._context = context
         self._labels = labels
-        self._rejoins = Rejoins(memberships, context, labels)
+        self._rejoins = Rejoins(group, memberships, context, labels)
 
     def of(self, transition: Transition) -> list[Cause]:
         """Return the causes of a transition in the order of time; if nothing tells what opened it, that comes first."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
-from captures.analysis.groups.calls import Call, Join, Subscription, Sync
+from captures.analysis.groups.calls import Call, Join, Subscription, Sync, WorkerOrders
 from captures.analysis.groups.classic.memberships import Departure, Membership, Memberships
 from captures.analysis.groups.model import TopicPartition
 from dissectors.error_codes import ErrorCode
@@ -38,6 +38,7 @@ class Generation:
     :ivar syncs: in the order of requests
     :ivar listed: member ID -> instance ID, as the leader was told; empty if that was not seen
     :ivar subscriptions: member ID -> what it says of itself
+    :ivar running: member ID -> what a worker of Kafka Connect ran when it joined
     :ivar heard: members that were heard with this generation
     """
 
@@ -52,6 +53,7 @@ class Generation:
     protocol: str = ""
     listed: dict[str, str | None] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    running: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
     heard: dict[str, None] = field(default_factory=dict)
 
     @cached_property
@@ -77,11 +79,25 @@ class Generation:
             # a static member that returned later has what it had under its former ID
             if sync.assigned is not None and sync.member in self.members:
                 out[sync.member] = sync.assigned
+        for member, orders in self.orders.items():
+            if (runs := orders.after(self.running.get(member))) is not None:
+                out[member] = runs
         if any(sync.leads and not sync.error and sync.protocol_type == "consumer" for sync in self.syncs):
             # whom the leader gives nothing may be left out
             for member in self.listed:
                 out.setdefault(member, frozenset())
         return out
+
+    @cached_property
+    def orders(self) -> dict[str, WorkerOrders]:
+        """What workers of Kafka Connect were told, as far as that was seen."""
+        return {
+            member: orders
+            for sync in self.syncs
+            if not sync.error
+            for member, orders in sync.orders.items()
+            if member in self.members
+        }
 
 
 def find_generations(calls: Iterable[Call]) -> list[Generation]:
@@ -151,6 +167,7 @@ def _include(generation: Generation, call: Call) -> None:
     generation.protocol = call.chosen or generation.protocol
     generation.listed.update(call.members)
     generation.subscriptions.update(call.subscriptions)
+    generation.running.update(call.running)
 
 
 _NO_LIMIT = 1 << 32

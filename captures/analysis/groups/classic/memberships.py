@@ -26,6 +26,7 @@ _UUID = re.compile(r"-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 class Departure:
     """A member that a LeaveGroup removed.
 
+    :ivar time: when the coordinator handled it
     :ivar reason: in words (KIP-800); empty if none is given
     :ivar by_admin: whether somebody else asked for it
     """
@@ -223,9 +224,13 @@ class Memberships:
         self.departures: list[Departure] = []
         self.newcomers: dict[int, list[Join]] = {}
         leaves = []
+        busy: dict[int, int] = {}
         for call in calls:
+            if isinstance(call, Join | Sync) and call.end is not None:
+                busy[call.connection] = max(busy.get(call.connection, 0), call.end)
             if isinstance(call, Leave):
-                leaves.append(call)
+                # brokers answer one request of a connection before they read the next (SocketServer mutes it)
+                leaves.append((max(call.time, busy.get(call.connection, 0) + 1), call))
             elif call.member and (not isinstance(call, Commit) or call.generation >= 0):
                 place = bisect_right(formed, call.time)
                 self.of(call.member).add(call, formed[place] if place < len(formed) else max(now, call.time))
@@ -236,8 +241,8 @@ class Memberships:
         for membership in self._memberships.values():
             if membership.instance:
                 self.by_instance.setdefault(membership.instance, []).append(membership.member)
-        for leave in leaves:
-            self._leave(leave)
+        for handled, leave in sorted(leaves, key=lambda each: each[0]):
+            self._leave(leave, handled)
 
     def __iter__(self) -> Iterator[Membership]:
         return iter(self._memberships.values())
@@ -268,7 +273,7 @@ class Memberships:
             membership.instance = instance
             self.by_instance.setdefault(instance, []).append(member)
 
-    def _leave(self, call: Leave) -> None:
+    def _leave(self, call: Leave, handled: int) -> None:
         if call.error not in (0, ErrorCode.UNKNOWN_MEMBER_ID):
             return
         for named, instance, reason, code in call.gone:
@@ -283,7 +288,7 @@ class Memberships:
                 membership.host,
             )
             departure = Departure(
-                time=call.time,
+                time=handled,
                 call=call,
                 member=member,
                 instance=instance or membership.instance,

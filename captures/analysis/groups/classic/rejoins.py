@@ -6,14 +6,16 @@ else of itself than before, begins a rebalance.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from captures.analysis.groups.calls import Join, Subscription, WorkerOrders
 from captures.analysis.groups.classic.generations import Generation, Transition
 from captures.analysis.groups.classic.memberships import Memberships
+from captures.analysis.groups.connectors import ConfigChange
 from captures.analysis.groups.context import CountSeen, GroupContext
-from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import Cause, Certainty, Trigger
+from captures.analysis.groups.labels import Labels, partitions
+from captures.analysis.groups.model import Cause, Certainty, TopicPartition, Trigger
 from captures.analysis.groups.words import quoted_reason
 from captures.meaning import words
 from captures.time_format import span
@@ -30,7 +32,9 @@ _SUBSCRIPTION_CHANGED = "the subscription has changed"
 class Rejoins:
     """Finds the members that joined again of their own accord, in the transitions of one group."""
 
-    def __init__(self, memberships: Memberships, context: GroupContext, labels: Labels) -> None:
+    def __init__(self, group: str, memberships: Memberships, context: GroupContext, labels: Labels) -> None:
+        self._group = group
+        self._run: frozenset[TopicPartition] = frozenset()
         self._memberships = memberships
         self._context = context
         self._labels = labels
@@ -41,7 +45,8 @@ class Rejoins:
         :param opened: when something else did; None if nothing else is known
         :param told: when a member first learned of the transition; None if none was
         """
-        before = transition.before
+        before, after = transition.before, transition.generation
+        new = self._new(after)
         if before is None:
             return []
         known = min((time for time in (opened, told) if time is not None), default=None)
@@ -54,12 +59,14 @@ class Rejoins:
             # what others began a moment before may not have been told yet, so that it was no reason to join
             own = self._memberships.of(join.member).told(transition.begin, join.time) is None
             first = known is None or join.time <= known
-            cause = self._cause(join, before, own=own, first=first and not found)
+            cause = self._cause(join, before, own=own, first=first and not found, new=new)
             if cause is not None:
                 found.append(cause)
         return found
 
-    def _cause(self, join: Join, before: Generation, *, own: bool, first: bool) -> Cause | None:
+    def _cause(
+        self, join: Join, before: Generation, *, own: bool, first: bool, new: frozenset[TopicPartition]
+    ) -> Cause | None:
         """Return why a member joined again; None if it was told to."""
         topics = self._topics(join, before)
         if topics is not None:
@@ -77,18 +84,18 @@ class Rejoins:
             return self._made(
                 join, Trigger.SUBSCRIPTION_CHANGED, Certainty.OBSERVED, "its subscription changed"
             )
-        orders = self._orders(join, before)
-        if self._gave_up(join, before) or orders.revokes or any(text in join.reason for text in _OF_STREAMS):
-            return self._second_round(join, Certainty.INFERRED)
+        orders = before.orders.get(join.member, WorkerOrders())
+        if self._gave_up(join, before) or orders.revoked or any(text in join.reason for text in _OF_STREAMS):
+            return self._second_round(join, Certainty.INFERRED, orders.revoked)
         if not first:
             return None
         if leads:
-            return self._made(
-                join, Trigger.LEADER_REJOINED, Certainty.OBSERVED, self._of_worker(join, orders)
-            )
+            why, numbers = self._of_worker(join, orders, new)
+            return self._made(join, Trigger.LEADER_REJOINED, Certainty.OBSERVED, why, *numbers)
         if self._says_otherwise(join, before):
-            why = self._of_worker(join, orders) or "it says something else of itself"
-            return self._made(join, Trigger.SUBSCRIPTION_CHANGED, Certainty.INFERRED, why)
+            why, numbers = self._of_worker(join, orders, new)
+            why = why or "it says something else of itself"
+            return self._made(join, Trigger.SUBSCRIPTION_CHANGED, Certainty.INFERRED, why, *numbers)
         return None
 
     def _made(self, join: Join, trigger: Trigger, certainty: Certainty, why: str, *more: int) -> Cause:
@@ -107,32 +114,72 @@ class Rejoins:
             evidence=(*more, join.number),
         )
 
-    def _second_round(self, join: Join, certainty: Certainty) -> Cause:
-        why = "it has given up what others are to have (second round of a cooperative rebalance)"
+    def _second_round(
+        self, join: Join, certainty: Certainty, stopped: frozenset[TopicPartition] = frozenset()
+    ) -> Cause:
+        gave_up = f"stopped {partitions(stopped)}" if stopped else "given up what others are to have"
+        why = f"it has {gave_up} (second round of a cooperative rebalance)"
         cause = self._made(join, Trigger.COOPERATIVE_FOLLOW_UP, certainty, why)
         # what such members say is no news
         return replace(cause, sentence=f"{self._labels.of(join.member)} joined again: {why}")
 
     # ------------------------------------------------------------ workers of Kafka Connect
-    @staticmethod
-    def _orders(join: Join, before: Generation) -> WorkerOrders:
-        found = [
-            sync.orders for sync in before.syncs if sync.member == join.member and sync.orders is not None
-        ]
-        return found[-1] if found else WorkerOrders()
+    def _of_worker(
+        self, join: Join, orders: WorkerOrders, new: frozenset[TopicPartition]
+    ) -> tuple[str, list[int]]:
+        """Return why a worker joined again, in words, and exchanges that show it; empty if nothing tells it.
 
-    def _of_worker(self, join: Join, orders: WorkerOrders) -> str:
-        """Return why a worker joined again, in words; empty if nothing tells it, or it is none."""
+        :param new: connectors and tasks that no worker ran before
+        """
         if join.config_offset is None:
-            return ""
+            return "", []
         if orders.behind:
-            return "the leader's configuration was older than another worker's"
-        if orders.delay:
-            return f"the {span(orders.delay)} were over in which a lost worker might have returned"
+            return "the leader's configuration was older than another worker's", []
         earlier = self._memberships.of(join.member).joins_before(join.time)
         known = next((other.config_offset for other in earlier if other.config_offset is not None), None)
         changed = known is not None and known != join.config_offset
-        return "the configuration of connectors or tasks changed" if changed else ""
+        if orders.delay and not changed:
+            return f"the {span(orders.delay)} were over in which the group waits for a lost worker", []
+        if not changed or known is None:
+            return "", []
+        workers = dict.fromkeys(membership.client for membership in self._memberships)
+        changes = self._context.configs.between(self._group, workers, known, join.config_offset)
+        if changes:
+            return self._configured(changes, new), sorted({change.number for change in changes})
+        return (
+            f"{partitions(new)} came to be" if new else "the configuration of connectors or tasks changed",
+            [],
+        )
+
+    def _configured(self, changes: Sequence[ConfigChange], new: frozenset[TopicPartition]) -> str:
+        """Return what was configured, in words, the latest of each connector."""
+        told: dict[str, list[str]] = {}
+        for change in changes:
+            name = change.connector
+            created = TopicPartition(name, -1) in new
+            if change.tasks is not None and any(
+                place.topic == name and place.partition >= 0 for place in new
+            ):
+                what = f"has {words.counted(change.tasks, 'task')} now"
+            elif change.tasks is not None:
+                what = "has new settings of its tasks"
+            elif change.deleted:
+                what = "was deleted"
+            else:
+                what = "was created" if created else "was reconfigured"
+            told.setdefault(name, []).append(what)
+        return words.listed(
+            f"connector {words.line(name)} {' and '.join(dict.fromkeys(each))}" for name, each in told.items()
+        )
+
+    def _new(self, generation: Generation | None) -> frozenset[TopicPartition]:
+        """Return connectors and tasks that no worker ran in any generation before."""
+        if generation is None or not generation.orders:
+            return frozenset()
+        every = frozenset().union(*generation.assigned.values())
+        new = every - self._run
+        self._run |= every
+        return new
 
     # ------------------------------------------------------------ the subscription
     def _topics(self, join: Join, before: Generation) -> str | None:

@@ -23,6 +23,7 @@ from captures.analysis.groups.classic.generations import (
 )
 from captures.analysis.groups.classic.memberships import Membership, Memberships
 from captures.analysis.groups.classic.spans import members_over_time
+from captures.analysis.groups.classic.workers import WorkerStops
 from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import (
@@ -51,10 +52,14 @@ Holders = dict[TopicPartition, str]
 
 
 class Stories:
-    """Makes rebalances from transitions, in the order of time."""
+    """Makes rebalances from transitions, in the order of time.
 
-    def __init__(self, group: str, memberships: Memberships, now: int) -> None:
+    :param workers: finds when connectors and tasks ran nowhere; None if the members are no workers of Kafka Connect
+    """
+
+    def __init__(self, group: str, memberships: Memberships, now: int, workers: WorkerStops | None) -> None:
         self._group = group
+        self._workers = workers
         self._memberships = memberships
         self._now = now
         self._holders: Holders = {}
@@ -74,6 +79,7 @@ class Stories:
             time=causes[0].time,
             causes=causes,
             alternatives=_alternatives(causes),
+            of_workers=self._workers is not None,
         )
         if transition.emptied:
             self._empty(rebalance, transition)
@@ -99,6 +105,8 @@ class Stories:
         rebalance.gone = list(transition.present)
         rebalance.moved = [Move(place, member, "") for place, member in sorted(self._holders.items())]
         self._holders, self._nobody = {}, ""
+        if self._workers is not None:
+            self._workers.emptied()
 
     def _form(self, rebalance: Rebalance, transition: Transition, generation: Generation) -> None:
         rebalance.generation = generation.id
@@ -120,6 +128,8 @@ class Stories:
         if transition.before is None and (transition.whole or generation.id == 1):
             self._holders, self._nobody = {}, ""  # it had no members before
         self._move(rebalance, aliases, generation)
+        if self._workers is not None:
+            self._workers.formed(rebalance, transition, generation)
         syncs = {sync.member: sync for sync in reversed(generation.syncs)}
         rebalance.waits = [
             self._wait(join, syncs.get(join.member), rebalance.time, transition)
@@ -398,12 +408,15 @@ def _came_back(ordered: list[Call], context: GroupContext) -> Iterator[int]:
 def _tell_transitions(
     timeline: GroupTimeline, transitions: list[Transition], memberships: Memberships, context: GroupContext
 ) -> None:
-    causes = Causes(memberships, context, Labels(timeline))
-    stories = Stories(timeline.group, memberships, context.now)
+    causes = Causes(timeline.group, memberships, context, Labels(timeline))
+    workers = WorkerStops(context.now) if timeline.of_workers else None
+    stories = Stories(timeline.group, memberships, context.now, workers)
     for transition in transitions:
         found = causes.of(transition)
         if found:
             timeline.rebalances.append(stories.tell(transition, found))
+    if workers is not None:
+        workers.concluded()
     if transitions and timeline.rebalances:
         latest = next(
             (transition for transition in reversed(transitions) if transition.generation is not None), None

@@ -121,6 +121,7 @@ class EpochCounter:
         self.began_before = False
         self.first = -1
         self._first_explained = 0
+        self._perhaps: list[Reason] = []
         self._kind = kind
         self._context = context
         self._roster = roster
@@ -139,6 +140,10 @@ class EpochCounter:
     def bumped(self, reason: Reason) -> None:
         """Count a bump that something made."""
         self.counting.add(Bump(time=reason.time, reasons=[reason]))
+
+    def perhaps(self, reason: Reason) -> None:
+        """Note what may have made a bump, if nothing else explains it."""
+        self._perhaps.append(reason)
 
     def removed(self, lane: MemberTimeline, call: Call) -> None:
         """Count the bump by which somebody was removed whom the coordinator does not know any more."""
@@ -252,6 +257,10 @@ class EpochCounter:
         removed = any(reason.gone for reason in chosen)
         if len(chosen) < count and (given := self.topics.given_out(shown, removed=removed)) is not None:
             chosen.append(given)
+        for reason in self._perhaps if len(chosen) < count else ():
+            if len(chosen) < count and shown.earliest <= reason.time <= shown.time:
+                chosen.append(reason)
+        self._perhaps = [reason for reason in self._perhaps if reason.time > shown.time]
         for reason in chosen:
             self.removals.taken(reason)
             self.topics.taken(reason)

@@ -15,7 +15,7 @@ from captures.analysis.groups.calls import POLL_EXPIRED, Beat, Call, Join, Leave
 from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.model import Certainty, Kind, TopicPartition, Trigger
 from captures.analysis.groups.modern.counting import EpochCounter
-from captures.analysis.groups.modern.members import ALWAYS, MemberTimeline, Roster
+from captures.analysis.groups.modern.members import ALWAYS, MemberTimeline, Roster, news
 from captures.analysis.groups.modern.reasons import Reason, Shown, did, problems
 from captures.analysis.groups.words import quoted_reason
 from captures.time_format import span
@@ -316,9 +316,12 @@ class Epochs:
             self.roster.enrol(lane, beat.member, beat.time)
         shown = self._shown(lane, beat)
         self.counter.observe(beat.generation, self.counter.plain(beat), lane.memberships[-1].begin)
+        known = lane.subscription
         changed = self.roster.subscribe(lane, beat)
         if changed:
             self.counter.bumped(did(Trigger.SUBSCRIPTION_CHANGED, changed, lane, beat))
+        elif lane.subscription and not known:
+            self.counter.perhaps(_first_told(lane, beat))
         self.counter.observe(epoch, shown)
         if self.counter.latest <= epoch and _asks_back(lane, beat, epoch):
             self.counter.hidden(1, shown)
@@ -336,6 +339,14 @@ class Epochs:
         gained = has - had if lane.states else frozenset[TopicPartition]()
         codes = tuple(code for code, _ in beat.status)
         return replace(self.counter.plain(beat), gained=gained, lost=had - has, status=codes)
+
+
+def _first_told(lane: MemberTimeline, beat: ModernBeat) -> Reason:
+    """Return that a member tells its subscription that was there before the capture: it does so when that changes."""
+    reason = did(Trigger.SUBSCRIPTION_CHANGED, news(lane), lane, beat)
+    reason.certainty = Certainty.INFERRED
+    reason.alternatives = ("a heartbeat before it had failed, so that it told its subscription again",)
+    return reason
 
 
 def _asks_back(lane: MemberTimeline, beat: ModernBeat, epoch: int) -> bool:

@@ -367,7 +367,7 @@ class Roster:
         changed = lane.subscribed_before(before, beat.time)
         if topology is not None and topology != lane.topology:
             return f"has another topology (epoch {lane.topology} instead of {topology})"
-        return _news(lane) if changed else ""
+        return news(lane) if changed else ""
 
     def resubscribe(self, lane: MemberTimeline, join: Join) -> str:
         """Do the same for a member of the classic protocol."""
@@ -379,7 +379,7 @@ class Roster:
         lane.topics = join.subscription.topics
         self.topics.update(lane.topics)
         lane.rack = join.subscription.rack or lane.rack
-        return _news(lane) if lane.subscribed_before(before, join.time) else ""
+        return news(lane) if lane.subscribed_before(before, join.time) else ""
 
     def owns(self, lane: MemberTimeline, beat: ModernBeat) -> None:
         """Take in what a member says it has: it may have given up what it was asked for."""
@@ -405,6 +405,7 @@ class Roster:
         return assigned or frozenset()
 
 
-def _news(lane: MemberTimeline) -> str:
+def news(lane: MemberTimeline) -> str:
+    """Return what a member subscribes to, in words."""
     wanted = ", ".join(lane.subscription)
     return f"subscribes to {wanted} now" if wanted else "subscribes to nothing now"

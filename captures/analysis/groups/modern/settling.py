@@ -21,6 +21,7 @@ from captures.analysis.groups.model import (
     AwaitedMember,
     Cause,
     GroupTimeline,
+    HeldUp,
     Kind,
     Move,
     Rebalance,
@@ -215,6 +216,7 @@ class Settling:
             waits=[
                 self._wait(lane, membership, bump, settled[membership.member]) for lane, membership in members
             ],
+            held_up=_held_up(bump, members, until),
         )
         if following is None:
             told.awaited = self._awaited(bump, members, settled)
@@ -344,6 +346,20 @@ class Settling:
         numbers = {number for reason in bump.reasons for number in reason.numbers}
         numbers |= {state.number for each in settled for state in (each.told, each.done) if state is not None}
         return sorted(numbers)
+
+
+def _held_up(bump: Bump, members: Iterable[tuple[MemberTimeline, Membership]], until: int) -> HeldUp | None:
+    """Return who took longest to give partitions up before the next bump, of those that were seen to."""
+    found = []
+    for lane, membership in members:
+        since: int | None = None
+        for state in lane.states_after(bump.time):
+            if state.at >= until:
+                break
+            if since is not None and state.since is None:
+                found.append(HeldUp(membership.member, lane.client, state.at - since))
+            since = state.since
+    return max(found, key=lambda each: each.duration, default=None)
 
 
 def _given_up(before: State | None, state: State) -> bool:

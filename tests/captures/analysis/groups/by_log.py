@@ -54,6 +54,8 @@ _SAID = {
     "not provided": Trigger.LEADER_REJOINED,
 }
 """What a member that joins again without need says, in the words of Java and of franz-go."""
+_FAILED_BEFORE = "rebalance failed due to"
+"""How Java's reason begins where it joins again because its last attempt failed."""
 
 
 def rebalances(truth: Truth) -> list[Expected]:
@@ -161,7 +163,8 @@ class _Reading:
         else:
             match = _AGAIN.search(reason)
             assert match, f"unknown reason: {reason}"
-            opener = self._happened(self._again(match[1], match[2], time), match[1], time)
+            follows = reason.startswith("Updating metadata")
+            opener = self._happened(self._again(match[1], match[2], time, follows=follows), match[1], time)
         self._causes = [opener, *(each for each in self._causes if each.member != opener.member)]
 
     def _returns(self, member: str, time: float) -> Happened:
@@ -172,14 +175,36 @@ class _Reading:
             return returned
         return Happened(trigger=Trigger.INSTANCE_FENCED, who=returned.who | {former})
 
-    def _again(self, member: str, reason: str, time: float) -> Trigger:
-        """Return why a member joins again: what its application was told to do, or else what it says."""
+    def _again(self, member: str, reason: str, time: float, *, follows: bool) -> Trigger:
+        """Return why a member joins again: what its application was told to do, or else what it says.
+
+        :param follows: whether it does not lead
+        """
         who = self._who(member)
         before = [
             event["what"] for event in self._truth.events if event["t"] <= time and event.get("who") in who
         ]
         latest = [what for what in before if what in ("assigned", *_TOLD)][-1:]
-        return _TOLD[latest[0]] if latest and latest[0] in _TOLD else _SAID[reason]
+        if latest and latest[0] in _TOLD:
+            return _TOLD[latest[0]]
+        if self._gave_up(who, time):
+            return Trigger.COOPERATIVE_FOLLOW_UP
+        if follows and any(event["what"].startswith("PUT /connectors") for event in self._truth.events):
+            return (
+                Trigger.SUBSCRIPTION_CHANGED
+            )  # a worker of Connect that says that it knows a later configuration
+        return Trigger.LEADER_REJOINED if reason.startswith(_FAILED_BEFORE) else _SAID[reason]
+
+    def _gave_up(self, who: frozenset[str], time: float) -> bool:
+        """Whether a worker of Kafka Connect has just stopped what it does not start again."""
+        done = [event for event in self._truth.events if event["what"].split()[0] in ("starting", "stopping")]
+        for place, event in enumerate(done):
+            if event["who"] in who and event["what"].startswith("stop") and time - 3 < event["t"] < time:
+                same = (each for each in done[place + 1 :] if each["data"] == event["data"])
+                following = next(same, None)
+                if following is None or following["who"] not in who:
+                    return True
+        return False
 
     def _join_in(self, happened: Happened) -> None:
         if all(each.member != happened.member for each in self._causes):

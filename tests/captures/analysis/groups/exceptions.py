@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 from captures.analysis.groups.model import TopicPartition, Trigger
@@ -20,6 +21,16 @@ def _happened(trigger: Trigger, who: str = "") -> Happened:
 def rebalances(name: str) -> list[Expected]:
     """Return the rebalances that happened in a recording."""
     return BY_HAND[name] if name in BY_HAND else by_truth(read(name))
+
+
+def others(name: str) -> dict[str, list[Expected]]:
+    """Return the rebalances of other groups in a recording than the one that was recorded for."""
+    truth = read(name)
+    logged = {
+        group: by_truth(replace(truth, group=group, log=log, events=[]))
+        for group, log in truth.other_logs.items()
+    }
+    return logged | OTHERS.get(name, {})
 
 
 def by_truth(truth: Truth) -> list[Expected]:

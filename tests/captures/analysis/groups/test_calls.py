@@ -24,6 +24,7 @@ from captures.analysis.groups.reading import read_call
 from captures.exchanges import Exchange
 from dissectors.embedded.connect import ConnectAssignment
 from tests.captures.analysis import kit
+from tests.captures.analysis.groups.kit import places
 from tests.captures.analysis.groups.talk import Talk, seconds
 
 
@@ -114,7 +115,8 @@ def worker(protocol: int, **orders: Any) -> bytes:
     ("orders", "told"),
     [
         ({}, WorkerOrders()),
-        ({"revoked": [{"connector": "sink", "tasks": [0]}]}, WorkerOrders(revokes=True)),
+        ({"revoked": [{"connector": "sink", "tasks": [0]}]}, WorkerOrders(revoked=places("sink", 0))),
+        ({"assigned": [{"connector": "sink", "tasks": [-1, 0]}]}, WorkerOrders(runs=places("sink", -1, 0))),
         ({"delay": 300_000}, WorkerOrders(delay=300_000_000_000)),
         ({"error": 1}, WorkerOrders(behind=True)),
     ],
@@ -130,7 +132,7 @@ def test_a_worker_of_connect_is_told_more(orders: dict[str, Any], told: WorkerOr
     response = {"error_code": 0, "assignment": worker(1, **orders)}
     found = call(kit.exchange(14, 5, request=request, response=response))
     assert isinstance(found, Sync)
-    assert (found.orders, found.assigned) == (told, None)
+    assert (found.orders, found.assigned) == ({"w1": told}, None)
 
 
 def test_a_leave_group_may_be_about_several() -> None:

@@ -85,6 +85,7 @@ class Truth:
     static: bool
     cooperative: bool
     topic: str
+    other_logs: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
 
     def instance(self, who: str) -> str:
         """Return the instance ID that a client was given, or else its name: a static member goes by the former."""
@@ -121,7 +122,7 @@ class Truth:
 
     def process_names(self) -> dict[str, str]:
         """Return the name under which something was done to a process -> the name that its client gave itself."""
-        started = {event["who"] for event in self.events if event["what"] == "start"}
+        started = {event["who"] for event in self.events if event["what"].split()[0] in ("start", "starting")}
         names = {name: name for name in started}
         for event in self.events:
             name = event.get("who", "")
@@ -138,12 +139,17 @@ def read(name: str, folder: Path = FOLDER) -> Truth:
         name=name,
         group=raw["group"],
         events=sorted(raw["events"], key=lambda event: event["t"]),
-        log=[(line["t"], line["line"]) for line in raw.get("broker_log", [])],
+        log=_lines(raw.get("broker_log", [])),
         session_timeout=raw.get("session_timeout_ms", 6000) / 1000,
         static=bool(raw.get("static_members")),
         cooperative="Cooperative" in raw.get("assignor", ""),
         topic=raw.get("topic", ""),
+        other_logs={group: _lines(log) for group, log in raw.get("other_logs", {}).items()},
     )
+
+
+def _lines(log: list[dict[str, Any]]) -> list[tuple[float, str]]:
+    return [(line["t"], line["line"]) for line in log]
 
 
 def silenced(truth: Truth, who: frozenset[str], since: float, until: float) -> TimeoutCause | None:

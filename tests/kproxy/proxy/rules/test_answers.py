@@ -185,15 +185,18 @@ def test_what_the_request_names_is_found_wherever_it_has_it(
     assert {field: value[field] for field in expected} == expected
 
 
-def test_apiversions_that_are_not_supported_are_told_in_v0() -> None:
+@pytest.mark.parametrize(("refused", "highest"), [(5, 4), (3, 2), (1, 0), (0, 0)])
+def test_a_refused_apiversions_is_told_in_v0_which_lower_versions_there_are(
+    refused: int, highest: int
+) -> None:
     # KIP-511; what a 4.3.0 broker answers has the same shape, see tests/data
-    answer = error_response(request_bytes("ApiVersions", 3, {}), UNSUPPORTED)
+    answer = error_response(request_bytes("ApiVersions", refused, {}), UNSUPPORTED)
     assert answer is not None
-    body = decode_response(answer[4:], 18, 3)
+    body = decode_response(answer[4:], 18, refused)
     assert body.version == 0
     assert body.value == {
         "error_code": UNSUPPORTED,
-        "api_keys": [{"api_key": 18, "min_version": 0, "max_version": 5}],
+        "api_keys": [{"api_key": 18, "min_version": 0, "max_version": highest}],
     }
     assert not body.problems
 

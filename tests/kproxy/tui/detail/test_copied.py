@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
 
 from captures.exchanges import ExchangeReader
 from kproxy.copy_as import Context
@@ -41,6 +44,22 @@ def test_a_field_is_copied_as_value_path_or_filter() -> None:
 
 def test_of_a_struct_it_is_the_path() -> None:
     assert list(copied(JOIN, "request.protocols[0]")) == ["field-path"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("a\x1b[2Jb\u202e", '"a\\u001b[2Jb\\u202e"\n'),
+        (b"a\x07", '"a\\u0007"\n'),
+        ("one\n\ttwo é", "one\n\ttwo é\n"),
+    ],
+)
+def test_a_value_that_would_drive_a_terminal_is_copied_as_json(value: str | bytes, text: str) -> None:
+    capture = capture_of(REBALANCE)
+    exchange = ExchangeReader(capture).exchange(JOIN - 1)
+    node = next(each for each in every(detail_at(REBALANCE, JOIN).request) if each.leaf)
+    (form, *_) = field_formats(replace(node, value=value))
+    assert form.text([exchange], Context(capture)) == text
 
 
 def test_a_masked_value_is_not_copied() -> None:

@@ -46,7 +46,7 @@ def capture(tmp_path: Path) -> Path:
 async def test_every_view_stays_aligned_and_inert(size: tuple[int, int], capture: Path) -> None:
     async with opened(capture, size) as pilot:
         assert main_of(pilot).session.status.exchanges == len(NAMES)
-        for view in "12345678":
+        for view in "12345678R0W":
             await pilot.press(view)
             await settled(pilot)
             for _ in range(len(NAMES) if view == "1" else 2):

@@ -206,6 +206,27 @@ def test_the_first_group_of_a_cluster() -> None:
     assert found.severity == Severity.INFO
 
 
+def test_the_share_coordinator_is_not_that_of_the_group() -> None:
+    """A broker asks where the state of a share group is (KIP-932), whoever leads the group."""
+
+    def state_looked_for(number: int, at: float, code: int) -> Exchange:
+        key = "workers:AAAAAAAAAAAAAAAAAAAAAQ:0"
+        request = {"key_type": 2, "coordinator_keys": [key]}
+        response = {"coordinators": [{"key": key, "error_code": code}]}
+        return spoken(FIND_COORDINATOR, 6, request, response, number=number, time=round(at * SECOND))
+
+    (found,) = of_exchanges(
+        CoordinatorUnavailable,
+        state_looked_for(1, 1, 15),
+        beat(2, 1.5, 0, "workers"),
+        state_looked_for(3, 3, 0),
+    )
+    assert "no coordinator for the state of share group workers" in found.sentence
+    assert found.sentence.endswith("it was without one for 2 s.")
+    assert "__share_group_state" in found.advice
+    assert "__consumer_offsets" not in found.advice
+
+
 def test_another_group_goes_on() -> None:
     both = beat(1, 1, 15), beat(2, 2, 0, "audit"), beat(3, 40, 15)
     assert of_exchanges(CoordinatorUnavailable, *both)[0].severity == Severity.HIGH

@@ -477,6 +477,149 @@ def test_workers_of_connect_join_again_by_order(
     assert story.assigned == {}
 
 
+def test_a_leave_behind_a_join_in_flight_belongs_to_the_next_generation() -> None:
+    """Brokers answer one request of a connection before they read the next: the LeaveGroup waits for the round."""
+    talk = two_members()
+    talk.new("m3", 5, 7, 2, leader="m1")
+    talk.beat("m1", 5.5, 1, 27)
+    talk.join("m1", 5.6, 7, 2, leader="m1", members=["m1", "m2", "m3"])
+    talk.beat("m2", 6.5, 1, 27)
+    talk.join("m2", 6.6, 7, 2, leader="m1")
+    talk.leave("m1", 6.8)
+    talk.join("m2", 8, 9, 3, leader="m2", members=["m2", "m3"])
+    talk.join("m3", 8, 9, 3, leader="m2")
+    _, second, third = talk.timeline().rebalances
+    assert (triggers(second), second.size) == ([Trigger.MEMBER_JOINED], 3)
+    assert (third.cause.trigger, third.cause.client, seconds(third.time)) == (Trigger.MEMBER_LEFT, "m1", 7.0)
+
+
+# ---------------------------------------------------------------- connectors and tasks
+class Workers(Talk):
+    """Workers of Kafka Connect by the cooperative protocol, who say what they run and are told what to run."""
+
+    def __init__(self) -> None:
+        super().__init__(protocol="compatible")
+
+    def round(self, time: float, generation: int, **workers: dict[str, object]) -> None:
+        """Let workers join and be told something; the first leads, which began it.
+
+        :param workers: client ID -> what it ran, and its orders
+        """
+        metadata = {name: self._metadata(told.get("runs")) for name, told in workers.items()}
+        leader = next(iter(workers))
+        for place, name in enumerate(workers):
+            request = {
+                "protocol_type": "connect",
+                "protocols": [{"name": "compatible", "metadata": metadata[name]}],
+            }
+            if place:
+                self.beat(name, time + 0.05, generation - 1, 27)
+            begin = time + 0.1 * bool(place)
+            made = self.join(
+                name,
+                begin,
+                time + 1,
+                generation,
+                leader=leader,
+                members=workers,
+                new=generation == 1,
+                request=request,
+            )
+            assert made.response is not None
+            assert made.response.value is not None
+            for row in made.response.value["members"]:
+                row["metadata"] = metadata[row["member_id"]]
+        for name, told in workers.items():
+            sync = self.sync(name, time + 1.01, generation)
+            assert sync.request is not None
+            assert sync.response is not None
+            assert sync.request.value is not None
+            assert sync.response.value is not None
+            sync.request.value["protocol_type"] = "connect"
+            sync.response.value["assignment"] = self._orders(told)
+
+    @staticmethod
+    def _metadata(runs: object) -> bytes:
+        allocation = None if runs is None else Workers._orders({"assigned": runs})
+        value = {"url": "http://w:8083/", "config_offset": 5, "allocation": allocation}
+        return struct.pack(">h", 1) + ConnectMetadata[1].build(value)
+
+    @staticmethod
+    def _orders(told: dict[str, object]) -> bytes:
+        value = {
+            "error": 0,
+            "leader": "w1",
+            "leader_url": "http://w:8083/",
+            "config_offset": 5,
+            "assigned": told.get("assigned", []),
+            "revoked": told.get("revoked"),
+            "delay": told.get("delay", 0),
+        }
+        return struct.pack(">h", 1) + ConnectAssignment[1].build(value)
+
+
+def of_sink(*tasks: int) -> list[dict[str, object]]:
+    """Return connector ``sink`` with tasks; -1 is the connector itself."""
+    return [{"connector": "sink", "tasks": list(tasks)}]
+
+
+def test_what_a_lost_worker_ran_waits_for_it_and_runs_nowhere() -> None:
+    talk = Workers()
+    talk.round(0, 1, w1={"assigned": of_sink(-1, 0)}, w2={"assigned": of_sink(1)})
+    talk.beats("w1", 2, 29, 1)
+    talk.beats("w2", 2, 10, 1)
+    talk.round(17, 2, w1={"runs": of_sink(-1, 0), "delay": 10_000})
+    talk.beats("w1", 19, 27, 2)
+    talk.round(28, 3, w1={"runs": of_sink(-1, 0), "assigned": of_sink(1)})
+    _, lost, over = talk.timeline().rebalances
+    task = TopicPartition("sink", 1)
+    assert triggers(lost) == [Trigger.SESSION_TIMEOUT]
+    assert (lost.delay, lost.unassigned) == (10_000_000_000, [task])
+    (stop,) = lost.stopped
+    # from its last heartbeat to the answer that gives the task to the other
+    assert (stop.place, seconds(stop.begin), seconds(stop.end), stop.ended) == (task, 10.001, 29.012, True)
+    assert "No worker ran sink-1 for 19 s" in lost.sentence
+    assert [(move.place, move.before, move.after) for move in over.moved] == [(task, "", "w1")]
+    assert "the 10 s were over in which the group waits for a lost worker" in over.sentence
+    assert (over.delay, over.unassigned, over.stopped) == (None, [], [])
+
+
+def test_what_is_still_waited_for_runs_nowhere_up_to_the_end() -> None:
+    talk = Workers()
+    talk.round(0, 1, w1={"assigned": of_sink(-1, 0)}, w2={"assigned": of_sink(1)})
+    talk.beats("w1", 2, 19, 1)
+    talk.beats("w2", 2, 10, 1)
+    talk.round(17, 2, w1={"runs": of_sink(-1, 0), "delay": 10_000})
+    lost = talk.timeline(until=20).rebalances[-1]
+    ((ended, length),) = [(stop.ended, stop.duration) for stop in lost.stopped]
+    assert (ended, round(length, -8)) == (False, 10_000_000_000)
+    assert "No worker has run sink-1 for 10 s so far" in lost.sentence
+
+
+def test_a_connector_that_was_deleted_is_not_missed() -> None:
+    talk = Workers()
+    talk.round(0, 1, w1={"assigned": of_sink(-1, 0)})
+    talk.beats("w1", 2, 4, 1)
+    talk.round(5, 2, w1={"runs": of_sink(-1, 0), "revoked": of_sink(-1, 0)})
+    talk.round(7, 3, w1={"runs": []})
+    talk.beats("w1", 9, 30, 3)
+    _, deleted, follow_up = talk.timeline().rebalances
+    assert [str(move.place) for move in deleted.moved] == ["connector sink", "sink-0"]
+    assert "it has stopped connector sink, sink-0" in follow_up.sentence
+    assert (deleted.stopped, follow_up.stopped) == ([], [])
+
+
+def test_a_worker_without_tasks_has_none() -> None:
+    talk = Workers()
+    talk.round(0, 1, w1={"assigned": of_sink(-1, 0)}, w2={})
+    (first,) = talk.timeline().rebalances
+    assert first.assigned == {
+        "w1": {TopicPartition("sink", -1), TopicPartition("sink", 0)},
+        "w2": frozenset(),
+    }
+    assert [member.spans[-1].assigned for member in talk.timeline().members][1] == frozenset()
+
+
 def test_streams_look_whether_tasks_can_be_moved() -> None:
     talk = two_members("stream")
     story = again(talk, 5, reason="Scheduled probing rebalance")

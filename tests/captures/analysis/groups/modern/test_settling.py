@@ -34,6 +34,49 @@ def test_a_member_revokes_until_it_says_that_it_has() -> None:
     assert seconds(spans[-1].end) == seconds(max(timeline.last, spans[-1].end))
 
 
+def test_who_held_a_reconciliation_up_is_named() -> None:
+    talk = two()
+    talk.enter("m3", 41, 3)
+    talk.heartbeat("m2", 42, 2, 2, {"orders": [2]})
+    talk.heartbeat("m2", 43, 2, 3, owned={"orders": [2]})
+    talk.heartbeat("m1", 44, 2, 2, {"orders": [0]})
+    talk.quiet("m1", 46, 54, 2)
+    talk.heartbeat("m1", 56, 2, 3, owned={"orders": [0]})
+    talk.heartbeat("m3", 57, 3, 3, {"orders": [1, 3]})
+    told = story(talk)
+    assert told.held_up is not None
+    assert (told.held_up.member, round(told.held_up.duration / SECOND)) == ("m1", 12)
+    assert told.slowest is not None
+    assert told.slowest.member == "m1"
+    assert "all had their partitions after 16 s: m1 took 12 s to give up what others are to have" in (
+        told.sentence.lower()
+    )
+
+
+def test_a_subscription_that_a_heartbeat_tells_is_the_trigger_also_where_the_capture_begins() -> None:
+    talk = ModernTalk()
+    talk.heartbeat("m1", 0, 9, 9)
+    talk.heartbeat("m2", 1, 9, 9)
+    talk.heartbeat("m1", 5, 9, 10, request={"subscribed_topic_names": ["orders", "logs"]})
+    talk.heartbeat("m2", 6, 9, 10)
+    told = story(talk)
+    assert (told.generation, told.trigger, told.certainty) == (
+        10,
+        Trigger.SUBSCRIPTION_CHANGED,
+        Certainty.INFERRED,
+    )
+    assert "m1 subscribes to logs, orders now" in told.sentence
+    assert "a heartbeat before it had failed" in told.alternatives[0]
+
+
+def test_a_subscription_that_is_told_again_makes_no_epoch() -> None:
+    talk = ModernTalk()
+    talk.heartbeat("m1", 0, 9, 9)
+    talk.heartbeat("m1", 5, 9, 9, request={"subscribed_topic_names": ["orders"]})
+    talk.heartbeat("m1", 10, 9, 9)
+    assert talk.timeline().rebalances == []
+
+
 def test_who_was_not_told_yet_is_awaited() -> None:
     talk = two()
     talk.enter("m3", 41, 3)

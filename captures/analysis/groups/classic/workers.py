@@ -1,0 +1,92 @@
+"""Connectors and tasks of Kafka Connect: when they ran nowhere, and how long they still wait for a lost worker.
+
+A worker runs what it has until it is told to stop, or, by the eager protocol (``connect.protocol=eager``), until it
+joins again. What a lost worker ran is given to no other until ``scheduled.rebalance.max.delay.ms`` are over (KIP-415).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from captures.analysis.groups.classic.generations import Generation, Transition
+from captures.analysis.groups.model import LEAST_STOP, Rebalance, Stop, TopicPartition
+
+
+class _Idle(NamedTuple):
+    """A connector or task that runs nowhere.
+
+    :ivar begin: ns since the epoch
+    :ivar number: of the exchange that shows it last with its worker
+    :ivar rebalance: with which that began
+    """
+
+    begin: int
+    number: int
+    rebalance: Rebalance
+
+
+class WorkerStops:
+    """Finds when connectors and tasks ran nowhere, rebalance by rebalance."""
+
+    def __init__(self, now: int) -> None:
+        self._now = now
+        self._idle: dict[TopicPartition, _Idle] = {}
+        self._waits = False
+        """Whether the group waits for a lost worker."""
+
+    def emptied(self) -> None:
+        """Note that the group has no workers any more: what ran nowhere is not waited for."""
+        self._idle, self._waits = {}, False
+
+    def formed(self, rebalance: Rebalance, transition: Transition, generation: Generation) -> None:
+        """Take in a rebalance whose moves are told."""
+        for move in rebalance.moved:
+            if move.before and move.place not in self._idle:
+                self._idle[move.place] = _Idle(*_stopped(move.before, transition, generation), rebalance)
+        if rebalance.cooperative is False:
+            self._stop_all(rebalance, generation)
+        syncs = {sync.member: sync for sync in generation.syncs if sync.end is not None and not sync.error}
+        for member, places in rebalance.assigned.items():
+            sync = syncs.get(member)
+            for place in sorted(self._idle.keys() & places):
+                idle = self._idle.pop(place)
+                end = generation.formed if sync is None or sync.end is None else sync.end
+                if end - idle.begin >= LEAST_STOP:
+                    after = None if sync is None else sync.number
+                    stop = Stop(place, end - idle.begin, True, idle.number or None, after, idle.begin)
+                    idle.rebalance.stopped.append(stop)
+        delay = max((orders.delay for orders in generation.orders.values()), default=0)
+        self._waits = delay > 0
+        if not delay:
+            # what was not given out after the round that took it was deleted
+            self._idle = {place: idle for place, idle in self._idle.items() if idle.rebalance is rebalance}
+        elif self._idle:
+            rebalance.delay, rebalance.unassigned = delay, sorted(self._idle)
+
+    def _stop_all(self, rebalance: Rebalance, generation: Generation) -> None:
+        """Note that workers stop all that they run as they join again."""
+        joins = {join.member: join for join in generation.joins}
+        moved = {move.place for move in rebalance.moved}
+        for member in rebalance.assigned.keys() & joins.keys():
+            for place in rebalance.assigned[member] - moved:
+                self._idle.setdefault(place, _Idle(joins[member].time, joins[member].number, rebalance))
+
+    def concluded(self) -> None:
+        """Tell what still runs nowhere at the end of the capture; what is not waited for was deleted."""
+        for place, idle in sorted(self._idle.items(), key=lambda each: each[0]) if self._waits else ():
+            length = self._now - idle.begin
+            idle.rebalance.stopped.append(Stop(place, length, False, idle.number or None, None, idle.begin))
+
+
+def _stopped(worker: str, transition: Transition, generation: Generation) -> tuple[int, int]:
+    """Return when a worker stopped what it does not run any more, and the exchange that shows it."""
+    for expiry in transition.expiries:
+        if expiry.member == worker:
+            return expiry.since, expiry.number
+    for departure in transition.departures:
+        if departure.member == worker:
+            return departure.time, departure.call.number
+    for sync in generation.syncs:
+        if sync.member == worker and sync.end is not None:
+            return sync.end, sync.number
+    return generation.formed, 0

@@ -1,0 +1,68 @@
+"""A command that continues in the background: the process that a user started ends when the work has begun.
+
+background = continue_in_background()      # from here on in another process
+...                                        # open what can fail; errors are shown, and end both
+background.begun()                         # now the first process ends with exit code 0
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import NoReturn
+
+from kproxy.printing import flush
+
+_BEGUN = b"."
+
+
+class Background:
+    """The process that continues.
+
+    :param told: descriptor that the first process reads
+    """
+
+    def __init__(self, told: int) -> None:
+        self._told = told
+
+    def begun(self) -> None:
+        """Let go of the terminal, and of the first process. Output to files and pipes stays as it is."""
+        flush()
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, 0)
+        for number in (1, 2):
+            if os.isatty(number):
+                os.dup2(nowhere, number)
+        os.close(nowhere)
+        with suppress(BrokenPipeError):  # the first process was killed meanwhile
+            os.write(self._told, _BEGUN)
+        os.close(self._told)
+
+
+def continue_in_background() -> Background:
+    """Go on in a process of its own; the first one waits until that has begun, and ends.
+
+    If the other process ends before, the first one ends with its exit code.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    heard, told = os.pipe()
+    process = os.fork()
+    if process:
+        os.close(told)
+        _wait(process, heard)
+    os.close(heard)
+    return Background(told)
+
+
+def _wait(process: int, heard: int) -> NoReturn:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process has it too, and ends
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(process, signal.SIGTERM))
+    if os.read(heard, 1) == _BEGUN:
+        os._exit(0)
+    _, status = os.waitpid(process, 0)
+    code = os.waitstatus_to_exitcode(status)
+    os._exit(code if code >= 0 else 128 - code)
