@@ -37,19 +37,39 @@ _TOGETHER = 500
 
 
 def style(text: str, *, fg: str | None = None, bold: bool = False, dim: bool = False) -> str:
-    """Return text in a style. It takes no columns; measure and cut the text before.
+    """Return text in a style, if standard output is coloured (:func:`use_color`); measure it by :func:`unstyled`.
 
     :param fg: colour, one of ANSI's names; None leaves it
     """
+    if not _colored:
+        return text
     codes = [code for code, wanted in ((1, bold), (2, dim)) if wanted]
     if fg is not None:
         codes.insert(0, _COLORS[fg])
     return f"{''.join(map(_sequence, codes))}{text}{_sequence(_RESET)}" if codes else text
 
 
-def colored(color: str) -> bool:
-    """Return whether ``--color`` says to colour what goes to standard output."""
-    return color == "always" or (color == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
+def unstyled(text: str) -> str:
+    """Return text without the styles of :func:`style`."""
+    return _SEALED.sub("", text)
+
+
+def use_color(choice: str) -> None:
+    """Choose whether standard output is coloured from now on; standard error never is.
+
+    :param choice: ``always``, ``never``, or ``auto``: on a terminal, unless ``NO_COLOR`` is set
+    """
+    global _colored
+    on_terminal = choice == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    _colored = choice == "always" or on_terminal
+
+
+_colored = False
+
+
+def colored() -> bool:
+    """Return whether standard output is coloured."""
+    return _colored
 
 
 def terminal_width() -> int | None:
@@ -70,7 +90,7 @@ def gated(line: str, *, most: str = "line_characters") -> str:
     from dissectors.printable import is_printable, printable
 
     if len(line) > limit(most):
-        line = printable(_SEALED.sub("", line), limit(most))
+        line = printable(unstyled(line), limit(most))
     if is_printable(line):
         return line
     parts = _SEALED.split(line)
@@ -86,7 +106,7 @@ def echo(line: str = "", *, err: bool = False, wait: bool = False) -> None:
     :param wait: on standard output, where it may wait for others; :func:`flush` ends the wait
     """
     if err:
-        sys.stderr.write(f"{gated(line, most='notice_characters')}\n")
+        sys.stderr.write(f"{gated(unstyled(line), most='notice_characters')}\n")
         sys.stderr.flush()
         return
     sys.stdout.write(f"{gated(line)}\n")

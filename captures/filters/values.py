@@ -126,6 +126,15 @@ def moment(text: str, zone: tzinfo | None = None) -> Moment | None:
     return _date(text, zone)
 
 
+def resolved(text: str, start: int, zone: tzinfo | None) -> int | None:
+    """Return a time as :func:`moment` reads it, in ns since the epoch; None if it is none.
+
+    :param start: of the capture, in ns since the epoch
+    """
+    found = moment(text, zone)
+    return None if found is None else found.resolve(start)
+
+
 def _date(text: str, zone: tzinfo | None) -> Moment | None:
     found = _DATE.fullmatch(text)
     if not found:

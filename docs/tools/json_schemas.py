@@ -119,7 +119,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Printed:
+class Output:
     """What a command prints.
 
     :ivar by: the commands that print it
@@ -144,24 +144,24 @@ _STATISTICS = {
 }
 
 PRINTED = {
-    "exchange": Printed(
+    "exchange": Output(
         "An exchange",
         ("read", "sniff", "proxy", "attach", "export"),
         (Words("json.md", Exchange, {"kproxy.request": 1, "kproxy.response": 1, "broker_log": 2}),),
         lines=True,
     ),
-    "stats": Printed(
+    "stats": Output(
         "Statistics",
         ("stats",),
         (Words("json-stats.md", results.Statistics, {**_STATISTICS, "topics[].partitions[]": 4}),),
     ),
-    "groups": Printed(
+    "groups": Output(
         "A rebalance",
         ("groups",),
         (Words("json-groups.md", Rebalance, {"causes[]": 1, "waits[]": 2}),),
         lines=True,
     ),
-    "diagnose": Printed(
+    "diagnose": Output(
         "A diagnosis",
         ("diagnose",),
         (
@@ -172,13 +172,13 @@ PRINTED = {
             ),
         ),
     ),
-    "incidents": Printed(
+    "incidents": Output(
         "An incident",
         ("incidents",),
         (Words("incidents.md", Incident, {"consequences[]": 1}),),
         lines=True,
     ),
-    "api-versions": Printed(
+    "api-versions": Output(
         "Versions offered and used",
         ("api-versions",),
         (
@@ -189,7 +189,7 @@ PRINTED = {
             ),
         ),
     ),
-    "clients": Printed(
+    "clients": Output(
         "Clients and their settings",
         ("clients",),
         (
@@ -201,7 +201,7 @@ PRINTED = {
             ),
         ),
     ),
-    "compat": Printed(
+    "compat": Output(
         "Who would be refused, or served less",
         ("compat",),
         (
@@ -213,7 +213,7 @@ PRINTED = {
             Words("compat.md", results.BrokersResult, {"": 5, "brokers[]": 6, "brokers[].apis[]": 7}),
         ),
     ),
-    "diff": Printed(
+    "diff": Output(
         "What differs",
         ("diff",),
         (
@@ -224,13 +224,13 @@ PRINTED = {
             ),
         ),
     ),
-    "follow": Printed(
+    "follow": Output(
         "What a party did",
         ("follow",),
         (Words("follow.md", results.PartyResult), Words("follow.md", Line, {"": 1})),
         lines=True,
     ),
-    "journey": Printed(
+    "journey": Output(
         "The way of records",
         ("journey",),
         (
@@ -253,24 +253,24 @@ PRINTED = {
             ),
         ),
     ),
-    "records": Printed(
+    "records": Output(
         "A record",
         ("records",),
         (Words("records.md", results.RecordResult, {"headers[]": 1, "batch": 2}),),
         lines=True,
     ),
-    "lag": Printed("Lag", ("lag",), (Words("lag.md", results.LagResult, {"partitions[]": 1}),)),
-    "doctor": Printed(
+    "lag": Output("Lag", ("lag",), (Words("lag.md", results.LagResult, {"partitions[]": 1}),)),
+    "doctor": Output(
         "What the installation can do",
         ("doctor",),
         (Words("install.md", results.DoctorResult, {"checks[]": 1}),),
     ),
-    "config": Printed(
+    "config": Output(
         "What is set",
         ("config",),
         (Words("configuration.md", results.ConfigurationResult, {"settings[]": 1}),),
     ),
-    "replay": Printed(
+    "replay": Output(
         "A plan, what came of each request, and a summary",
         ("replay",),
         (
@@ -280,7 +280,7 @@ PRINTED = {
         ),
         lines=True,
     ),
-    "tables": Printed("What became tables", ("tables",), (Words("spark.md", TablesSummary),)),
+    "tables": Output("What became tables", ("tables",), (Words("spark.md", TablesSummary),)),
 }
 """What there is a schema of, by the name of its file."""
 
@@ -495,7 +495,7 @@ def overview() -> str:
     return "\n".join(lines)
 
 
-def _sources(printed: Printed) -> str:
+def _sources(printed: Output) -> str:
     pages = dict.fromkeys(f"[{form.page}]({form.page})" for form in printed.forms)
     return ", ".join(pages)
 

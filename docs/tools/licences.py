@@ -50,7 +50,7 @@ class MissingError(Exception):
 
 
 @dataclass
-class Needed:
+class Dependency:
     """A package that is needed.
 
     :ivar name: of the distribution, as it calls itself
@@ -68,19 +68,19 @@ def declared() -> dict[str | None, list[str]]:
     return {None: project["dependencies"], **project["optional-dependencies"]}
 
 
-def closure(requirements: Iterable[str]) -> dict[str, Needed]:
+def closure(requirements: Iterable[str]) -> dict[str, Dependency]:
     """Return all packages that requirements bring, by canonical name.
 
     :raises MissingError: if one of them is not installed
     """
-    found: dict[str, Needed] = {}
+    found: dict[str, Dependency] = {}
     waiting = [("", Requirement(each)) for each in requirements]
     asked = set()
     while waiting:
         by, requirement = waiting.pop(0)
         name = canonicalize_name(requirement.name)
         package = _installed(requirement.name)
-        needed = found.setdefault(name, Needed(package.metadata["Name"], licence(package)))
+        needed = found.setdefault(name, Dependency(package.metadata["Name"], licence(package)))
         if by not in needed.by:
             needed.by.append(by)
         for each in map(Requirement, package.requires or ()):
@@ -151,7 +151,7 @@ def page() -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _rows(found: dict[str, Needed]) -> Iterator[str]:
+def _rows(found: dict[str, Dependency]) -> Iterator[str]:
     for _, needed in sorted(found.items()):
         by = ", ".join(sorted(each or "kproxy" for each in needed.by))
         yield f"| {needed.name} | {needed.licence} | {by} |"

@@ -569,7 +569,7 @@ SECTIONS = {
         "Tables on Spark",
         "The default tables (all but records) and the table of exchanges without bodies, by one process, and by Spark "
         "in local mode with one and two workers; the second run in a session counts. `naive` sends every packet with "
-        "its payload to whoever has its connection, which is what one would write first. `MiB` is the largest worker, "
+        "its payload to the task of its connection, the simplest way to write it. `MiB` is the largest worker, "
         "`shuffled` the share of the capture that went from one task to another. Aims are those for 2 GB: of a "
         "capture as small as this one, Spark spends most of the time with its jobs; "
         "[spark.md](spark.md) has larger ones.",

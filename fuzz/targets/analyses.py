@@ -6,7 +6,7 @@ The first byte of an input chooses the analysis. Then come exchanges, as :mod:`f
 * What is found points at exchanges and connections that there are.
 * Tables and exports have a row for each exchange.
 * A capture differs from itself in nothing.
-* Asked again and again while a capture grows, a diagnosis answers as well; so do the histories of groups.
+* QuestionKind again and again while a capture grows, a diagnosis answers as well; so do the histories of groups.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from msgspec import json
 from captures.analysis.client_compat import ClientCompatibility
 from captures.analysis.client_trace.connections import find_party
 from captures.analysis.client_trace.log import PartyLog, rows_of
-from captures.analysis.client_trace.model import Asked, Question
+from captures.analysis.client_trace.model import Question, QuestionKind
 from captures.analysis.clients import inventory
 from captures.analysis.clients.client_reader import read_clients
 from captures.analysis.comparison.compare import compare_sides
@@ -61,8 +61,16 @@ _SOUGHT = (
     RecordQuery("orders", 0, 0),
 )
 _QUESTIONS = (
-    *(Question(Asked.CLIENT, "app"), Question(Asked.CLIENT, "*"), Question(Asked.CONNECTION, "0")),
-    *(Question(Asked.MEMBER, ""), Question(Asked.TRANSACTION, "app"), Question(Asked.PRODUCER, "0")),
+    *(
+        Question(QuestionKind.CLIENT, "app"),
+        Question(QuestionKind.CLIENT, "*"),
+        Question(QuestionKind.CONNECTION, "0"),
+    ),
+    *(
+        Question(QuestionKind.MEMBER, ""),
+        Question(QuestionKind.TRANSACTION, "app"),
+        Question(QuestionKind.PRODUCER, "0"),
+    ),
 )
 _FORMATS: tuple[FileFormat, ...] = ("json", "csv", "parquet", "mermaid")
 

@@ -12,7 +12,7 @@ import click
 
 from kproxy.cli.command import Group, made
 from kproxy.cli.options import ProgramOptions
-from kproxy.printing import gate_tracebacks, gated_errors
+from kproxy.printing import gate_tracebacks, gated_errors, use_color
 
 # numpy's linear algebra, which nothing here uses, starts a thread for each processor; these spin for a while
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -85,6 +85,7 @@ class _Program(Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         gate_tracebacks()
+        use_color("auto")
         with gated_errors():
             return super().invoke(ctx)
 

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.options import ClientOption, ColorOption, JobsOption, ReadingOptions
+from kproxy.cli.options import ClientOption, JobsOption, ReadingOptions, ReportOptions
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import chosen, there_are
-from kproxy.printing import echo, echo_json
 
 if TYPE_CHECKING:
     from captures.analysis.version_matrix import Matrix
     from captures.exchanges import Capture
+    from kproxy.text.blocks import Block
     from kproxy.text.summary import Tally
 
 _ROWS = 60
 
 
 @options
-class ApiVersionsOptions(ColorOption, ReadingOptions, JobsOption, ClientOption):
+class ApiVersionsOptions(ReportOptions, ReadingOptions, JobsOption, ClientOption):
     """What ``kproxy api-versions`` takes."""
 
     broker: str | None = option(
@@ -50,6 +51,8 @@ class ApiVersions(CaptureRun[ApiVersionsOptions]):
 
     def run(self) -> None:
         """Read the capture, and show what was negotiated."""
+        from kproxy.cli.results import Versions
+        from kproxy.text.formats import spaced
         from kproxy.text.summary import Tally
 
         capture = self.reading.capture()
@@ -58,10 +61,9 @@ class ApiVersions(CaptureRun[ApiVersionsOptions]):
         self.clean = conclude(capture, tally)
         clients = chosen([each.name for each in matrix.clients], self.options.clients, "client")
         matrix = matrix.of(clients if self.options.clients else None, self._broker(matrix))
-        if self.options.as_json:
-            self._print_json(matrix)
-        else:
-            self._print(matrix)
+        for broker in matrix.brokers:
+            broker.name = next(iter(self.reading.names.of(broker.broker)), None)
+        self.answer(Versions(self.reading.files, matrix), blocks=spaced(self._blocks(matrix)))
 
     def _matrix(self, capture: Capture, tally: Tally) -> Matrix:
         import numpy as np
@@ -103,29 +105,21 @@ class ApiVersions(CaptureRun[ApiVersionsOptions]):
         raise click.UsageError(f"{what} {wanted!r} in the capture; {there_are(fits or brokers)}")
 
     # ------------------------------------------------------------ what is shown
-    def _print_json(self, matrix: Matrix) -> None:
-        from kproxy.cli.results import Versions
-
-        for broker in matrix.brokers:
-            broker.name = next(iter(self.reading.names.of(broker.broker)), None)
-        echo_json(Versions(self.reading.files, matrix), wait=True)
-
-    def _print(self, matrix: Matrix) -> None:
+    def _blocks(self, matrix: Matrix) -> Iterator[Block]:
         from kproxy.text import api_versions as tables
+        from kproxy.text.blocks import Paragraph
 
         names = self.reading.names
-        shown = [
+        if not matrix.clients:
+            yield Paragraph("No requests were seen, so nothing is known of versions.")
+        for table in (
             tables.broker_table(matrix, names),
             tables.client_table(matrix, names),
             tables.use_table(matrix, names, unused=self.options.show_all),
             tables.warning_table(matrix, names),
-        ]
-        if not matrix.clients:
-            echo("No requests were seen, so nothing is known of versions.")
-        for index, table in enumerate(each for each in shown if each.rows):
-            if index:
-                echo()
-            self.print_table(table, None if self.options.show_all else _ROWS)
+        ):
+            if table.rows:
+                table.most = None if self.options.show_all else _ROWS
+                yield table
         if matrix.clients and not matrix.warnings:
-            echo()
-            echo("No warnings.")
+            yield Paragraph("No warnings.")

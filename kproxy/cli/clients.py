@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import with_progress
-from kproxy.cli.options import ClientOption, ColorOption, ReadingOptions
+from kproxy.cli.options import ClientOption, ReadingOptions, ReportOptions
 from kproxy.cli.reading import CaptureRun, conclude_unread
 from kproxy.cli.selecting import chosen
-from kproxy.printing import echo, echo_json
 
 if TYPE_CHECKING:
     from captures.analysis.clients.inventory import Client
     from captures.exchanges import Capture
+    from kproxy.text.blocks import Block
 
 _ROWS = 40
 
 
 @options
-class ClientsOptions(ColorOption, ReadingOptions, ClientOption):
+class ClientsOptions(ReportOptions, ReadingOptions, ClientOption):
     """What ``kproxy clients`` takes."""
 
     settings: bool = option(
@@ -60,17 +61,15 @@ class Clients(CaptureRun[ClientsOptions]):
 
     def run(self) -> None:
         """Read the capture, and show its clients."""
+        from kproxy.text.formats import spaced
+
         capture = self.reading.capture()
         found = self._clients(capture)
         wanted = chosen([each.name for each in found], self.options.clients, "client")
         found = [each for each in found if each.name in wanted]
         self.clean = conclude_unread(capture)
-        if self.options.as_json:
-            self._print_json(found)
-        elif self.options.settings:
-            self._print_settings(found)
-        else:
-            self._print(found)
+        result = None if not self.as_json else self._result(found)
+        self.answer(result, blocks=spaced(self._blocks(found)))
 
     def _clients(self, capture: Capture) -> list[Client]:
         from captures.analysis.clients import inventory
@@ -85,8 +84,7 @@ class Clients(CaptureRun[ClientsOptions]):
         return clients.result()
 
     # ------------------------------------------------------------ what is shown
-    def _print_json(self, found: list[Client]) -> None:
-
+    def _result(self, found: list[Client]) -> dict[str, Any]:
         from captures.json_objects import to_json
         from kproxy.text.clients import shown_settings
 
@@ -94,36 +92,25 @@ class Clients(CaptureRun[ClientsOptions]):
         for client in found:
             shape = to_json(client)
             if self.options.settings:
-                told = shown_settings(client, changed=self.options.changed)
-                shape["settings"] = to_json(told)
+                shape["settings"] = to_json(shown_settings(client, changed=self.options.changed))
             else:
                 del shape["settings"]
             shapes.append(shape)
-        shape = {"captures": list(self.reading.files), "clients": shapes}
-        echo_json(shape, wait=True)
+        return {"captures": self.reading.files, "clients": shapes}
 
-    def _print(self, found: list[Client]) -> None:
-        from kproxy.text.clients import client_table
+    def _blocks(self, found: list[Client]) -> Iterator[Block]:
+        from kproxy.text.blocks import Code, Paragraph
+        from kproxy.text.clients import client_table, properties
 
+        most = None if self.options.show_all else _ROWS
         if not found:
-            echo("No requests were seen, so nothing is known of clients.")
-            return
-        table = client_table(found, self.reading.names)
-        self.print_table(table, None if self.options.show_all else _ROWS)
-
-    def _print_settings(self, found: list[Client]) -> None:
-        from kproxy.text.clients import properties
-
-        if not found:
-            echo("No requests were seen, so nothing is known of clients.")
-        shown = found if self.options.show_all else found[:_ROWS]
-        for index, client in enumerate(shown):
-            if index:
-                echo()
-            for line in properties(
-                client, self.reading.names, changed=self.options.changed, color=self.color
-            ):
-                echo(line)
-        if len(found) > len(shown):
-            echo()
-            echo(f"… {len(found) - len(shown):,} more clients, --all shows them")
+            yield Paragraph("No requests were seen, so nothing is known of clients.")
+        elif not self.options.settings:
+            table = client_table(found, self.reading.names)
+            table.most = most
+            yield table
+        else:
+            for client in found[:most]:
+                yield Code(list(properties(client, self.reading.names, changed=self.options.changed)))
+            if most is not None and len(found) > most:
+                yield Paragraph(f"… {len(found) - most:,} more clients, --all shows them")

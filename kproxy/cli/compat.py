@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.options import ColorOption, ReadingOptions
+from kproxy.cli.options import ReadingOptions, ReportOptions
 from kproxy.cli.reading import CaptureRun, conclude
-from kproxy.printing import echo, echo_json
 
 if TYPE_CHECKING:
-    from captures.analysis.client_compat import BrokerFit
-    from captures.analysis.compat_model import Report, Target
+    from captures.analysis.compat_model import Target
     from captures.analysis.releases import Line
     from captures.exchanges import Capture, Exchange
     from kproxy.text.summary import Tally
@@ -26,7 +24,7 @@ _ROWS = 40
 
 
 @options
-class CompatOptions(ColorOption, ReadingOptions):
+class CompatOptions(ReportOptions, ReadingOptions):
     """What ``kproxy compat`` takes."""
 
     broker_version: str | None = option(
@@ -90,33 +88,36 @@ class Compat(CaptureRun[CompatOptions]):
 
     def _judge_clients(self, target: Target, capture: Capture, tally: Tally) -> None:
         from captures.analysis.compat import Compatibility
+        from kproxy.cli.results import TargetResult
+        from kproxy.text import compat as text
 
         compatibility = Compatibility(target, capture)
         self._learn(compatibility.add, capture, tally)
         report = compatibility.result()
-        if self.options.as_json:
-            from kproxy.cli.results import TargetResult
-
-            files = self.reading.files
-            echo_json(TargetResult(files, target, report.clients, report.brokers_left_out), wait=True)
-        else:
-            self._print_clients(report)
+        names, show_all = self.reading.names, self.options.show_all
+        self._answer(
+            TargetResult(self.reading.files, target, report.clients, report.brokers_left_out),
+            text.clients_sentence(report),
+            text.client_table(report, names),
+            text.verdict_table(report, names, served=show_all),
+        )
 
     def _judge_brokers(self, line: Line, capture: Capture, tally: Tally) -> None:
         from captures.analysis.client_compat import ClientCompatibility
+        from kproxy.cli.results import BrokersResult
+        from kproxy.text import compat as text
 
         compatibility = ClientCompatibility(line, capture)
         self._learn(compatibility.add, capture, tally)
         brokers = compatibility.result()
-        if self.options.as_json:
-            from kproxy.cli.results import BrokersResult
-
-            shown = [
-                replace(each, name=next(iter(self.reading.names.of(each.broker)), None)) for each in brokers
-            ]
-            echo_json(BrokersResult(self.reading.files, compatibility.name, shown), wait=True)
-        else:
-            self._print_brokers(compatibility.name, brokers)
+        names, show_all = self.reading.names, self.options.show_all
+        named = [replace(each, name=next(iter(names.of(each.broker)), None)) for each in brokers]
+        self._answer(
+            BrokersResult(self.reading.files, compatibility.name, named),
+            text.brokers_sentence(compatibility.name, brokers),
+            text.broker_table(brokers, names),
+            text.fit_table(brokers, names, everything=show_all),
+        )
 
     def _learn(self, add: Callable[[Exchange], None], capture: Capture, tally: Tally) -> None:
         """Show all exchanges, of which only the fields that tell versions are read."""
@@ -140,36 +141,14 @@ class Compat(CaptureRun[CompatOptions]):
         exchanges = (exchange for _, exchange in read)
         return with_progress(exchanges, lambda each: each.number, len(reader), "reading versions")
 
-    # ------------------------------------------------------------ what is shown
-    def _print_clients(self, report: Report) -> None:
-        from kproxy.text import compat as tables
+    def _answer(self, result: object, sentence: str, *tables: Table) -> None:
+        from kproxy.text.blocks import Paragraph
+        from kproxy.text.formats import spaced
 
-        echo(tables.clients_sentence(report))
-        names = self.reading.names
-        self._print_tables(
-            [
-                tables.client_table(report, names),
-                tables.verdict_table(report, names, served=self.options.show_all),
-            ]
-        )
-
-    def _print_brokers(self, client: str, brokers: list[BrokerFit]) -> None:
-        from kproxy.text import compat as tables
-
-        echo(tables.brokers_sentence(client, brokers))
-        names = self.reading.names
-        self._print_tables(
-            [
-                tables.broker_table(brokers, names),
-                tables.fit_table(brokers, names, everything=self.options.show_all),
-            ]
-        )
-
-    def _print_tables(self, tables: list[Table]) -> None:
-        for table in tables:
-            if table.rows:
-                echo()
-                self.print_table(table, None if self.options.show_all else _ROWS)
+        shown = [each for each in tables if each.rows]
+        for each in shown:
+            each.most = None if self.options.show_all else _ROWS
+        self.answer(result, blocks=spaced([Paragraph(sentence), *shown]))
 
 
 def _target(text: str, *, zookeeper: bool) -> Target:

@@ -275,7 +275,7 @@ def _print(configuration: Configuration, shown: list[Setting]) -> None:
             (Column("from", least=10, rank=1), lambda each: each.place or each.source),
         ],
     )
-    for line in table.lines(terminal_width(), None, color=False):
+    for line in table.lines(terminal_width()):
         echo(line)
     if not shown:
         echo("  nothing is set: the defaults hold, --all shows them")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import filter_option, read_to_the_end
-from kproxy.cli.options import FILTER, ColorOption, JobsOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import FILTER, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import Selecting
-from kproxy.printing import echo, echo_json, flush, terminal_width
+from kproxy.printing import echo, flush, terminal_width
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from captures.analysis.findings.finding import Finding, Severity
     from captures.analysis.incidents.model import Incident
     from captures.exchanges import Capture
+    from kproxy.cli.results import DiagnosisResult
+    from kproxy.text.blocks import Block
     from kproxy.text.summary import Tally
 
 EXIT_FOUND = 4
@@ -41,14 +43,13 @@ def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> Non
 
 
 @options
-class DiagnoseOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOptions):
+class DiagnoseOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOptions):
     """What ``kproxy diagnose`` takes."""
 
     follow: bool = option(
         "-F", "--follow", help="Report findings from a capture that is still being written."
     )
     as_json: bool = option("--json", help="Print one JSON object (docs/json-diagnose.md).")
-    as_markdown: bool = option("--markdown", help="Print Markdown, for tickets.")
     fail_on: Level | None = option(
         "--fail-on", help=f"Exit with {EXIT_FOUND} if there is a finding of this severity or higher."
     )
@@ -104,10 +105,8 @@ class Diagnosing(CaptureRun[DiagnoseOptions]):
 
     def __init__(self, options: DiagnoseOptions) -> None:
         from captures.analysis.findings.finding import Severity
-        from kproxy.cli.diagnosing import rules_and_limits
+        from kproxy.cli.live_findings import rules_and_limits
 
-        if options.as_json and options.as_markdown:
-            raise click.UsageError("use either --json or --markdown")
         super().__init__(options)
         self.fail_on: Severity | None = Severity[options.fail_on.upper()] if options.fail_on else None
         self.most = None if options.show_all else MOST_OF_A_RULE
@@ -128,7 +127,9 @@ class Diagnosing(CaptureRun[DiagnoseOptions]):
         found = diagnosis.findings()
         self.clean = conclude(capture, tally, told=not self.options.as_json)
         flush()
-        self._print(capture, tally, diagnosis, [each for each in found if each.severity >= self.least])
+        shown = [each for each in found if each.severity >= self.least]
+        result = self._result(capture, tally, diagnosis, shown)
+        self.answer(result, blocks=self._blocks(capture, tally, diagnosis, shown), prose=True)
         self.failed = self.fail_on is not None and any(each.severity >= self.fail_on for each in found)
 
     @property
@@ -153,14 +154,14 @@ class Diagnosing(CaptureRun[DiagnoseOptions]):
         """Show a capture that grows to the rules, and tell what is new, until it ends or is stopped."""
         from captures.analysis.findings.diagnosis import Diagnosis
         from captures.exchanges import ExchangeReader
-        from kproxy.cli.diagnosing import LiveFindings
+        from kproxy.cli.live_findings import LiveFindings
         from kproxy.text.findings import FindingsText
         from kproxy.text.incidents import IncidentText
 
         reader = ExchangeReader(capture, annotate=False, summary=False, live=True)
         diagnosis = Diagnosis(capture, reader.knowledge.topic_name, limits=self.limits, rules=self.rules)
-        text = FindingsText(None, self.reading.zone, color=False, files=self.reading.files)
-        incidents = IncidentText(None, self.reading.zone, color=False)
+        text = FindingsText(self.reading.zone, files=self.reading.files)
+        incidents = IncidentText(self.reading.zone)
         live = LiveFindings(
             diagnosis,
             capture,
@@ -179,48 +180,30 @@ class Diagnosing(CaptureRun[DiagnoseOptions]):
         return diagnosis
 
     # ------------------------------------------------------------ what came of it
-    def _print(self, capture: Capture, tally: Tally, diagnosis: Diagnosis, found: list[Finding]) -> None:
-        if self.options.as_json:
-            self._print_json(capture, tally, diagnosis, found)
-        elif self.options.as_markdown:
-            from captures.export.findings import findings_markdown
-
-            path = str(capture.source.path)
-            read, blind = tally.sentence(capture, self.selecting.wanted), diagnosis.blind()
-            for line in findings_markdown(
-                path,
-                found,
-                blind,
-                read=read,
-                most=self.most,
-                incidents=self._incidents(diagnosis),
-                left_out=diagnosis.left_out,
-            ):
-                echo(line)
-        else:
-            self._print_text(capture, tally, diagnosis, found)
-
-    def _print_text(self, capture: Capture, tally: Tally, diagnosis: Diagnosis, found: list[Finding]) -> None:
+    def _blocks(
+        self, capture: Capture, tally: Tally, diagnosis: Diagnosis, found: list[Finding]
+    ) -> Iterator[Block]:
+        from kproxy.text.blocks import BLANK, Heading, Paragraph
         from kproxy.text.findings import FindingsText, verdict
 
         text = FindingsText(
-            terminal_width(),
             self.reading.zone,
-            color=self.color,
             files=self.reading.files,
             options=self.reading.options,
+            dated=self.as_markdown,
         )
-        echo(tally.sentence(capture, self.selecting.wanted))
+        if self.as_markdown:
+            yield Heading([f"Diagnosis of {capture.source.path}"], 1)
+        yield Paragraph(tally.sentence(capture, self.selecting.wanted), whole=True)
         if tally.first is not None:
-            echo(text.span(tally.first, tally.last))
-            echo()
-            echo(verdict(found, faulty=bool(capture.faults)))
-        self._print_incidents(capture, diagnosis)
+            yield Paragraph(text.span(tally.first, tally.last))
+            yield BLANK
+            yield Paragraph(verdict(found, faulty=bool(capture.faults)), whole=True)
+        yield from capture.faults.whole(self._happened(capture, diagnosis), "showing incidents")
         told = self._unexplained(diagnosis, found)
-        for line in capture.faults.whole(text.lines(told, self.most), "showing findings"):
-            echo(line)
-        for line in chain(text.left_out(diagnosis.left_out), text.blind(diagnosis.blind())):
-            echo(line)
+        yield from capture.faults.whole(text.blocks(told, self.most), "showing findings")
+        yield from text.left_out(diagnosis.left_out)
+        yield from text.blind(diagnosis.blind())
 
     def _incidents(self, diagnosis: Diagnosis) -> list[Incident]:
         """Return what happened, if all rules were asked: who asks for some wants to know nothing else."""
@@ -237,31 +220,31 @@ class Diagnosing(CaptureRun[DiagnoseOptions]):
             if self.options.show_all or each.severity is Severity.HIGH or each.because_of not in told
         ]
 
-    def _print_incidents(self, capture: Capture, diagnosis: Diagnosis) -> None:
+    def _happened(self, capture: Capture, diagnosis: Diagnosis) -> Iterator[Block]:
+        from kproxy.text.blocks import BLANK, Paragraph
         from kproxy.text.incidents import IncidentText
 
         happened = self._incidents(diagnosis)
         if not happened:
             return
-        text = IncidentText(
-            terminal_width(), self.reading.zone, color=self.color, show_all=self.options.show_all
-        )
-        echo()
-        lines = text.lines(happened, capture.latest)
-        for line in capture.faults.whole(lines, "showing incidents"):
-            echo(line)
+        text = IncidentText(self.reading.zone, show_all=self.options.show_all, dated=self.as_markdown)
+        yield BLANK
+        yield from text.blocks(happened, capture.latest)
         if not self.options.show_all and any(
             consequence.kind == "finding" for each in happened for consequence in each.consequences
         ):
-            echo()
-            echo(
-                "Findings that follow from an incident stand with it; the grave ones also below, all with --all."
+            yield BLANK
+            yield Paragraph(
+                "Findings that follow from an incident stand with it; the grave ones also below, all with --all.",
+                whole=True,
             )
 
-    def _print_json(self, capture: Capture, tally: Tally, diagnosis: Diagnosis, found: list[Finding]) -> None:
+    def _result(
+        self, capture: Capture, tally: Tally, diagnosis: Diagnosis, found: list[Finding]
+    ) -> DiagnosisResult:
         from kproxy.cli.results import Blind, DiagnosisResult
 
-        shown = DiagnosisResult(
+        return DiagnosisResult(
             captures=self.reading.files,
             exchanges=tally.exchanges,
             first=tally.first,
@@ -273,4 +256,3 @@ class Diagnosing(CaptureRun[DiagnoseOptions]):
             intervened=diagnosis.intervened,
             incidents=self._incidents(diagnosis),
         )
-        echo_json(shown, wait=True)

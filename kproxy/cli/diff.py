@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,11 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy.cli.command import argument, command, option, options
-from kproxy.cli.common import early_ends
-from kproxy.cli.options import ColorOption, Moment, ReadingOptions, UtcOption
-from kproxy.cli.reading import Reading, conclude
-from kproxy.printing import colored, echo, echo_json, flush, terminal_width
-from kproxy.text.times import resolve
+from kproxy.cli.options import Moment, ReadingOptions, ReportOptions, UtcOption
+from kproxy.cli.reading import CaptureRun, Reading, conclude
 
 if TYPE_CHECKING:
     from captures.analysis.comparison.model import Comparison
@@ -44,7 +40,7 @@ class Stretch(click.ParamType[tuple[str, str]]):
 
 
 @options
-class DiffOptions(UtcOption, ColorOption, ReadingOptions):
+class DiffOptions(UtcOption, ReportOptions, ReadingOptions):
     """What ``kproxy diff`` takes."""
 
     files: tuple[str, ...] = argument("GOOD BAD | CAPTURE...", type=click.Path(allow_dash=True))
@@ -78,13 +74,10 @@ def diff(options: DiffOptions) -> None:
     differences follow after that. Each difference lists exchange numbers of both sides. docs/diff.md explains the
     method.
     """
-    run = Diff(options)
-    with early_ends():
-        run.run()
-    sys.exit(max(reading.exit_code(clean=run.clean) for reading in run.readings))
+    Diff(options).execute()
 
 
-class Diff:
+class Diff(CaptureRun[DiffOptions]):
     """One run of ``kproxy diff``.
 
     :raises click.UsageError: if there are not two things to compare
@@ -98,21 +91,25 @@ class Diff:
             raise click.UsageError(
                 "give two captures, GOOD and BAD, or --window and --against for two times of one"
             )
-        self.options = options
         self.windows = None if window is None or against is None else (against, window)
-        sides = (files,) if self.windows else tuple((each,) for each in files)
-        self.readings = [Reading(replace(options, files=each), utc=options.utc) for each in sides]
-        self.color = colored(options.color)
-        self.clean = True
+        super().__init__(options, files if self.windows else files[:1])
+        self.readings = [self.reading]
+        if not self.windows:
+            self.readings.append(Reading(replace(options, files=files[1:]), utc=options.utc))
+
+    @property
+    def exit_code(self) -> int:
+        return max(reading.exit_code(clean=self.clean) for reading in self.readings)
 
     def run(self) -> None:
         """Read both, and show what differs."""
+        from kproxy.cli.results import ComparisonResult
+        from kproxy.text.diff import blocks
+
         comparison = self._of_windows() if self.windows else self._of_captures()
-        if self.options.as_json:
-            self._print_json(comparison)
-        else:
-            self._print(comparison)
-        flush()
+        most = None if self.options.show_all else _MOST
+        result = ComparisonResult(self.options.files, comparison)
+        self.answer(result, blocks=blocks(comparison, most, self.reading.zone))
 
     def _of_captures(self) -> Comparison:
         from captures.analysis.comparison.compare import compare_sides
@@ -140,10 +137,9 @@ class Diff:
         capture = reading.capture()
         reader = ExchangeReader(capture, annotate=False, summary=False)
         names = reader.knowledge.topic_name
-        first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
         sides = []
         for begin, end in self.windows:
-            low, high = (resolve(each, first, reading.zone) if each else None for each in (begin, end))
+            low, high = reading.bounds(capture, begin, end)
             sides.append(Side(f"{begin}..{end}", capture, names, Window(low, high)))
         # who was a member before tells more of a rebalance than its window alone does
         histories = GroupHistories(names, capture)
@@ -161,17 +157,3 @@ class Diff:
             for add in adds:
                 add(exchange)
         self.clean = conclude(capture, tally) and self.clean
-
-    # ------------------------------------------------------------ what is shown
-    def _print_json(self, comparison: Comparison) -> None:
-        from kproxy.cli.results import ComparisonResult
-
-        echo_json(ComparisonResult(self.options.files, comparison), wait=True)
-
-    def _print(self, comparison: Comparison) -> None:
-        from kproxy.text.diff import lines
-
-        reading = self.readings[0]
-        most = None if self.options.show_all else _MOST
-        for line in lines(comparison, terminal_width(), most, reading.zone, color=self.color):
-            echo(line)

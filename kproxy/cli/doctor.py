@@ -10,9 +10,8 @@ from kproxy.cli.command import command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE
 from kproxy.cli.config import current, problems
 from kproxy.cli.options import ColorOption
-from kproxy.printing import colored, echo, echo_json, style, terminal_width
-from kproxy.text.paragraphs import INDENT, wrapped
-from kproxy.text.tables import GAP
+from kproxy.printing import echo, echo_json, style, terminal_width
+from kproxy.text.blocks import GAP, INDENT, wrapped
 
 if TYPE_CHECKING:
     from kproxy.doctor import Check, Examination
@@ -52,12 +51,12 @@ def doctor(options: DoctorOptions) -> None:
 
         echo_json(DoctorResult(found))
     else:
-        for line in lines(found, terminal_width(), color=colored(options.color)):
+        for line in lines(found, terminal_width()):
             echo(line)
     sys.exit(0 if found.works else EXIT_UNREADABLE)
 
 
-def lines(found: Examination, width: int | None, *, color: bool) -> Iterator[str]:
+def lines(found: Examination, width: int | None) -> Iterator[str]:
     """Yield what was found for people, area by area.
 
     :param width: columns of the terminal, or None for a pipe, where nothing is wrapped
@@ -66,28 +65,26 @@ def lines(found: Examination, width: int | None, *, color: bool) -> Iterator[str
     names = max(len(check.name) for check in found.checks)
     for area, checks in found.areas.items():
         yield ""
-        yield style(area, bold=True) if color else area
+        yield style(area, bold=True)
         for check in checks:
-            yield from _told(check, names, width, color=color)
+            yield from _told(check, names, width)
     yield ""
     yield from wrapped(conclusion(list(found.checks)), width)
 
 
-def _told(check: Check, names: int, width: int | None, *, color: bool) -> Iterator[str]:
+def _told(check: Check, names: int, width: int | None) -> Iterator[str]:
     state = check.state.value
     head = f"{INDENT}{check.name:<{names}}{GAP}{state:<{_STATE_WIDTH}}{GAP}"
     room = " " * len(head)
     first, *more = wrapped(check.found, width, room, first=head)
-    if color and (shade := _COLORS[state]):
-        place = len(head) - len(GAP) - _STATE_WIDTH
-        first = f"{first[:place]}{style(state, fg=shade)}{first[place + len(state) :]}"
-    yield first
+    place = len(head) - len(GAP) - _STATE_WIDTH
+    yield f"{first[:place]}{style(state, fg=_COLORS[state])}{first[place + len(state) :]}"
     yield from more
     if check.about:
         yield from wrapped(f"{check.about}.", width, room)
     if check.command:
         # on one line, however long, so that it can be copied
-        yield f"{room}{style(check.command, bold=True) if color else check.command}"
+        yield f"{room}{style(check.command, bold=True)}"
 
 
 def conclusion(checks: list[Check]) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import with_progress
-from kproxy.cli.options import ColorOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import there_are
-from kproxy.printing import echo, echo_json, terminal_width
+from kproxy.printing import echo
 
 if TYPE_CHECKING:
     from captures.analysis.client_trace.model import Line, Party, Question
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @options
-class FollowOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions):
+class FollowOptions(UtcOption, ReportOptions, ReadingOptions, TimeOptions):
     """What ``kproxy follow`` takes."""
 
     files: tuple[str, ...] = argument("[CLIENT] CAPTURE...", type=click.Path(allow_dash=True))
@@ -60,14 +60,15 @@ class Follow(CaptureRun[FollowOptions]):
     """One run of ``kproxy follow``."""
 
     def __init__(self, options: FollowOptions) -> None:
-        if options.as_json and options.mermaid:
-            raise click.UsageError("use either --json or --mermaid")
         self.question, files = _question(options)
         super().__init__(options, files)
 
     def run(self) -> None:
         """Read the capture, find the party, and tell what it did."""
         from captures.analysis.client_trace.connections import find_party
+        from captures.analysis.client_trace.repeats import without_repeats
+        from kproxy.cli.results import PartyResult
+        from kproxy.text.follow import FollowText
 
         capture = self.reading.capture()
         party = find_party(capture, self.question)
@@ -77,10 +78,9 @@ class Follow(CaptureRun[FollowOptions]):
             self._print_mermaid(capture, party)
         else:
             log = self._within(capture, self._log(capture, party))
-            if self.options.as_json:
-                self._print_json(party, log)
-            else:
-                self._print(party, log)
+            shown = log if self.options.show_all else without_repeats(log)
+            text = FollowText(self.reading.zone, self.reading.names)
+            self.answer(PartyResult(self.reading.files, party), *log, blocks=text.blocks(party, shown))
 
     def _log(self, capture: Capture, party: Party) -> list[Line]:
         from captures.analysis.client_trace.log import PartyLog, rows_of
@@ -113,12 +113,12 @@ class Follow(CaptureRun[FollowOptions]):
     def _nobody(self, capture: Capture) -> str:
         """Return that there is no such party, and who there is."""
         from captures.analysis.client_trace.connections import known_names
-        from captures.analysis.client_trace.model import Asked
+        from captures.analysis.client_trace.model import QuestionKind
 
         by, text = self.question
-        if by is Asked.CLIENT:
+        if by is QuestionKind.CLIENT:
             return f"no client {text!r} in the capture; {there_are(known_names(capture))}"
-        if by is Asked.CONNECTION:
+        if by is QuestionKind.CONNECTION:
             return (
                 f"no connection {text} in the capture; there are {len(capture.connections):,}, counted from 0"
             )
@@ -126,21 +126,6 @@ class Follow(CaptureRun[FollowOptions]):
         return f"no {name} with the ID {text!r} in the capture"
 
     # ------------------------------------------------------------ what is shown
-    def _print(self, party: Party, log: list[Line]) -> None:
-        from captures.analysis.client_trace.repeats import without_repeats
-        from kproxy.text.follow import FollowText
-
-        shown = log if self.options.show_all else without_repeats(log)
-        text = FollowText(terminal_width(), self.reading.zone, self.reading.names, color=self.color)
-        for line in self.reading.faults.whole(text.lines(party, shown), "showing what it did"):
-            echo(line)
-
-    def _print_json(self, party: Party, log: Iterable[Line]) -> None:
-        from kproxy.cli.results import PartyResult
-
-        for shape in (PartyResult(self.reading.files, party), *log):
-            echo_json(shape, wait=True)
-
     def _print_mermaid(self, capture: Capture, party: Party) -> None:
         import numpy as np
 
@@ -176,13 +161,13 @@ def _question(options: FollowOptions) -> tuple[Question, tuple[str, ...]]:
 
     :raises click.UsageError: if it is said twice, or there is no capture
     """
-    from captures.analysis.client_trace.model import Asked, Question
+    from captures.analysis.client_trace.model import Question, QuestionKind
 
     given = {
-        Asked.CONNECTION: options.connection,
-        Asked.MEMBER: options.member,
-        Asked.TRANSACTION: options.transactional_id,
-        Asked.PRODUCER: options.producer_id,
+        QuestionKind.CONNECTION: options.connection,
+        QuestionKind.MEMBER: options.member,
+        QuestionKind.TRANSACTION: options.transactional_id,
+        QuestionKind.PRODUCER: options.producer_id,
     }
     chosen = [Question(by, str(value)) for by, value in given.items() if value is not None]
     if len(chosen) > 1:
@@ -193,4 +178,4 @@ def _question(options: FollowOptions) -> tuple[Question, tuple[str, ...]]:
         return chosen[0], options.files
     if len(options.files) < 2:
         raise click.UsageError("it takes a client and a capture: kproxy follow CLIENT CAPTURE...")
-    return Question(Asked.CLIENT, options.files[0]), options.files[1:]
+    return Question(QuestionKind.CLIENT, options.files[0]), options.files[1:]

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import read_to_the_end, refuse_to_overwrite
-from kproxy.cli.options import ColorOption, GroupOption, JobsOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import GroupOption, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import Selecting, chosen, fits
 from kproxy.export_files import replacing
-from kproxy.printing import echo, echo_json, flush, terminal_width
+from kproxy.printing import echo, flush
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.groups.model import GroupTimeline, Rebalance
     from captures.analysis.incidents.model import Incident
     from captures.exchanges import Capture
+    from kproxy.text.blocks import Block
     from kproxy.text.groups import GroupText
 
     Told = tuple[GroupTimeline, list[Rebalance]]
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @options
-class GroupsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOptions, GroupOption):
+class GroupsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOptions, GroupOption):
     """What ``kproxy groups`` takes."""
 
     follow: bool = option(
@@ -71,8 +72,6 @@ class Groups(CaptureRun[GroupsOptions]):
     """One run of ``kproxy groups``."""
 
     def __init__(self, options: GroupsOptions) -> None:
-        if options.as_json + options.mermaid + (options.html is not None) > 1:
-            raise click.UsageError("use only one of --json, --html and --mermaid")
         super().__init__(options)
         self.incidents: list[Incident] = []
         if options.html is not None:
@@ -92,14 +91,13 @@ class Groups(CaptureRun[GroupsOptions]):
     def _show(self, capture: Capture, timelines: list[GroupTimeline]) -> None:
         low, high = self.reading.bounds(capture, self.options.begin, self.options.end)
         told = [(each, _within(each.rebalances, low, high)) for each in self._chosen(timelines)]
-        if self.options.as_json:
-            _print_json([each for _, rebalances in told for each in rebalances])
-        elif self.options.html is not None:
+        if self.options.html is not None:
             self._write_html(told, low, high)
         elif self.options.mermaid:
             self._print_mermaid(told)
         else:
-            self._print(told)
+            found = sorted((each for _, shown in told for each in shown), key=lambda each: each.time)
+            self.answer(*found, blocks=self._blocks(told))
 
     # ------------------------------------------------------------ reading
     def _timelines(self, capture: Capture) -> list[GroupTimeline]:
@@ -147,11 +145,7 @@ class Groups(CaptureRun[GroupsOptions]):
             return
         if not _within([rebalance], *self.reading.bounds(capture, self.options.begin, self.options.end)):
             return
-        if self.options.as_json:
-            _print_json([rebalance])
-        else:
-            for line in capture.faults.whole(self._text().story(timeline, rebalance), "showing a rebalance"):
-                echo(line)
+        self.answer(rebalance, blocks=self._text().story(timeline, rebalance))
         flush()
 
     def _chosen(self, timelines: list[GroupTimeline]) -> list[GroupTimeline]:
@@ -163,27 +157,23 @@ class Groups(CaptureRun[GroupsOptions]):
         return [each for each in timelines if each.group in wanted]
 
     # ------------------------------------------------------------ what is shown
-    def _print(self, told: list[Told]) -> None:
+    def _blocks(self, told: list[Told]) -> Iterator[Block]:
+        from kproxy.text.blocks import BLANK, Paragraph
+
         text = self._text()
         if not told:
-            echo("No group was seen: no client spoke with a coordinator as a member.")
-        for index, (timeline, rebalances) in enumerate(told):
+            yield Paragraph("No group was seen: no client spoke with a coordinator as a member.")
+        for index, each in enumerate(told):
             if index:
-                echo()
-            for line in self.reading.faults.whole(
-                text.lines(timeline, rebalances), f"showing group {index + 1}"
-            ):
-                echo(line)
+                yield BLANK
+            yield from self.reading.faults.whole(text.blocks(*each), f"showing group {index + 1}")
 
     def _text(self) -> GroupText:
         from kproxy.text.groups import GroupText
 
-        width = terminal_width()
         return GroupText(
-            width,
             self.reading.zone,
             self.reading.names,
-            color=self.color,
             show_all=self.options.show_all,
             incidents=self.incidents,
         )
@@ -214,12 +204,6 @@ class Groups(CaptureRun[GroupsOptions]):
 
         for line in lines(told, self.reading.zone):
             echo(line)
-
-
-def _print_json(rebalances: Iterable[Rebalance]) -> None:
-
-    for rebalance in sorted(rebalances, key=lambda found: found.time):
-        echo_json(rebalance, wait=True)
 
 
 def _within(rebalances: Iterable[Rebalance], low: int | None, high: int | None) -> list[Rebalance]:

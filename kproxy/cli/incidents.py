@@ -2,51 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import read_to_the_end
-from kproxy.cli.options import ColorOption, JobsOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import Selecting
-from kproxy.printing import echo, echo_json, flush, terminal_width
+from kproxy.printing import flush
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.incidents.model import Incident
     from captures.exchanges import Capture
+    from kproxy.text.blocks import Block
     from kproxy.text.incidents import IncidentText
 
 
 @options
-class IncidentsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOptions):
+class IncidentsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOptions):
     """What ``kproxy incidents`` takes."""
 
     as_json: bool = option("--json", help="Print one JSON object per incident (docs/incidents.md).")
-    as_markdown: bool = option("--markdown", help="Print Markdown, for tickets.")
     follow: bool = option(
         "-F", "--follow", help="Report incidents of a capture that is still being written, while they happen."
     )
     show_all: bool = option("--all", help="Print all that followed from an incident.")
 
 
-@command(IncidentsOptions, short_help="Say what happened: outages, restarts, crashes, and what followed.")
+@command(IncidentsOptions, short_help="Report what happened: outages, restarts, crashes, and what followed.")
 def incidents(options: IncidentsOptions) -> None:
-    """Tell what happened in CAPTURE..., each thing once: who, from when to when, how sure, and what followed from it.
+    """Report what happened in CAPTURE..., each incident once: who, from when to when, how sure, and what followed.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
 
-    Brokers that were away, networks that were cut, rolling restarts, crash loops, members that died or stood still,
-    applications that share a group.id, coordinators that moved, topics that changed. Rebalances, partitions that nobody
-    consumed, commits that failed and findings stand below the incident that they follow from. docs/incidents.md
-    explains the words.
+    Incidents are brokers that were away, networks that were cut, rolling restarts, crash loops, members that died or
+    stood still, applications that share a group.id, coordinators that moved, topics that changed. Below each are its
+    consequences: rebalances, partitions without a consumer, commits that failed, findings. docs/incidents.md explains
+    the words.
 
     With --follow, for a growing file or folder or for a pipe, an incident is reported when it is first seen, and again
-    when more is known of it, such as its end; of several reports with one kind and beginning the last one holds.
+    when more is known of it, such as its end; of several reports with the same kind and beginning, the last is valid.
 
-    --from and --to choose the incidents that are shown; the whole capture is read all the same.
+    --from and --to choose the incidents that are shown. The whole capture is read in any case.
     """
     Incidents(options).execute()
 
@@ -55,46 +56,36 @@ class Incidents(CaptureRun[IncidentsOptions]):
     """One run of ``kproxy incidents``."""
 
     def __init__(self, options: IncidentsOptions) -> None:
-        if options.as_json and options.as_markdown:
-            raise click.UsageError("--json and --markdown are two shapes: give one of them")
         if options.follow and options.as_markdown:
             raise click.UsageError("--markdown is a whole report: leave out --follow")
         super().__init__(options)
 
     def run(self) -> None:
-        """Read the capture, and print what happened."""
+        """Read the capture, and report what happened."""
         capture = self.reading.opened()
         if self.options.follow and capture.source.live:
             self._follow(capture)
             return
         found = self._within(capture, self._found(capture))
-        if self.options.as_json:
-            for each in found:
-                echo_json(each, wait=True)
-        elif self.options.as_markdown:
-            from captures.export.findings import escaped, incidents_markdown
+        self.answer(*found, blocks=self._blocks(found, capture), prose=True)
 
-            echo(f"# Incidents in {escaped(str(capture.source.path))}")
-            if not found:
-                echo("\nNo incident was seen.")
-            for line in incidents_markdown(found):
-                echo(line)
-        else:
-            text = self._text()
-            for line in capture.faults.whole(text.lines(found, capture.latest), "showing incidents"):
-                echo(line)
+    def _blocks(self, found: list[Incident], capture: Capture) -> Iterator[Block]:
+        from kproxy.text.blocks import Heading
+
+        if self.as_markdown:
+            yield Heading([f"Incidents in {capture.source.path}"], 1)
+        yield from self._text().blocks(found, capture.latest)
 
     def _text(self) -> IncidentText:
         from kproxy.text.incidents import IncidentText
 
-        show_all = self.options.show_all
-        return IncidentText(terminal_width(), self.reading.zone, color=self.color, show_all=show_all)
+        return IncidentText(self.reading.zone, show_all=self.options.show_all, dated=self.as_markdown)
 
     def _follow(self, capture: Capture) -> None:
         """Read a capture that grows, and report incidents while they happen, until it ends or is stopped."""
         from captures.analysis.findings.diagnosis import Diagnosis
         from captures.exchanges import ExchangeReader
-        from kproxy.cli.diagnosing import LiveFindings
+        from kproxy.cli.live_findings import LiveFindings
         from kproxy.cli.selecting import Selecting
         from kproxy.text.summary import Tally
 
@@ -104,11 +95,7 @@ class Incidents(CaptureRun[IncidentsOptions]):
         def report(incident: Incident) -> None:
             if not self._within(capture, [incident]):
                 return
-            if self.options.as_json:
-                echo_json(incident, wait=True)
-            else:
-                for line in capture.faults.whole(text.story(incident), "showing an incident"):
-                    echo(line)
+            self.answer(incident, blocks=text.story(incident), prose=True)
             flush()
 
         live = LiveFindings(diagnosis, capture, reader.knowledge, lambda _: None, incident=report)

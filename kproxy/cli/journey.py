@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import with_progress
-from kproxy.cli.options import ColorOption, GroupOption, ReadingOptions, UtcOption
+from kproxy.cli.options import GroupOption, ReadingOptions, ReportOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude_unread
 from kproxy.cli.selecting import chosen
-from kproxy.printing import echo, echo_json, terminal_width
+from kproxy.printing import echo
 
 if TYPE_CHECKING:
     from captures.analysis.journey import JourneyResult, RecordQuery
-    from captures.exchanges import Capture
+    from kproxy.text.blocks import Block
 
 _JOURNEYS = 20
 
 
 @options
-class JourneyOptions(UtcOption, ColorOption, ReadingOptions, GroupOption):
+class JourneyOptions(UtcOption, ReportOptions, ReadingOptions, GroupOption):
     """What ``kproxy journey`` takes."""
 
     files: tuple[str, ...] = argument("[RECORD] CAPTURE...", type=click.Path(allow_dash=True))
@@ -77,6 +78,7 @@ class JourneyCommand(CaptureRun[JourneyOptions]):
         from captures.analysis.journey import JourneyResult, Journeys
         from captures.exchanges import ExchangeReader
         from dissectors.budget import shown
+        from kproxy.cli.results import JourneysResult
 
         capture = self.reading.capture()
         reader = ExchangeReader(capture, annotate=False, summary=False)
@@ -95,40 +97,28 @@ class JourneyCommand(CaptureRun[JourneyOptions]):
         result = capture.faults.made(lambda: journeys.result(most), "telling the way of records", nothing)
         if self.options.groups:
             result = result.of_groups(chosen(result.groups, self.options.groups))
-        if self.options.as_json:
-            self._print_json(result, capture)
-        else:
-            self._print(result)
-
-    # ------------------------------------------------------------ telling
-    def _print_json(self, result: JourneyResult, capture: Capture) -> None:
-        from kproxy.cli.results import JourneysResult
-
         times = capture.table.column("request_first")
         times = times[times >= 0]
         first, last = (int(times.min()), int(times.max())) if len(times) else (None, None)
-        echo_json(JourneysResult(self.reading.files, first, last, result), wait=True)
+        self.answer(JourneysResult(self.reading.files, first, last, result), blocks=self._blocks(result))
 
-    def _print(self, result: JourneyResult) -> None:
+    def _blocks(self, result: JourneyResult) -> Iterator[Block]:
         from captures.meaning import words
+        from kproxy.text.blocks import BLANK, Paragraph
         from kproxy.text.journey import JourneyText
 
-        text = JourneyText(
-            self.reading.zone, terminal_width(), color=self.color, show_all=self.options.show_all
-        )
+        text = JourneyText(self.reading.zone, show_all=self.options.show_all)
         if result.waits is not None and result.offsets:
-            for line in text.waits(words.line(self.sought.topic or "all topics"), result.waits):
-                echo(line)
+            yield from text.waits(words.line(self.sought.topic or "all topics"), result.waits)
         elif not result.journeys:
-            echo(_nothing(result))
+            yield Paragraph(_nothing(result))
         for index, each in enumerate(result.journeys):
             if index:
-                echo()
-            for line in text.journey(each):
-                echo(line)
+                yield BLANK
+            yield from text.journey(each)
         if result.more:
-            echo()
-            echo(f"… {words.counted(result.more, 'record')} more fit, --all shows them")
+            yield BLANK
+            yield Paragraph(f"… {words.counted(result.more, 'record')} more fit, --all shows them")
 
 
 def _sought(options: JourneyOptions) -> tuple[RecordQuery, tuple[str, ...]]:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kproxy.cli.command import command, option, options
-from kproxy.cli.options import ColorOption, GroupOption, JobsOption, ReadingOptions, UtcOption
+from kproxy.cli.options import GroupOption, JobsOption, ReadingOptions, ReportOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import chosen
-from kproxy.printing import echo, echo_json, terminal_width
+from kproxy.printing import terminal_width
 
 if TYPE_CHECKING:
     from captures.analysis.lag import LagRow
-    from kproxy.text.summary import Tally
+    from kproxy.text.blocks import Block
 
 _ROWS = 40
 
 
 @options
-class LagOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, GroupOption):
+class LagOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, GroupOption):
     """What ``kproxy lag`` takes."""
 
     show_all: bool = option("--all", help="Show every partition.")
@@ -45,8 +46,10 @@ class Lag(CaptureRun[LagOptions]):
 
     def run(self) -> None:
         """Read the capture, and show how far its groups are behind."""
-        from captures.analysis.lag import NEEDED, LagStats
+        from captures.analysis.lag import NEEDED, LagStats, total
         from captures.exchanges import ExchangeReader
+        from kproxy.cli.results import GroupLag, LagResult
+        from kproxy.text.formats import spaced
         from kproxy.text.summary import Tally
 
         capture = self.reading.capture()
@@ -62,26 +65,26 @@ class Lag(CaptureRun[LagOptions]):
         )
         self.clean = conclude(capture, tally)
         shown = chosen(sorted({row.group for row in rows}), self.options.groups)
-        rows = [row for row in rows if row.group in shown]
-        if self.options.as_json:
-            self._print_json(rows, tally)
-        else:
-            self._print(rows, tally)
+        groups = {
+            group: list(mine)
+            for group, mine in groupby((row for row in rows if row.group in shown), lambda row: row.group)
+        }
+        result = LagResult(
+            self.reading.files,
+            tally.first,
+            tally.last,
+            [GroupLag(group, *total(mine)) for group, mine in groups.items()],
+            [row for mine in groups.values() for row in mine],
+        )
+        self.answer(result, blocks=spaced(self._blocks(groups.values(), tally.last)))
 
-    def _print_json(self, rows: list[LagRow], tally: Tally) -> None:
-        from captures.analysis.lag import total
-        from kproxy.cli.results import GroupLag, LagResult
-
-        groups = [GroupLag(group, *total(list(mine))) for group, mine in groupby(rows, lambda row: row.group)]
-        echo_json(LagResult(self.reading.files, tally.first, tally.last, groups, rows), wait=True)
-
-    def _print(self, rows: list[LagRow], tally: Tally) -> None:
+    def _blocks(self, groups: Collection[list[LagRow]], now: int) -> Iterator[Block]:
+        from kproxy.text.blocks import Paragraph
         from kproxy.text.lag import lag_table
 
-        if not rows:
-            echo("No lag to show: no group committed, looked up or fetched an offset.")
-        for index, (_, mine) in enumerate(groupby(rows, lambda row: row.group)):
-            if index:
-                echo()
-            table = lag_table(list(mine), tally.last, self.reading.zone, picture=terminal_width() is not None)
-            self.print_table(table, None if self.options.show_all else _ROWS)
+        if not groups:
+            yield Paragraph("No lag to show: no group committed, looked up or fetched an offset.")
+        for rows in groups:
+            table = lag_table(rows, now, self.reading.zone, picture=terminal_width() is not None)
+            table.most = None if self.options.show_all else _ROWS
+            yield table

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC
 from typing import Any, Literal
 
 import click
 from click.shell_completion import CompletionItem
 
 from kproxy.cli.command import ConfigurationOptions, argument, option, options
-from kproxy.text.times import duration_ns, resolve
+from kproxy.printing import use_color
 
 __all__ = ["Duration", "Moment"]
 
@@ -22,10 +21,12 @@ class Duration(click.ParamType[int]):
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return it in nanoseconds."""
-        found = value if isinstance(value, int) else duration_ns(value)
-        if found is None:
+        from captures.filters.values import duration
+
+        found = value if isinstance(value, int) else duration(value)
+        if found is None or found < 0:
             self.fail(f"{value!r} is not a duration: write 90s, 2m or 1m30s", param, ctx)
-        return found
+        return round(found)
 
 
 class Moment(click.ParamType[str]):
@@ -35,7 +36,9 @@ class Moment(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Check the form; the moment itself is known when the capture is."""
-        if resolve(value, 0, UTC) is None:
+        from captures.filters.values import moment
+
+        if moment(value) is None:
             self.fail(
                 f"{value!r} is not a time: write 5s or 1m30s after the first packet, 09:14:03, "
                 "or 2026-11-21T09:14:03Z",
@@ -239,6 +242,7 @@ class ClientOption:
 def _keep_colors(context: click.Context, _: click.Parameter, color: str) -> str:
     """Keep colours in pipes and files for ``always``: click would remove them otherwise."""
     context.color = True if color == "always" else None
+    use_color(color)
     return color
 
 
@@ -253,6 +257,13 @@ class ColorOption:
         callback=_keep_colors,
         help="Colour the output; auto: on a terminal, unless NO_COLOR is set.",
     )
+
+
+@options
+class ReportOptions(ColorOption):
+    """The form of what is found."""
+
+    as_markdown: bool = option("--markdown", help="Print Markdown, for tickets.")
 
 
 @options

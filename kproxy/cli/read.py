@@ -22,7 +22,7 @@ from kproxy.cli.reading import CaptureRun, tell_faults
 from kproxy.cli.selecting import Selecting
 from kproxy.cli.showing import SAMPLE, SHOWING, Showing
 from kproxy.export_files import replacing
-from kproxy.printing import echo, echo_lines, flush
+from kproxy.printing import colored, echo, echo_lines, flush
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class ReadRun(CaptureRun[ReadOptions]):
         indexes = self.selecting.indexes(capture, reader)
         if not showing.as_json:
             showing.begin(list(reader.several(indexes[:SAMPLE].tolist())))
-        if showing.color:  # whether a cell is dimmed depends on the line above
+        if colored():  # whether a cell is dimmed depends on the line above
             capture.jobs = 1
         with closing(in_parallel(reader, indexes, partial(self._share, capture))) as shares:
             for piece, counted in self._followed(shares, lambda _: tally.exchanges, len(indexes)):
@@ -197,10 +197,10 @@ class ReadRun(CaptureRun[ReadOptions]):
             raise click.UsageError(f"there is no exchange {number}: the capture has {len(capture.table):,}")
         exchange = reader.exchange(number - 1)
         self._shown.append(exchange.row)
-        parts = [iter([Lines(None, self.showing.zone, color=self.showing.color).line(exchange)])]
+        parts = [iter([Lines(None, self.showing.zone).line(exchange)])]
         tokens = exchange.request is exchange.response is None  # raw SASL tokens have no fields
         if tokens:
-            parts.append(exchange_tree(exchange, color=self.showing.color))
+            parts.append(exchange_tree(exchange))
         else:
             parts += [traced_exchange(exchange), problem_lines(exchange)]
         for part in parts:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
+import click
+
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
     early_ends,
@@ -19,8 +21,8 @@ from kproxy.cli.common import (
     with_progress,
 )
 from kproxy.cli.options import ReadingOptions
-from kproxy.printing import colored, echo, flush, terminal_width
-from kproxy.text.times import resolve
+from kproxy.cli.selecting import bounds
+from kproxy.printing import echo, echo_json, flush, terminal_width, use_color
 
 if TYPE_CHECKING:
     from captures.analysis.findings.diagnosis import Diagnosis
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
     from captures.faults import Faults
     from captures.filters import Filter
     from captures.packets import Source
+    from kproxy.text.blocks import Block
     from kproxy.text.summary import Tally
-    from kproxy.text.tables import Table
 
 Options = TypeVar("Options", bound=ReadingOptions)
 
@@ -152,10 +154,10 @@ class Reading:
 
     def bounds(self, capture: Capture, begin: str | None, end: str | None) -> tuple[int | None, int | None]:
         """Return the moments of ``--from`` and ``--to`` in ns since the epoch, None where not given."""
-        first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
-        low = resolve(begin, first, self.zone) if begin else None
-        high = resolve(end, first, self.zone) if end else None
-        return low, high
+        return bounds(capture, begin, end, self.zone)
+
+
+_FORMS = {"as_json": "--json", "as_markdown": "--markdown", "html": "--html", "mermaid": "--mermaid"}
 
 
 class CaptureRun(Generic[Options]):
@@ -168,10 +170,15 @@ class CaptureRun(Generic[Options]):
 
     def __init__(self, options: Options, files: tuple[str, ...] | None = None) -> None:
         self.options = options
+        forms = [name for field, name in _FORMS.items() if getattr(options, field, None)]
+        if len(forms) > 1:
+            raise click.UsageError(f"use only one of {' and '.join(forms)}")
+        self.as_json, self.as_markdown = "--json" in forms, "--markdown" in forms
+        if self.as_markdown:
+            use_color("never")
         given = options if files is None else replace(options, files=files)
         utc, follow = getattr(options, "utc", True), getattr(options, "follow", False)
         self.reading = Reading(given, utc=utc, follow=follow)
-        self.color = colored(getattr(options, "color", "never"))
         self.clean = True
 
     def run(self) -> None:
@@ -194,9 +201,27 @@ class CaptureRun(Generic[Options]):
         """Return what an error of the system is about."""
         return error.filename
 
-    def print_table(self, table: Table, most: int | None) -> None:
-        """Print a table, with its first rows or all of them."""
-        for line in table.lines(terminal_width(), most, color=self.color):
+    def answer(self, *results: object, blocks: Iterable[Block], prose: bool = False) -> None:
+        """Print what was found.
+
+        :param results: what JSON has of it, an object per line
+        :param blocks: what people get of it
+        :param prose: whether lines are kept short enough to be read well
+        """
+        if self.as_json:
+            for each in results:
+                echo_json(each, wait=True)
+        else:
+            self.show(blocks, prose=prose)
+
+    def show(self, blocks: Iterable[Block], *, prose: bool = False) -> None:
+        """Print blocks as text or Markdown; faults of ours in them are contained."""
+        from kproxy.text.formats import markdown_lines, text_lines
+
+        shown = (
+            markdown_lines(blocks) if self.as_markdown else text_lines(blocks, terminal_width(), prose=prose)
+        )
+        for line in self.reading.faults.whole(shown, "showing what was found"):
             echo(line)
 
 

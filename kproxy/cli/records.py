@@ -17,7 +17,6 @@ from kproxy.cli.reading import CaptureRun, conclude
 from kproxy.cli.selecting import Selecting
 from kproxy.printing import echo, echo_json, echo_lines, flush, terminal_width
 from kproxy.signals import ended_by_signals
-from kproxy.text.times import resolve
 
 if TYPE_CHECKING:
     from captures.analysis.journey.log_facts import LogFacts
@@ -233,6 +232,7 @@ class Records(CaptureRun[RecordsOptions]):
         )
 
     def _timestamps(self, capture: Capture) -> tuple[int | None, int | None]:
+        from captures.filters.values import resolved
         from dissectors.units import MS
 
         text = self.options.timestamps
@@ -242,7 +242,7 @@ class Records(CaptureRun[RecordsOptions]):
         first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
         found = []
         for each in (begin, end if both else begin):
-            moment = resolve(each, first, self.reading.zone) if each else None
+            moment = resolved(each, first, self.reading.zone) if each else None
             if each and moment is None:
                 raise click.UsageError(
                     f"--timestamp: {each!r} is not a time: write 2026-11-21T09:14:03Z, 09:14:03, "
@@ -276,7 +276,7 @@ class Records(CaptureRun[RecordsOptions]):
                 self._contained(record, lambda each: echo_json(_result(each, payloads), wait=True))
             return
         width = terminal_width()
-        lines = RecordLines(payloads, width, self.reading.zone, color=self.color)
+        lines = RecordLines(payloads, width, self.reading.zone)
         if self.options.verbose:
             for record in self._counted(records):
                 self._contained(record, lambda each: echo_lines(lines.whole(each)))

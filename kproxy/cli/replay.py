@@ -17,7 +17,7 @@ from kproxy.cli.common import EXIT_UNREADABLE, early_ends, filter_option, with_p
 from kproxy.cli.options import FILTER, ColorOption, Duration, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import Reading, tell_faults
 from kproxy.cli.selecting import Selecting
-from kproxy.printing import colored, echo, echo_json, flush, terminal_width
+from kproxy.printing import echo, echo_json, flush, terminal_width
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -136,7 +136,6 @@ class Replaying:
         wanted = filter_option(options.wanted, zone)
         self.selecting = Selecting(wanted, options.begin, options.end, zone, options.connections)
         self.terminal = sys.stdout.isatty()
-        self.color = colored(options.color)
         self.results = Results()
         self._annotators: tuple[Annotator, Annotator] | None = None
 
@@ -257,7 +256,7 @@ class Replaying:
 
             echo_json(OutcomeResult(outcome, self._shown(recorded, new=False), self._shown(new, new=True)))
         elif self.options.verbose:
-            for line in outcome_lines(outcome, color=self.color):
+            for line in outcome_lines(outcome):
                 echo(line, wait=True)
             flush()
 
@@ -309,7 +308,8 @@ class Replaying:
         flush()
 
     def _print_table(self, table: Table) -> None:
-        for line in table.lines(terminal_width(), self.limit, color=self.color):
+        table.most = self.limit
+        for line in table.lines(terminal_width()):
             echo(line, wait=True)
 
 

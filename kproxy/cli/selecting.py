@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.text.times import resolve
-
 if TYPE_CHECKING:
     from captures.arrays import Bools, Int64s
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -20,6 +18,17 @@ if TYPE_CHECKING:
 
 
 _MOST_NAMED = 20
+
+
+def bounds(
+    capture: Capture, begin: str | None, end: str | None, zone: tzinfo | None
+) -> tuple[int | None, int | None]:
+    """Return two moments as they were written in ns since the epoch, None where not given."""
+    from captures.filters.values import resolved
+
+    first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
+    low, high = (resolved(each, first, zone) if each else None for each in (begin, end))
+    return low, high
 
 
 @dataclass(slots=True)
@@ -99,10 +108,7 @@ class Selecting:
 
     def bounds(self, capture: Capture) -> tuple[int | None, int | None]:
         """Return begin and end in ns since the epoch, None where not limited."""
-        first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
-        low = resolve(self.begin, first, self.zone) if self.begin else None
-        high = resolve(self.end, first, self.zone) if self.end else None
-        return low, high
+        return bounds(capture, self.begin, self.end, self.zone)
 
     def rows(self, capture: Capture) -> Bools:
         """Return a mask over the rows of the table, in their order there: all but the filter."""

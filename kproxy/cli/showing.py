@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from kproxy.cli.options import ShowingOptions
-from kproxy.printing import colored, echo, echo_gated, gated_lines, json_output
+from kproxy.printing import echo, echo_gated, gated_lines, json_output
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -37,7 +37,6 @@ class Showing:
         self.as_json = options.as_json
         self.zone: tzinfo | None = UTC if options.utc else None
         self.terminal = sys.stdout.isatty()
-        self.color = colored(options.color)
         self.chosen_color = options.color
         self._show_secrets = options.show_secrets
         self._payload = options.payload
@@ -98,7 +97,7 @@ class Showing:
         from kproxy.text.lines import Lines
 
         width = shutil.get_terminal_size().columns if self.terminal else None
-        self._lines = Lines(width, self.zone, color=self.color)
+        self._lines = Lines(width, self.zone)
         self._lines.fit(sample, more=more)
         if sample:
             echo(self._lines.header(sample[0].time), wait=True)
@@ -129,7 +128,6 @@ class Showing:
             try:
                 yield self._lines.line(exchange)
                 if self.verbose:
-                    tree = exchange_tree(exchange, color=self.color)
-                    yield from faults.whole(tree, SHOWING, exchange.number)
+                    yield from faults.whole(exchange_tree(exchange), SHOWING, exchange.number)
             except Exception as error:
                 faults.note(error, SHOWING, exchange.number)

@@ -226,7 +226,7 @@ def _settings(options: SniffOptions) -> Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenFiles:
     """What took privileges, or has to do with who the process is now.
 
     :ivar settings: how the device was opened
@@ -242,7 +242,7 @@ class Opened:
     find: ProcessFinder | None
 
 
-def _open(settings: Settings, user: str | None, write: str | None, keylog: str | None) -> Opened:
+def _open(settings: Settings, user: str | None, write: str | None, keylog: str | None) -> OpenFiles:
     """Open the interface, the file to write and the key log, and give up the privileges that took.
 
     A user that was chosen, by ``-Z`` or ``sudo``, is who may or may not write and read the files, and owns what is
@@ -264,7 +264,7 @@ def _open(settings: Settings, user: str | None, write: str | None, keylog: str |
             become(heir)
         elif os.geteuid() != 0:
             give_up_capabilities()
-        return Opened(device, settings, output or _output(write, heir), secrets, find)
+        return OpenFiles(device, settings, output or _output(write, heir), secrets, find)
     except BaseException:
         if find is not None:
             find.close()

@@ -31,7 +31,7 @@ from kproxy.printing import echo, echo_counter, flush, notice
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
-    from kproxy.cli.sniff import Opened, SniffOptions
+    from kproxy.cli.sniff import OpenFiles, SniffOptions
 
 _COUNTER_SECONDS = 0.5
 _WORTH_A_WORD = 16 << 20  # bytes: some seconds of reading
@@ -44,7 +44,7 @@ class Sniffing:
     :raises click.UsageError: for an option that makes no sense
     """
 
-    def __init__(self, opened: Opened, options: SniffOptions) -> None:
+    def __init__(self, opened: OpenFiles, options: SniffOptions) -> None:
         quiet, count, keep = options.quiet, options.count, options.keep
         self._ui = opens_ui(options, printing=quiet or count is not None)
         self._interface = opened.settings.interface

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,9 @@ import click
 from captures.time_format import clock, zone_name
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import filter_option, with_progress
-from kproxy.cli.options import FILTER, ColorOption, JobsOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import FILTER, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.reading import CaptureRun, conclude, tell_notes
 from kproxy.cli.selecting import Selecting
-from kproxy.printing import echo, echo_json
 
 if TYPE_CHECKING:
     from captures.analysis.api_stats import ApiStats
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from captures.analysis.time_shares import TimeShares
     from captures.analysis.topic_stats import TopicStats
     from captures.exchanges import Capture, Exchange, ExchangeReader
+    from kproxy.text.blocks import Block
     from kproxy.text.summary import Tally
     from kproxy.text.tables import Table
 
@@ -44,7 +44,7 @@ _ROWS_OF_ONE = 40
 
 
 @options
-class StatsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOptions):
+class StatsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOptions):
     """What ``kproxy stats`` takes."""
 
     tables: tuple[str, ...] = option(
@@ -130,10 +130,8 @@ class Stats(CaptureRun[StatsOptions]):
             self._add(capture, connections, tally)
             self.clean = conclude(capture, tally, told=not self.options.as_json, wanted=self.selecting.wanted)
         rows = self._connection_rows(capture, connections)
-        if self.options.as_json:
-            self._print_json(capture, tally, rows)
-        else:
-            self._print_tables(capture, tally, rows)
+        result = self._result(capture, tally, rows) if self.as_json else None
+        self.answer(result, blocks=self._blocks(capture, tally, rows))
 
     # ------------------------------------------------------------ adding up
     def _add(self, capture: Capture, connections: ConnectionStats, tally: Tally) -> None:
@@ -210,7 +208,7 @@ class Stats(CaptureRun[StatsOptions]):
         ]
         return sorted(rows, key=lambda row: (not row.troubled, -row.exchanges))
 
-    def _print_json(self, capture: Capture, tally: Tally, connections: list[ConnectionRow]) -> None:
+    def _result(self, capture: Capture, tally: Tally, connections: list[ConnectionRow]) -> dict[str, Any]:
         from captures.json_objects import to_json
         from kproxy.cli.results import Statistics
 
@@ -226,11 +224,11 @@ class Stats(CaptureRun[StatsOptions]):
             "throttle": ("throttling", self.throttling.result),
             "latency": ("time_shares", self.shares.result),
         }
-        shape = to_json(shown)
+        shape: dict[str, Any] = to_json(shown)
         for table in self.tables:  # in the order in which they were asked for
             name, rows = made[table]
             shape[name] = capture.faults.made(rows, f"the table {table}", [])
-        echo_json(shape, wait=True)
+        return shape
 
     def _names_met(self, capture: Capture) -> dict[str, list[str]]:
         """Return the names of addresses in the capture, of those that have any."""
@@ -241,25 +239,24 @@ class Stats(CaptureRun[StatsOptions]):
         hosts = sorted({end.rpartition(":")[0] for end in ends}) if names else []
         return {host: list(found) for host in hosts if (found := names.of_host(host))}
 
-    def _print_tables(self, capture: Capture, tally: Tally, connections: list[ConnectionRow]) -> None:
-        limit = None if self.options.show_all else _ROWS_IN_OVERVIEW if self.overview else _ROWS_OF_ONE
+    def _blocks(self, capture: Capture, tally: Tally, connections: list[ConnectionRow]) -> Iterator[Block]:
+        from kproxy.text.blocks import BLANK, Paragraph
+
         if not self.options.quick:
             zone = self.reading.zone
-            echo(tally.sentence(capture, self.selecting.wanted))
+            yield Paragraph(tally.sentence(capture, self.selecting.wanted), whole=True)
             if tally.first is not None:
                 begin, end = clock(tally.first, zone), clock(tally.last, zone)
-                echo(f"{begin} to {end} {zone_name(tally.first, zone)}")
+                yield Paragraph(f"{begin} to {end} {zone_name(tally.first, zone)}")
         for name in self.tables:
             made = partial(self._table, name, connections)
             table = capture.faults.made(made, f"the table {name}", None)
-            if table is None:
-                continue
-            if table.rows:
-                echo()
-                self.print_table(table, limit)
-            elif not self.overview:
-                echo()
-                echo(f"{table.title}: none")
+            if table is not None and table.rows:
+                of_one = _ROWS_IN_OVERVIEW if self.overview else _ROWS_OF_ONE
+                table.most = None if self.options.show_all else of_one
+                yield from (BLANK, table)
+            elif table is not None and not self.overview:
+                yield from (BLANK, Paragraph(f"{table.title}: none"))
 
     def _table(self, name: str, connections: list[ConnectionRow]) -> Table:
         from kproxy.text import stats as tables

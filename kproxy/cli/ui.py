@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kproxy.cli.config import current
 from kproxy.cli.options import LiveOptions
-from kproxy.printing import notice
+from kproxy.printing import notice, use_color
 
 if TYPE_CHECKING:
     from captures.filters import Filter
@@ -56,6 +56,7 @@ def run_ui(
     """
     from kproxy.tui.run import run
 
+    use_color("never")  # of texts that it shows
     with _terminal():
         outcome = run(
             session,

@@ -30,7 +30,7 @@ from kproxy.text.summary import Tally, notes
 
 if TYPE_CHECKING:
     from captures.filters import Filter
-    from kproxy.cli.diagnosing import DiagnosisBeside
+    from kproxy.cli.live_findings import DiagnosisBeside
     from kproxy.session import Session
 
 _LOOK = 0.05  # seconds between two looks whether a recording is there
@@ -104,15 +104,15 @@ class Watching:
             deque(exchanges, maxlen=0)
         else:
             self._unless_unread(partial(self.showing.show_live, exchanges, capture.faults))
-            deque(exchanges, maxlen=0)  # what is left of them if nobody reads what is printed
+            deque(exchanges, maxlen=0)  # the rest, once the reader of the output has gone
         capture.source.stop()
         flush()
         return tally
 
     def _unless_unread(self, shown: Callable[[], object]) -> None:
-        """Show something; if nobody reads it and there is more to do than to print, print nothing from now on.
+        """Show something; if the reader of the output has gone and there is more to do, print nothing from now on.
 
-        :raises BrokenPipeError: if nobody reads it, and there is not
+        :raises BrokenPipeError: if the reader has gone, and printing is all there is to do
         """
         try:
             shown()
@@ -120,7 +120,7 @@ class Watching:
             if not self._outlives:
                 raise
             print_nothing_more()
-            notice(f"nobody reads what is printed any more: {self._outlives}")
+            notice(f"the reader of the output has gone: {self._outlives}")
 
     def observe(self, session: Session) -> None:
         """Look at the exchanges of a session that is shown in the UI."""
@@ -152,7 +152,7 @@ class Watching:
         self, reader: ExchangeReader, look: Callable[[Exchange], None], pause: Callable[[], None]
     ) -> tuple[Callable[[Exchange], None], Callable[[], None]]:
         """Return what looks at exchanges and pauses as given, and diagnoses."""
-        from kproxy.cli.diagnosing import DiagnosisBeside
+        from kproxy.cli.live_findings import DiagnosisBeside
 
         beside = self._diagnosis = DiagnosisBeside(
             reader, self.showing.zone, annotated=self.showing.as_json or self.showing.verbose

@@ -275,7 +275,7 @@ def _check_names(
 ) -> None:
     """Refuse names that mean nothing, before a JVM starts for them."""
     from captures.tables.schema import TABLES, choose_tables
-    from kproxy.cli.diagnosing import rules_and_limits
+    from kproxy.cli.live_findings import rules_and_limits
 
     try:
         chosen = choose_tables(tables or None)

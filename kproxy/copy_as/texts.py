@@ -31,12 +31,12 @@ def trees(exchanges: Sequence[Exchange], zone: tzinfo | None) -> str:
 
 
 def _lines(exchanges: Sequence[Exchange], zone: tzinfo | None, *, trees: bool) -> Iterator[str]:
-    form = Lines(None, zone, color=False)
+    form = Lines(None, zone)
     form.fit(list(exchanges))
     for exchange in exchanges:
         yield form.line(exchange)
         if trees:
-            yield from exchange_tree(exchange, color=False)
+            yield from exchange_tree(exchange)
 
 
 def filter_text(exchanges: Sequence[Exchange]) -> str:

@@ -17,7 +17,8 @@ from captures.exchanges import Exchange
 from captures.names import Names
 from kproxy.session.access import Access
 from kproxy.session.engine import Steps
-from kproxy.text.line import Line
+from kproxy.text.blocks import BLANK, Block, Code, Line, Paragraph
+from kproxy.text.formats import spaced, text_lines
 
 if TYPE_CHECKING:
     from captures.analysis.comparison.side import Side
@@ -56,8 +57,8 @@ class AnswerStyle:
     width: int
 
 
-Question = Callable[[Access, str, AnswerStyle], Steps[list[str]]]
-"""Makes the lines of an answer, each a :class:`Line` where it leads to an exchange; the text is as it was typed."""
+Question = Callable[[Access, str, AnswerStyle], Steps[Iterable[Block]]]
+"""Makes the blocks of an answer; the text is as it was typed."""
 
 
 def answer(question: Question, text: str, asked: AnswerStyle) -> Callable[[Access], Steps[list[Line]]]:
@@ -68,7 +69,8 @@ def answer(question: Question, text: str, asked: AnswerStyle) -> Callable[[Acces
 
     def job(access: Access) -> Steps[list[Line]]:
         try:
-            lines = yield from question(access, text.strip(), asked)
+            blocks = yield from question(access, text.strip(), asked)
+            lines = list(text_lines(blocks, asked.width))
         except QuestionError:
             raise
         except Exception as error:
@@ -94,7 +96,7 @@ def _through(access: Access, work: Iterable[object]) -> Steps[None]:
 
 
 # ---------------------------------------------------------------- the questions
-def journey(access: Access, text: str, asked: AnswerStyle) -> Steps[list[str]]:
+def journey(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Block]]:
     """The way of a record through the cluster: ``orders-3@120``."""
     from captures.analysis.journey import Journeys, place_of
     from kproxy.text.journey import JourneyText
@@ -107,11 +109,11 @@ def journey(access: Access, text: str, asked: AnswerStyle) -> Steps[list[str]]:
     result = journeys.result(_JOURNEYS)
     if not result.journeys:
         raise QuestionError(f"{text} is not in what was captured")
-    shown = JourneyText(asked.zone, asked.width, color=False, show_all=True)
-    return [line for each in result.journeys for line in (*shown.journey(each), "")]
+    shown = JourneyText(asked.zone, show_all=True)
+    return [block for each in result.journeys for block in (*shown.journey(each), BLANK)]
 
 
-def party(access: Access, text: str, asked: AnswerStyle) -> Steps[list[str]]:
+def party(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Block]]:
     """Everything that a client did, over all its connections."""
     import numpy as np
 
@@ -121,7 +123,7 @@ def party(access: Access, text: str, asked: AnswerStyle) -> Steps[list[str]]:
     from captures.analysis.client_trace.repeats import without_repeats
     from kproxy.text.follow import FollowText
 
-    found = find_party(access.capture, model.Question(model.Asked.CLIENT, text))
+    found = find_party(access.capture, model.Question(model.QuestionKind.CLIENT, text))
     if not found.ties:
         raise QuestionError(f"no client {text!r} was captured")
     log = PartyLog(found, access.capture, access.plain.knowledge.topic_name)
@@ -136,11 +138,10 @@ def party(access: Access, text: str, asked: AnswerStyle) -> Steps[list[str]]:
             yield
 
     yield from _through(access, add())
-    shown = FollowText(asked.width, asked.zone, access.capture.names, color=False)
-    return list(shown.lines(found, without_repeats(log.result())))
+    return FollowText(asked.zone, access.capture.names).blocks(found, without_repeats(log.result()))
 
 
-def config(access: Access, text: str, asked: AnswerStyle) -> Steps[list[str]]:
+def config(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Block]]:
     """The settings of a client, as far as they show; of all of them without a name."""
     from captures.analysis.clients.client_reader import read_clients
     from captures.analysis.clients.inventory import Clients
@@ -152,10 +153,10 @@ def config(access: Access, text: str, asked: AnswerStyle) -> Steps[list[str]]:
     if not chosen:
         raise QuestionError(f"no client {text!r} was captured")
     names: Names = access.capture.names
-    return [line for each in chosen for line in (*properties(each, names, changed=False, color=False), "")]
+    return spaced(Code(list(properties(each, names, changed=False))) for each in chosen)
 
 
-def compat(access: Access, text: str, asked: AnswerStyle) -> Steps[list[str]]:
+def compat(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Block]]:
     """What a broker of another release would refuse, or serve with older versions."""
     import numpy as np
 
@@ -180,23 +181,20 @@ def compat(access: Access, text: str, asked: AnswerStyle) -> Steps[list[str]]:
 
     yield from _through(access, add())
     report, names = compatibility.result(), access.capture.names
-    out = [tables.clients_sentence(report)]
-    for table in (tables.client_table(report, names), tables.verdict_table(report, names, served=False)):
-        if table.rows:
-            out += ["", *table.lines(asked.width, None, color=False)]
-    return out
+    found = (tables.client_table(report, names), tables.verdict_table(report, names, served=False))
+    return spaced([Paragraph(tables.clients_sentence(report)), *(each for each in found if each.rows)])
 
 
-def diff(access: Access, text: str, asked: AnswerStyle) -> Steps[list[str]]:
+def diff(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Block]]:
     """What differs from another capture to this one, or from one time of it to another: ``FILE``, or ``A..B C..D``."""
     from captures.analysis.comparison.compare import compare_sides
-    from kproxy.text.diff import lines
+    from kproxy.text.diff import blocks
 
     windows = _WINDOWS.fullmatch(text)
     found = yield from (_of_file(access, text) if windows is None else _of_windows(access, windows, asked))
     comparison = compare_sides(*found)
     leading = ("good", "bad") if windows is not None else ("bad",)  # there is no way into the other capture
-    return list(lines(comparison, asked.width, _DIFFERENCES, asked.zone, color=False, leading=leading))
+    return blocks(comparison, _DIFFERENCES, asked.zone, leading=leading)
 
 
 def _all_of(access: Access, learners: Sequence[Learner]) -> Steps[None]:
@@ -238,11 +236,11 @@ def _of_windows(
 ) -> Steps[tuple[Side, Side, Sequence[GroupTimeline]]]:
     from captures.analysis.comparison.side import Side, Window
     from captures.analysis.groups.history import GroupHistories
-    from kproxy.text.times import resolve
+    from captures.filters.values import resolved
 
     names, capture = access.plain.knowledge.topic_name, access.capture
     first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
-    moments = [resolve(each, first, asked.zone) if each else None for each in windows.groups()]
+    moments = [resolved(each, first, asked.zone) if each else None for each in windows.groups()]
     wrong = [each for each, moment in zip(windows.groups(), moments, strict=True) if each and moment is None]
     if wrong:
         raise QuestionError(f"{wrong[0]!r} is not a time: write 5s after the first packet, or 09:14:03")

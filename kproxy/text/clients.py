@@ -11,7 +11,7 @@ from captures.analysis.clients.settings import How
 from captures.meaning import words
 from captures.names import Names
 from kproxy.printing import style
-from kproxy.text.line import Line
+from kproxy.text.blocks import Line
 from kproxy.text.tables import Column, Table
 
 _UNKNOWN = "?"
@@ -66,7 +66,7 @@ def _differs_from_default(told: DisplayedSetting) -> bool:
     return bool(told.changed) or not told.setting.at_least
 
 
-def properties(client: Client, names: Names, *, changed: bool, color: bool) -> Iterator[str]:
+def properties(client: Client, names: Names, *, changed: bool) -> Iterator[str]:
     """Yield the settings of a client as lines of a properties file, each below what tells where it comes from."""
     about = [
         _said(client.library),
@@ -76,19 +76,19 @@ def properties(client: Client, names: Names, *, changed: bool, color: bool) -> I
         f"{words.counted(client.connections, 'connection')}, {words.counted(client.exchanges, 'exchange')}",
     ]
     title = f"# {words.line(client.name)}"
-    yield f"{style(title, bold=True) if color else title}  {'; '.join(filter(None, about))}"
+    yield f"{style(title, bold=True)}  {'; '.join(filter(None, about))}"
     if client.library is not None and not client.library.told:
-        yield _dim(f"# the library is a guess: {words.line(client.library.why)}", color)
+        yield style(f"# the library is a guess: {words.line(client.library.why)}", dim=True)
     told = shown_settings(client, changed=changed)
     if not told:
-        yield _dim("# nothing was seen that is not the default" if changed else "# no settings", color)
+        text = "# nothing was seen that is not the default" if changed else "# no settings"
+        yield style(text, dim=True)
     for each in told:
         # a line of its own: behind a value it would be part of it, in properties
         numbers = each.setting.evidence
-        yield Line(_dim(f"# {_remark(each)}", color), numbers[0] if numbers else None)
+        yield Line(style(f"# {_remark(each)}", dim=True), numbers[0] if numbers else None)
         if each.danger:
-            warning = f"# ! {each.danger}"
-            yield style(warning, fg="yellow") if color else warning
+            yield style(f"# ! {each.danger}", fg="yellow")
         line = f"{each.name}={words.line(each.text)}"
         yield line if _is_set(each) else f"#{line}"
 
@@ -153,7 +153,3 @@ def _exchanges(told: DisplayedSetting) -> str:
         return ""
     more = " …" if told.setting.count > len(numbers) else ""
     return f"exchange{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}{more}"
-
-
-def _dim(text: str, color: bool) -> str:
-    return style(text, dim=True) if color else text

@@ -22,7 +22,7 @@ def lines_of(command: str, answer: Any) -> Iterator[str]:
     if not table.rows:
         yield f"{table.title}: none{f' ({table.about})' if table.about else ''}"
         return
-    yield from table.lines(shutil.get_terminal_size().columns, None, color=True)
+    yield from table.lines(shutil.get_terminal_size().columns)
 
 
 def held_line(hold: dict[str, Any]) -> str:

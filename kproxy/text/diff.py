@@ -1,4 +1,4 @@
-"""The text of ``kproxy diff``: a sentence, the two sides, and the differences with examples."""
+"""What ``kproxy diff`` tells: a sentence, the two sides, and the differences with examples."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from captures.analysis.comparison.model import Aspect, Comparison, Difference, S
 from captures.meaning import words
 from captures.time_format import clock, day, span, zone_name
 from dissectors.units import SECOND
-from kproxy.printing import style
-from kproxy.text.line import Line
-from kproxy.text.paragraphs import wrapped
+from kproxy.text.blocks import BLANK, Block, Fact, Paragraph
 
 _COLORS = {
     Aspect.FINDINGS: "red",
@@ -19,43 +17,40 @@ _COLORS = {
     Aspect.LATENCY: "yellow",
     Aspect.REBALANCES: "yellow",
 }
-_INDENT = "      "
+_INDENT = 6
 
 
-def lines(
+def blocks(
     comparison: Comparison,
-    width: int | None,
     most: int | None,
     zone: tzinfo | None,
     *,
-    color: bool,
     leading: Collection[str] = ("good", "bad"),
-) -> Iterator[str]:
-    """Yield the comparison line by line.
+) -> Iterator[Block]:
+    """Yield what differs.
 
-    :param width: columns of the terminal, or None for a pipe
     :param most: differences shown at most, or None for all
     :param leading: sides to whose exchanges lines lead
     """
-    yield from wrapped(words.line(comparison.sentence), width)
-    yield ""
-    yield f"good  {_side(comparison.good, zone)}"
-    yield f"bad   {_side(comparison.bad, zone)}"
+    yield Paragraph(comparison.sentence)
+    yield BLANK
+    yield Fact("good", _side(comparison.good, zone), 0, _INDENT)
+    yield Fact("bad", _side(comparison.bad, zone), 0, _INDENT)
     for note in comparison.notes:
-        yield from wrapped(f"note  {note}", width, "      ", first="")
+        yield Fact("note", note, 0, _INDENT)
     shown = comparison.differences[:most]
     doubted = False
     for place, each in enumerate(shown, 1):
         if not each.certain and not doubted:
             doubted = True
-            yield ""
-            yield "May differ, with too little data to be sure:"
-        yield ""
-        yield from _difference(place, each, width, leading, color=color)
+            yield BLANK
+            yield Paragraph("May differ, with too little data to be sure:")
+        yield BLANK
+        yield from _difference(place, each, leading)
     rest = len(comparison.differences) - len(shown)
     if rest:
-        yield ""
-        yield f"… {rest:,} more, --all shows them"
+        yield BLANK
+        yield Paragraph(f"… {rest:,} more, --all shows them")
 
 
 def _side(facts: SideFacts, zone: tzinfo | None) -> str:
@@ -69,19 +64,16 @@ def _side(facts: SideFacts, zone: tzinfo | None) -> str:
     return f"{words.line(facts.label)}  {counts}, from {begin}"
 
 
-def _difference(
-    place: int, each: Difference, width: int | None, leading: Collection[str], *, color: bool
-) -> Iterator[str]:
+def _difference(place: int, each: Difference, leading: Collection[str]) -> Iterator[Block]:
     sides = {"good": each.good, "bad": each.bad}
     numbers = {name: shown.examples[0] for name, shown in sides.items() if shown.examples and name in leading}
-    head = f"{place:>3}.  [{each.aspect}] "
-    first, *more = wrapped(head + words.line(each.sentence), width, _INDENT, first="")
+    title = f"{place}.  [{each.aspect}] {each.sentence}"
+    indent = (_INDENT - len(f"{place}.  "), _INDENT)
     number = numbers.get("bad", numbers.get("good"))
-    yield Line(style(first, fg=_COLORS.get(each.aspect), bold=True) if color else first, number)
-    yield from (Line(text, number) for text in more)
+    color = _COLORS.get(each.aspect)
+    yield Paragraph(title, level=3, indent=indent, color=color, bold=True, number=number)
     for name, shown in sides.items():
-        for text in wrapped(_shown(shown), width, f"{_INDENT}      ", first=f"{_INDENT}{name:<4}  "):
-            yield Line(text, numbers.get(name))
+        yield Fact(name, _shown(shown), _INDENT, _INDENT, number=numbers.get(name))
 
 
 def _shown(shown: Shown) -> str:

@@ -1,4 +1,4 @@
-"""Findings as text for people: the gravest first, each with what to do and a command that shows what it rests on."""
+"""Findings for people: the gravest first, each with what to do and a command that shows what it rests on."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from captures.analysis.findings.finding import MOST_EVIDENCE, Finding, Severity
 from captures.analysis.findings.rule import Rule, times
 from captures.analysis.groups.model import Certainty
 from captures.meaning import words
-from captures.time_format import clock, zone_name
+from captures.time_format import Clock, zone_name
 from dissectors.printable import printable
-from kproxy.text.paragraphs import INDENT, WIDE, Paragraphs, wrapped
+from kproxy.printing import style
+from kproxy.text.blocks import BLANK, INDENT, WIDE, Block, Fact, Heading, Paragraph, wrapped
 
 if TYPE_CHECKING:
     from captures.analysis.findings.diagnosis import Blind
@@ -23,29 +24,23 @@ _COLORS = {Severity.HIGH: "red", Severity.MEDIUM: "yellow", Severity.LOW: "cyan"
 
 
 class FindingsText:
-    """Puts findings into lines.
+    """Puts findings into words.
 
-    :param width: columns of the terminal; None for a pipe
     :param zone: of the times; None is the local one
     :param files: the captures, for commands to copy
     :param options: how they are read, likewise: ``--keylog keys.log``
+    :param dated: whether times have their date
     """
 
     def __init__(
-        self,
-        width: int | None,
-        zone: tzinfo | None,
-        *,
-        color: bool,
-        files: Sequence[str],
-        options: Sequence[str] = (),
+        self, zone: tzinfo | None, *, files: Sequence[str], options: Sequence[str] = (), dated: bool = False
     ) -> None:
-        self._page = Paragraphs(width, color=color)
         self._zone = zone
+        self._clock = Clock(zone, dated)
         # what came through a pipe cannot be read again
         self._files = "" if "-" in files or not files else f" {shlex.join([*options, *files])}"
 
-    def lines(self, found: Sequence[Finding], most: int | None = None) -> Iterator[str]:
+    def blocks(self, found: Sequence[Finding], most: int | None = None) -> Iterator[Block]:
         """Yield all of them, under a heading for each severity.
 
         :param most: findings of one rule to list under a heading; the rest are counted. None for all
@@ -53,30 +48,30 @@ class FindingsText:
         for severity in sorted({each.severity for each in found}, reverse=True):
             of_it = [each for each in found if each.severity is severity]
             heading = f"{severity.word.upper()}  ({words.counted(len(of_it), 'finding')})"
-            yield from ("", self._page.styled(heading, fg=_COLORS[severity], bold=True))
+            yield from (BLANK, Heading([style(heading, fg=_COLORS[severity], bold=True)]))
             told: Counter[str] = Counter()
             for each in of_it:
                 told[each.rule] += 1
                 if most is None or told[each.rule] <= most:
-                    yield ""
+                    yield BLANK
                     yield from self._one(each)
             for rule, count in told.items():
                 if most is not None and count > most:
-                    yield from ("", f"{INDENT}… {count - most:,} more of {rule}, --all shows them")
+                    text = f"… {count - most:,} more of {rule}, --all shows them"
+                    yield from (BLANK, Paragraph(text, indent=(2, 2)))
 
-    def _one(self, finding: Finding) -> Iterator[str]:
-        first, *more = self._page.wrapped(finding.sentence, INDENT)
-        yield self._page.styled(first, bold=True)
-        yield from (self._page.styled(line, bold=True) for line in more)
-        yield from self._page.labelled("about", self._about(finding))
-        yield from self._page.labelled("seen", self._seen(finding))
-        yield from self._page.labelled("do", finding.advice)
+    def _one(self, finding: Finding) -> Iterator[Block]:
+        number = finding.evidence[0] if finding.evidence else None
+        yield Paragraph(finding.sentence, level=3, indent=(2, 2), bold=True, number=number)
+        yield _fact("about", self._about(finding))
+        yield _fact("seen", self._seen(finding))
+        yield _fact("do", finding.advice)
         command = self._command(finding)
-        if command:  # not wrapped: it is to be copied
-            yield self._page.whole("look", command)
+        if command:
+            yield _fact("look", command, code=True)
         if finding.thresholds:
             set_to = (f"{name} = {value}" for name, value in finding.thresholds.items())
-            yield from self._page.labelled("threshold", f"{', '.join(set_to)}  (--set)")
+            yield _fact("threshold", f"{', '.join(set_to)}  (--threshold)")
 
     def _about(self, finding: Finding) -> str:
         how_sure = "" if finding.certainty is Certainty.OBSERVED else f", {finding.certainty}"
@@ -92,7 +87,7 @@ class FindingsText:
 
     def when(self, finding: Finding) -> str:
         """Return from when to when it was seen."""
-        begin, end = clock(finding.first, self._zone), clock(finding.last, self._zone)
+        begin, end = self._clock(finding.first), self._clock(finding.last)
         return f"at {begin}" if begin == end else f"{begin} to {end}"
 
     def _command(self, finding: Finding) -> str:
@@ -105,29 +100,31 @@ class FindingsText:
 
     def notice(self, finding: Finding) -> str:
         """Return a finding in one line, for findings that are reported while a capture is still growing."""
-        line = printable(f"{finding.severity.word.upper()}: {finding.sentence} [{finding.rule}]")
-        return self._page.styled(line, fg=_COLORS[finding.severity])
+        return printable(f"{finding.severity.word.upper()}: {finding.sentence} [{finding.rule}]")
 
-    def left_out(self, said: str) -> Iterator[str]:
+    def left_out(self, said: str) -> Iterator[Block]:
         """Yield what is not a finding because kproxy did it.
 
         :param said: :attr:`~captures.analysis.findings.diagnosis.Diagnosis.left_out`
         """
         if said:
-            yield ""
-            yield from self._page.wrapped(f"{said} See kproxy read{self._files} -Y kproxy", "")
+            yield from (BLANK, Paragraph(f"{said} See kproxy read{self._files} -Y kproxy"))
 
-    def blind(self, blind: Sequence[Blind]) -> Iterator[str]:
+    def blind(self, blind: Sequence[Blind]) -> Iterator[Block]:
         """Yield what could not be judged, and why: one paragraph for each reason."""
         if not blind:
             return
-        yield from ("", self._page.styled("Could not be judged, or not as a whole", bold=True))
+        yield from (BLANK, Heading([style("Could not be judged, or not as a whole", bold=True)]))
         for why, rules in by_reason(blind):
-            yield from self._page.wrapped(f"{', '.join(rules)}: {why}", INDENT)
+            yield Paragraph(f"{', '.join(rules)}: {why}", indent=(2, 2))
 
     def span(self, first: int, last: int) -> str:
         """Return from when to when exchanges were read."""
-        return f"{clock(first, self._zone)} to {clock(last, self._zone)} {zone_name(first, self._zone)}"
+        return f"{self._clock(first)} to {self._clock(last)} {zone_name(first, self._zone)}"
+
+
+def _fact(label: str, text: str, *, code: bool = False) -> Fact:
+    return Fact(label, text, room=10, code=code)
 
 
 def by_reason(blind: Sequence[Blind]) -> list[tuple[str, list[str]]]:

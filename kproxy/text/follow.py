@@ -1,8 +1,7 @@
-"""What ``kproxy follow`` prints: whom it follows and why, then what that party did, line by line under its phases."""
+"""What ``kproxy follow`` tells: whom it follows and why, then what that party did, entry by entry under its phases."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
@@ -13,15 +12,14 @@ from captures.meaning import words
 from captures.names import Names
 from captures.time_format import Clock, span, zone_name
 from kproxy.printing import style
+from kproxy.text.blocks import BLANK, Block, Fact, Heading, Paragraph
 from kproxy.text.cells import fit, width
-from kproxy.text.line import Line as TextLine
 
 _TROUBLE = "red"
 _UNSURE = "yellow"
 _QUIET = "bright_black"
 _GAP = "  "
 _DELTA, _NUMBERS, _NAME, _BROKER = 10, 13, 24, 24
-_LEAST_TEXT = 40
 _KINDS = 12
 """Kinds of ties that the head names; the connections of others are counted."""
 
@@ -54,25 +52,21 @@ class _Columns(NamedTuple):
 
 
 class FollowText:
-    """Puts the log of a party into lines.
+    """Puts the log of a party into words.
 
-    :param width: columns of the terminal, or None for a pipe
     :param zone: zone of the times; None is the local one
     :param names: what addresses are called
-    :param color: whether to colour
     """
 
-    def __init__(self, width: int | None, zone: tzinfo | None, names: Names, *, color: bool) -> None:
-        self._width = width
+    def __init__(self, zone: tzinfo | None, names: Names) -> None:
         self._zone = zone
         self._names = names
-        self._color = color
 
-    def lines(self, party: Party, log: Sequence[Line]) -> Iterator[str]:
-        """Yield the lines."""
+    def blocks(self, party: Party, log: Sequence[Line]) -> Iterator[Block]:
+        """Yield who it is, and what it did."""
         yield from self._header(party)
         if not log:
-            yield "Nothing of it in this time."
+            yield Paragraph("Nothing of it in this time.")
             return
         clock = Clock.of(log[0].time, log[-1].time, self._zone)
         columns = _Columns(
@@ -82,18 +76,19 @@ class FollowText:
         phase, before = None, None
         for line in log:
             if line.phase is not phase:
-                times = f"  (times in {zone_name(line.time, self._zone)})" if phase is None else ""
+                times = f"(times in {zone_name(line.time, self._zone)})" if phase is None else ""
                 phase = line.phase
-                yield ""
-                yield self._bold(str(phase)) + self._styled(times, _QUIET)
+                yield BLANK
+                yield Heading([style(str(phase), bold=True), style(times, fg=_QUIET) if times else ""], 3)
             yield from self._line(line, clock, before, columns)
             before = line.time
 
     # ------------------------------------------------------------ who it is
-    def _header(self, party: Party) -> Iterator[str]:
+    def _header(self, party: Party) -> Iterator[Block]:
         who = words.some([words.line(each) for each in party.client_ids] or ["a client without a client ID"])
         hosts = words.some(self._names.shown_host(host) for host in party.hosts)
-        yield self._bold(f"{who} at {hosts}, {words.counted(len(party.ties), 'connection')}")
+        title = f"{who} at {hosts}, {words.counted(len(party.ties), 'connection')}"
+        yield Paragraph(title, level=2, bold=True)
         kinds = _alike(party.ties.values())
         for ties in kinds[:_KINDS]:
             ids = words.ranges(tie.connection for tie in ties)
@@ -102,12 +97,12 @@ class FollowText:
             noun = "connection" if len(ties) == 1 else "connections"
             value = "" if first.bond is Bond.CONNECTION else f" {words.line(first.value)}"
             by = "as asked for" if first.bond is Bond.CONNECTION else f"by {_BY[first.bond]}"
-            yield TextLine(f"{_GAP}{noun} {ids} {by}{value}{shown}{_DOUBT[first.certainty]}", first.number)
+            yield _about(f"{noun} {ids} {by}{value}{shown}{_DOUBT[first.certainty]}", first.number)
         if kinds[_KINDS:]:
-            yield f"{_GAP}{words.counted(sum(map(len, kinds[_KINDS:])), 'more connection')}"
+            yield _about(words.counted(sum(map(len, kinds[_KINDS:])), "more connection"))
         if party.unclaimed:
             count = words.counted(party.unclaimed, "more connection")
-            yield f"{_GAP}{count} from there carried nothing; whose they are is not known"
+            yield _about(f"{count} from there carried nothing; whose they are is not known")
         for noun, values in (
             ("group", party.groups),
             ("member ID", party.members),
@@ -117,21 +112,19 @@ class FollowText:
         ):
             if values:
                 plural = noun if len(values) == 1 else f"{noun}s"
-                yield f"{_GAP}{plural} {words.some(words.line(each) for each in values)}"
+                yield _about(f"{plural} {words.some(words.line(each) for each in values)}")
         if len(party.client_ids) > 1 or len(party.hosts) > 1:
             parties = [
                 words.counted(len(party.client_ids), "client ID") if len(party.client_ids) > 1 else "",
                 words.counted(len(party.hosts), "address", "addresses") if len(party.hosts) > 1 else "",
             ]
-            yield self._styled(
-                f"{_GAP}{words.listed(parties)}: they are shown together; name one to follow it alone",
-                _UNSURE,
-            )
+            text = f"{words.listed(parties)}: they are shown together; name one to follow it alone"
+            yield _about(text, color=_UNSURE)
 
     # ------------------------------------------------------------ what it did
-    def _line(self, line: Line, clock: Clock, before: int | None, columns: _Columns) -> Iterator[str]:
+    def _line(self, line: Line, clock: Clock, before: int | None, columns: _Columns) -> Iterator[Fact]:
         delta = "" if before is None else f"+{span(max(line.time - before, 0))}"
-        cells = [f"{_GAP}{clock(line.time)}", f"{delta:>{_DELTA}}", f"{_numbers(line):<{_NUMBERS}}"]
+        cells = [clock(line.time), f"{delta:>{_DELTA}}", f"{_numbers(line):<{_NUMBERS}}"]
         if columns.clients:
             cells.append(fit(line.client, _NAME))
         if columns.brokers:
@@ -143,18 +136,15 @@ class FollowText:
         if line.certainty is not Certainty.OBSERVED:
             text = f"{text} ({line.certainty})"
         color = _TROUBLE if line.trouble else _QUIET if line.what == "repeats" else None
-        room = None if self._width is None else max(self._width - width(start), _LEAST_TEXT)
         number = line.numbers[0] if line.numbers else None
         for each in (text, *(f"→ {then}" for then in line.then)):
-            for piece in [each] if room is None else textwrap.wrap(each, room) or [""]:
-                yield TextLine(f"{start}{self._styled(piece, color)}".rstrip(), number)
-                start = " " * len(start)
+            yield Fact(start, each, len(_GAP), width(start), color, number=number, dim=False)
+            start = " " * width(start)
 
-    def _bold(self, text: str) -> str:
-        return style(text, bold=True) if self._color else text
 
-    def _styled(self, text: str, color: str | None) -> str:
-        return style(text, fg=color) if self._color and color and text else text
+def _about(text: str, number: int | None = None, *, color: str | None = None) -> Paragraph:
+    """Return a line of what is known of a party."""
+    return Paragraph(text, indent=(len(_GAP), 2 * len(_GAP)), color=color, number=number)
 
 
 def _numbers(line: Line) -> str:

@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
 
-import click
-
 from captures.analysis.groups.facts import (
     SHOWN,
-    Fact,
     Tone,
     facts,
     in_brief,
@@ -26,6 +23,7 @@ from captures.analysis.groups.facts import (
     took,
     who,
 )
+from captures.analysis.groups.facts import Fact as GroupFact
 from captures.analysis.groups.labels import Labels, partitions, step
 from captures.analysis.groups.model import Certainty, GroupMember, GroupTimeline, Phase, Rebalance
 from captures.analysis.incidents.model import Incident, in_line
@@ -33,104 +31,93 @@ from captures.meaning import words
 from captures.names import Names
 from captures.time_format import Clock, span, zone_name
 from kproxy.printing import style
-from kproxy.text.paragraphs import wrapped
-from kproxy.text.tables import GAP, Column, Row, Table
+from kproxy.text.blocks import BLANK, Block, Fact, Heading, Paragraph
+from kproxy.text.tables import Column, Row, Table
 
 _TROUBLE = "red"
 _ODD = "yellow"
 _QUIET = "bright_black"
-_INDENT = "    "
-_TITLE = 11
-"""Characters of the words that begin the lines of a block."""
 _MEMBERS = 20
 _COLORS = {Tone.PLAIN: None, Tone.QUIET: _QUIET, Tone.ODD: _ODD, Tone.TROUBLE: _TROUBLE}
 
 
 class GroupText:
-    """Puts a group into lines.
+    """Puts a group into words.
 
-    :param width: columns of the terminal, or None for a pipe
     :param zone: zone of the times; None is the local one
     :param names: what addresses are called
-    :param color: whether to colour
     :param show_all: whether to leave nothing out, and fold no storms
-    :param incidents: what happened in the capture; each is told in the header of its groups
+    :param incidents: what happened in the capture; the header of a group names its incidents
     """
 
     def __init__(
         self,
-        width: int | None,
         zone: tzinfo | None,
         names: Names,
         *,
-        color: bool,
         show_all: bool,
         incidents: Sequence[Incident] = (),
     ) -> None:
         self._incidents = incidents
-        self._width = width
         self._zone = zone
         self._clock = Clock(zone, dated=False)
         self._names = names
-        self._color = color
         self._show_all = show_all
 
-    def lines(self, timeline: GroupTimeline, rebalances: Sequence[Rebalance]) -> Iterator[str]:
-        """Yield the lines of a group.
+    def blocks(self, timeline: GroupTimeline, rebalances: Sequence[Rebalance]) -> Iterator[Block]:
+        """Yield what there is to say of a group.
 
         :param rebalances: those of it that are to be shown
         """
         labels = Labels(timeline)
         self._clock = Clock.of(timeline.first, timeline.last, self._zone)
         yield from self._header(timeline, rebalances)
-        yield ""
+        yield BLANK
         yield from self._members(timeline, labels)
         left_out = len(timeline.rebalances) - len(rebalances)
         if left_out:
-            yield ""
-            yield f"  {words.counted(left_out, 'rebalance')} before --from or after --to"
+            text = f"{words.counted(left_out, 'rebalance')} before --from or after --to"
+            yield from (BLANK, Paragraph(text, indent=(2, 2)))
         for block in storms(rebalances) if not self._show_all else [[each] for each in rebalances]:
-            yield ""
+            yield BLANK
             if len(block) > 1:
                 yield from self._storm(block, labels)
             else:
                 yield from self._rebalance(block[0], timeline, labels)
         if not timeline.rebalances:
-            yield ""
-            yield "  no rebalance was seen"
+            yield from (BLANK, Paragraph("no rebalance was seen", indent=(2, 2)))
 
-    def story(self, timeline: GroupTimeline, told: Rebalance) -> Iterator[str]:
-        """Yield the lines of one rebalance that stands alone, its group before it."""
-        yield self._style(words.line(timeline.group), bold=True)
+    def story(self, timeline: GroupTimeline, told: Rebalance) -> Iterator[Block]:
+        """Yield one rebalance that stands alone, its group before it."""
+        yield Heading([style(words.line(timeline.group), bold=True)])
         yield from self._rebalance(told, timeline, Labels(timeline))
 
     # ------------------------------------------------------------ the group
-    def _header(self, timeline: GroupTimeline, rebalances: Sequence[Rebalance]) -> Iterator[str]:
-        name = style(words.line(timeline.group), bold=True)
-        for line in self._title(name, in_brief(timeline)):
-            yield line.removeprefix(GAP)
+    def _header(self, timeline: GroupTimeline, rebalances: Sequence[Rebalance]) -> Iterator[Block]:
+        yield Heading([style(words.line(timeline.group), bold=True), in_brief(timeline)])
         moves = [
             f"{self._clock(seen.time)} {self._names.shown(seen.broker)}" for seen in timeline.coordinators
         ]
         if len(moves) == 1:
             moves = [self._names.shown(timeline.coordinators[0].broker)]
-        yield from self._line("coordinator", ", then ".join(moves), _ODD if len(moves) > 1 else None)
+        if moves:
+            yield Fact("coordinator", ", then ".join(moves), color=_ODD if len(moves) > 1 else None)
         for known in timeline.seen:
-            yield from self._line("seen", words.line(known), _ODD)
+            yield Fact("seen", words.line(known), color=_ODD)
         for refused in refusals(timeline):
-            yield from self._line("refused", refused, _ODD)
+            yield Fact("refused", refused, color=_ODD)
         zone = zone_name(timeline.first, self._zone)
         when = f"{self._clock(timeline.first)} to {self._clock(timeline.last)} {zone}"
-        yield from self._line("time", when)
+        yield Fact("time", when)
         if rebalances:
             spent = sum(each.duration or 0 for each in rebalances)
             text = f"{len(rebalances):,}" + (f", {span(spent)} in all" if spent else "")
-            yield from self._line("rebalances", text)
+            yield Fact("rebalances", text)
         for incident in self._incidents:
             if timeline.group in incident.groups:
-                yield from self._line("happened", in_line(incident, self._clock), _ODD)
+                yield Fact("happened", in_line(incident, self._clock), color=_ODD)
 
-    def _members(self, timeline: GroupTimeline, labels: Labels) -> Iterator[str]:
+    def _members(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Block]:
         columns = [
             Column("member", least=12),
             Column("host", least=9, rank=3),
@@ -148,8 +135,7 @@ class GroupText:
         shown = ordered if len(ordered) > _MEMBERS else timeline.members
         rows = [self._member(member, timeline, labels) for member in shown]
         if rows:
-            table = Table("Members", columns, rows)
-            yield from table.lines(self._width, None if self._show_all else _MEMBERS, color=self._color)
+            yield Table("Members", columns, rows, most=None if self._show_all else _MEMBERS)
 
     def _member(self, member: GroupMember, timeline: GroupTimeline, labels: Labels) -> Row:
         last = member.spans[-1] if member.spans else None
@@ -179,8 +165,9 @@ class GroupText:
         )
 
     # ------------------------------------------------------------ rebalances
-    def _rebalance(self, told: Rebalance, timeline: GroupTimeline, labels: Labels) -> Iterator[str]:
-        yield from self._title(
+    def _rebalance(self, told: Rebalance, timeline: GroupTimeline, labels: Labels) -> Iterator[Block]:
+        yield _title(
+            told,
             self._clock(told.time),
             step(told) + (" (now empty)" if told.emptied else ""),
             took(told, timeline),
@@ -188,48 +175,26 @@ class GroupText:
             manner(told),
             "" if told.certainty is Certainty.OBSERVED else str(told.certainty),
         )
-        yield from wrapped(words.line(told.sentence), self._width, _INDENT)
-        yield from self._facts(facts(told, timeline, labels, shown=None if self._show_all else SHOWN))
+        yield Paragraph(told.sentence, indent=(4, 4))
+        yield from _facts(facts(told, timeline, labels, shown=None if self._show_all else SHOWN))
 
-    def _storm(self, block: Sequence[Rebalance], labels: Labels) -> Iterator[str]:
+    def _storm(self, block: Sequence[Rebalance], labels: Labels) -> Iterator[Block]:
         first, last = block[0], block[-1]
-        yield from self._title(
+        yield _title(
+            first,
             f"{self._clock(first.time)} to {self._clock(last.end or last.time)}",
             step(first, last),
             style(storm_title(block, labels), fg=_TROUBLE, bold=True),
         )
-        yield from wrapped(f"the first: {words.line(first.sentence)}", self._width, _INDENT)
-        yield from self._facts(storm_facts(block))
-        yield f"{_INDENT}{self._style('--all shows each of them', dim=True)}"
+        yield Paragraph(f"the first: {first.sentence}", indent=(4, 4))
+        yield from _facts(storm_facts(block))
+        yield Paragraph("--all shows each of them", indent=(4, 4), dim=True)
 
-    def _title(self, *parts: str) -> Iterator[str]:
-        """Yield the line that a block begins with; what has no room continues below it."""
-        line, length = "", 0
-        for part in filter(None, parts):
-            size = len(click.unstyle(part))
-            if line and self._width is not None and length + len(GAP) + size > self._width:
-                yield line
-                line, length = f"{_INDENT}{part}", len(_INDENT) + size
-            else:
-                line, length = f"{line}{GAP}{part}", length + len(GAP) + size
-            if not self._color:
-                line = click.unstyle(line)
-        yield line
 
-    def _facts(self, found: Iterable[Fact]) -> Iterator[str]:
-        for fact in found:
-            yield from self._line(fact.title, fact.text, _COLORS[fact.tone])
+def _title(told: Rebalance, *parts: str) -> Heading:
+    """Return what a block begins with."""
+    return Heading(parts, 3, (2, 4), told.evidence[0] if told.evidence else None)
 
-    # ------------------------------------------------------------ lines
-    def _line(self, title: str, text: str, color: str | None = None) -> Iterator[str]:
-        """Yield a line of a block, and what continues below it; nothing if there is no text."""
-        if not text:
-            return
-        head = f"{_INDENT}{title:<{_TITLE}} "
-        room = None if self._width is None else self._width - len(head)
-        for index, part in enumerate(wrapped(text, room)):
-            lead = self._style(head, dim=True) if not index else " " * len(head)
-            yield lead + self._style(part, fg=color)
 
-    def _style(self, text: str, **how: bool | str | None) -> str:
-        return style(text, **how) if self._color and any(how.values()) else text  # type: ignore[arg-type]
+def _facts(found: Iterable[GroupFact]) -> Iterator[Block]:
+    return (Fact(each.title, each.text, color=_COLORS[each.tone]) for each in found if each.text)

@@ -1,4 +1,4 @@
-"""What ``kproxy journey`` prints: the hops of a record line by line, and how long all records of a topic wait."""
+"""What ``kproxy journey`` tells: the hops of a record one by one, and how long all records of a topic wait."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from captures.analysis.percentiles import Percentiles
 from captures.meaning import words
 from captures.time_format import clock, milliseconds, span, zone_name
 from kproxy.printing import style
-from kproxy.text.line import Line
-from kproxy.text.tables import GAP, Column, Row, Table
+from kproxy.text.blocks import BLANK, GAP, Block, Fact, Heading, Paragraph
+from kproxy.text.tables import Column, Row, Table
 from kproxy.text.values import short
 
 _VALUE = 60
@@ -25,63 +25,55 @@ _RANGES = 10
 
 
 class JourneyText:
-    """Puts journeys into lines.
+    """Puts journeys into words.
 
     :param zone: zone of the times; None is the local one
-    :param width: columns of the terminal, or None for a pipe
     """
 
-    def __init__(self, zone: tzinfo | None, width: int | None, *, color: bool, show_all: bool) -> None:
+    def __init__(self, zone: tzinfo | None, *, show_all: bool) -> None:
         self._zone = zone
-        self._width = width
-        self._color = color
         self._show_all = show_all
 
     # ------------------------------------------------------------ one record
-    def journey(self, journey: Journey) -> Iterator[str]:
-        """Yield the lines of one record."""
+    def journey(self, journey: Journey) -> Iterator[Block]:
+        """Yield what happened to one record."""
         place = f"{words.line(journey.topic)}-{journey.partition}"
         offset = "@?" if journey.offset is None else f"@{journey.offset}"
-        yield self._styled(place + offset, bold=True) + (GAP + _content(journey))
+        yield Heading([style(place + offset, bold=True), *_content(journey)])
         steps = hops(journey)
         said = _batch(journey)
         times = [hop.time for hop in steps if hop.time is not None]
         if times:
             said.append(f"times in {zone_name(times[0], self._zone)}")
         if said:
-            yield f"  {self._styled(words.listed(said), dim=True)}"
+            yield Paragraph(words.listed(said), indent=(2, 2), dim=True)
         numbers = max((len(f"{hop.number}") for hop in steps if hop.number is not None), default=1)
         branch = ""
         for hop in steps:
             if hop.branch != branch:
                 branch = hop.branch
-                yield f"  {self._styled(branch, bold=True)}"
+                yield Heading([style(branch, bold=True)], 3, (2, 4))
             yield self._hop(hop, numbers)
         if not journey.attempts:
-            yield "  The Produce request that sent it is not in the capture."
+            yield Paragraph("The Produce request that sent it is not in the capture.", indent=(2, 2))
 
-    def _hop(self, hop: Hop, numbers: int) -> str:
+    def _hop(self, hop: Hop, numbers: int) -> Fact:
         time = "" if hop.time is None else clock(hop.time, self._zone)
         wait = "" if hop.wait is None else _signed(hop.wait)
         number = "" if hop.number is None else f"#{hop.number}"
-        head = f"  {hop.name:<{_NAME}}{GAP}{time:12}{GAP}{wait:>{_WAIT}}{GAP}{number:<{numbers + 1}}"
-        shown = f"{self._styled(head, fg=_ODD) if hop.odd else head}{GAP}{hop.text}".rstrip()
-        return Line(shown, hop.number)
-
-    def _styled(self, text: str, **how: object) -> str:
-        return style(text, **how) if self._color else text  # type: ignore[arg-type]
+        head = f"{hop.name:<{_NAME}}{GAP}{time:12}{GAP}{wait:>{_WAIT}}{GAP}{number:<{numbers + 1}}{GAP}"
+        return Fact(head, hop.text, 2, 0, _ODD if hop.odd else None, number=hop.number, dim=False)
 
     # ------------------------------------------------------------ all records
-    def waits(self, name: str, waits: TopicWaits) -> Iterator[str]:
-        """Yield the lines of all records of a topic together."""
-        yield from self._hops_table(name, waits).lines(self._width, None, color=self._color)
+    def waits(self, name: str, waits: TopicWaits) -> Iterator[Block]:
+        """Yield what there is to say of all records of a topic together."""
+        yield self._hops_table(name, waits)
         for group in waits.groups:
             for title, ranges in (("delivered more than once", group.again), ("skipped", group.skipped)):
                 if ranges:
-                    yield ""
-                    limit = None if self._show_all else _RANGES
-                    table = _ranges_table(f"{_who(group)}: {title}", ranges)
-                    yield from table.lines(self._width, limit, color=self._color)
+                    yield BLANK
+                    most = None if self._show_all else _RANGES
+                    yield _ranges_table(f"{_who(group)}: {title}", ranges, most)
 
     def _hops_table(self, name: str, waits: TopicWaits) -> Table:
         columns = [
@@ -105,7 +97,7 @@ class JourneyText:
         return Table(name, columns, rows, f"{about}, {words.counted(waits.partitions, 'partition')}")
 
 
-def _ranges_table(title: str, ranges: list[Range]) -> Table:
+def _ranges_table(title: str, ranges: list[Range], most: int | None) -> Table:
     total = sum(each.records for each in ranges)
     return Table.of(
         title,
@@ -119,6 +111,7 @@ def _ranges_table(title: str, ranges: list[Range]) -> Table:
             (Column("exchanges"), lambda each: f"#{each.first_number} #{each.again_number}"),
         ],
         about=words.counted(total, "record"),
+        most=most,
     )
 
 
@@ -139,16 +132,16 @@ def _signed(time: int) -> str:
     return f"-{span(-time)}" if time < 0 else f"+{span(time)}"
 
 
-def _content(journey: Journey) -> str:
+def _content(journey: Journey) -> list[str]:
     record = journey.record
     if record is None:
-        return "(its content is not in the capture)"
+        return ["(its content is not in the capture)"]
     said = [f"key {short(record.key, _VALUE)}", f"value {short(record.value, _VALUE)}"]
     if record.timestamp >= 0:
         said.append(f"timestamp {words.moment(record.timestamp)} UTC")
     if record.headers:
         said.append(words.counted(len(record.headers), "header"))
-    return GAP.join(said)
+    return said
 
 
 def _batch(journey: Journey) -> list[str]:

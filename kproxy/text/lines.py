@@ -28,13 +28,11 @@ class Lines:
 
     :param width: columns of the terminal, or None for a pipe
     :param zone: zone of the times; None is the local one
-    :param color: whether to colour
     """
 
-    def __init__(self, width: int | None, zone: tzinfo | None, *, color: bool) -> None:
+    def __init__(self, width: int | None, zone: tzinfo | None) -> None:
         self._width = width
         self._zone = zone
-        self._color = color
         self._last: tuple[str, str] = ("", "")
         self._columns = dict(_LEAST)
         self._texts = (46, 40)
@@ -72,7 +70,7 @@ class Lines:
             f"{'client':<{columns['client']}}{GAP}{'broker':<{columns['broker']}}{GAP}"
             f"{'request':<{self._texts[0]}}{GAP}response    (times in {zone_name(time, self._zone)})"
         )
-        return style(title, bold=True) if self._color else title
+        return style(title, bold=True)
 
     def line(self, exchange: Exchange) -> str:
         """Return the line of one exchange."""
@@ -89,7 +87,7 @@ class Lines:
             self._cell(request, self._texts[0]),
         ]
         last = response if self._width is None else cut(response, self._texts[1])
-        cells.append(style(last, fg=colour) if self._color and colour else last)
+        cells.append(style(last, fg=colour) if colour else last)
         self._last = (client, broker)
         return GAP.join(cells).rstrip()
 
@@ -99,7 +97,7 @@ class Lines:
         return fit(text, width)
 
     def _repeated(self, text: str, repeated: bool) -> str:
-        return style(text, dim=True) if self._color and repeated else text
+        return style(text, dim=True) if repeated else text
 
 
 _SPECIAL = {

@@ -15,9 +15,9 @@ from captures.payloads.plain import read_plain
 from captures.time_format import Clock, clock, day
 from dissectors.units import MS
 from kproxy.printing import style
+from kproxy.text.blocks import GAP
 from kproxy.text.cells import fit
 from kproxy.text.cells import width as width_of
-from kproxy.text.tables import GAP
 
 _TIME = len("2026-11-21 09:14:03.123")
 _LEAST = {"place": 12, "seen": 12, "key": 4}
@@ -87,13 +87,10 @@ class RecordLines:
     :param zone: zone of the times; None is the local one
     """
 
-    def __init__(
-        self, payloads: RecordPayloads, width: int | None, zone: tzinfo | None, *, color: bool
-    ) -> None:
+    def __init__(self, payloads: RecordPayloads, width: int | None, zone: tzinfo | None) -> None:
         self._payloads = payloads
         self._width = width
         self._zone = zone
-        self._color = color
         self._columns = dict(_LEAST)
 
     def fit(self, records: Sequence[CapturedRecord]) -> None:
@@ -118,9 +115,8 @@ class RecordLines:
         head, rest = GAP.join(cells), f"{words.listed(remark)}: {text}" if remark else text
         if self._width is not None:
             rest = fit(rest, max(self._width - width_of(head) - len(GAP), 8)).rstrip()
-        if not self._color or not remark:
-            return f"{head}{GAP}{rest}".rstrip()
-        return f"{head}{GAP}{style(rest, fg=_ODD)}"
+        rest = rest.rstrip()
+        return f"{head}{GAP}{style(rest, fg=_ODD) if remark else rest}".rstrip()
 
     def time(self, record: CapturedRecord) -> str:
         """Return the timestamp, as wide as all are."""
@@ -148,7 +144,7 @@ class RecordLines:
             filter(
                 None,
                 [
-                    style(words.line(record.name), bold=True) if self._color else record.name,
+                    style(words.line(record.name), bold=True),
                     timestamp(record, self._zone),
                     _by(record, self._zone),
                 ],
@@ -156,8 +152,7 @@ class RecordLines:
         )
         remark = remarks(record)
         if remark:
-            said = words.listed(remark)
-            yield f"  {style(said, fg=_ODD) if self._color else said}"
+            yield f"  {style(words.listed(remark), fg=_ODD)}"
         yield f"  {words.listed(batch_words(record))}"
         yield from _block("key", self._payloads.key(record))
         for name, payload in self._payloads.headers(record):

@@ -84,23 +84,21 @@ def plan_sentences(plan: Plan, speed: float | None) -> Iterator[str]:
 
 
 # ------------------------------------------------------------ one exchange
-def outcome_lines(outcome: Outcome, *, color: bool) -> Iterator[str]:
+def outcome_lines(outcome: Outcome) -> Iterator[str]:
     """An exchange with both responses, and what differs."""
     version = f"v{outcome.version}"
     if outcome.sent_version != outcome.version:
         version += f" as v{outcome.sent_version}"
     head = f"{outcome.number}  {outcome.api} {version}  {outcome.asked}".rstrip()
-    yield style(head, bold=True) if color else head
+    yield style(head, bold=True)
     if outcome.comparable or outcome.recorded:
         yield f"    recorded {_latency(outcome.recorded_latency)}  {outcome.recorded}".rstrip()
     if outcome.failure:
-        line = f"    new      {outcome.failure}"
-        yield style(line, fg=_TROUBLE) if color else line
+        yield style(f"    new      {outcome.failure}", fg=_TROUBLE)
     elif outcome.latency is not None:
         yield f"    new      {_latency(outcome.latency)}  {outcome.new}".rstrip()
     for each in outcome.differences:
-        line = f"    {each.path}: {_shown(each.recorded)} → {_shown(each.new)}"
-        yield style(line, fg=_ODD) if color else line
+        yield style(f"    {each.path}: {_shown(each.recorded)} → {_shown(each.new)}", fg=_ODD)
 
 
 def _latency(latency: int | None) -> str:

@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kproxy.printing import style
+from kproxy.text.blocks import GAP, INDENT, Line, escaped, inline, wrapped
 from kproxy.text.cells import cut, fit
 from kproxy.text.cells import width as width_of
-from kproxy.text.line import Line
-from kproxy.text.paragraphs import INDENT, wrapped
 
 T = TypeVar("T")
-GAP = "  "
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +64,14 @@ class Table:
     """A title, columns, and rows.
 
     :ivar about: what the columns count, beside the title
+    :ivar most: rows that are shown, the others are counted; None for all
     """
 
     title: str
     columns: list[Column]
     rows: list[Row]
     about: str = ""
+    most: int | None = None
 
     @classmethod
     def of(
@@ -81,6 +81,7 @@ class Table:
         columns: Sequence[tuple[Column, Callable[[T], str]]],
         *,
         about: str = "",
+        most: int | None = None,
         color: Callable[[T], str | None] = lambda _: None,
         more: Callable[[T], list[list[str]]] = lambda _: [],
         below: Callable[[T], list[str]] = lambda _: [],
@@ -95,35 +96,53 @@ class Table:
             Row([cell(each) for _, cell in columns], more(each), below(each), color(each), number(each))
             for each in items
         ]
-        return cls(title, [column for column, _ in columns], rows, about)
+        return cls(title, [column for column, _ in columns], rows, about, most)
 
-    def lines(self, width: int | None, limit: int | None, *, color: bool) -> Iterator[str]:
+    def lines(self, width: int | None) -> Iterator[str]:
         """Yield the table line by line.
 
         :param width: columns of the terminal, or None for a pipe
-        :param limit: rows shown at most, or None for all
         """
         from captures.meaning import words
 
-        title = style(self.title, bold=True) if color else self.title
         about = words.line(self.about)
         if width is not None:
             about = cut(about, width - width_of(self.title) - len(GAP))
-        yield f"{title}{GAP}{style(about, dim=True) if color else about}" if about else title
-        shown = [row.printable() for row in self.rows[:limit]]
+        title = style(self.title, bold=True)
+        yield f"{title}{GAP}{style(about, dim=True)}" if about else title
+        shown = [row.printable() for row in self.rows[: self.most]]
         kept, widths = self._fit(shown, None if width is None else width - len(INDENT))
-        head = self._line([column.title for column in self.columns], kept, widths)
-        yield style(head, dim=True) if color else head
+        yield style(self._line([column.title for column in self.columns], kept, widths), dim=True)
         for row in shown:
-            line = self._line(row.cells, kept, widths)
-            yield Line(style(line, fg=row.color) if color and row.color else line, row.number)
+            yield Line(style(self._line(row.cells, kept, widths), fg=row.color), row.number)
             for cells in row.more:
                 yield self._line(cells, kept, widths)
             for text in row.below:
                 for part in wrapped(text, width, INDENT * 2, cuts_words=True):
-                    yield style(part, dim=True) if color else part
+                    yield style(part, dim=True)
         if len(self.rows) > len(shown):
             yield f"{INDENT}… {len(self.rows) - len(shown):,} more, --all shows them"
+
+    def markdown(self) -> Iterator[str]:
+        """Yield the table as lines of Markdown: a heading, the table in GitHub's form, and what stands below rows."""
+        yield from (f"### {inline(self.title)}", "")
+        if self.about:
+            yield from (escaped(self.about), "")
+        shown = self.rows[: self.most]
+        kept = [
+            index
+            for index in range(len(self.columns))
+            if not index or any(cells[index] for row in shown for cells in (row.cells, *row.more))
+        ]
+        yield _table_row(self.columns[index].title for index in kept)
+        yield _table_row(("---:" if self.columns[index].right else "---" for index in kept), plain=True)
+        for row in shown:
+            for cells in (row.cells, *row.more):
+                yield _table_row(cells[index] for index in kept)
+        below = [f"- {inline(row.cells[0])}: {inline(text)}" for row in shown for text in row.below]
+        yield from ("", *below) if below else ()
+        if len(self.rows) > len(shown):
+            yield from ("", f"… {len(self.rows) - len(shown):,} more, --all shows them")
 
     def _line(self, cells: list[str], kept: list[int], widths: dict[int, int]) -> str:
         out = [fit(cells[index], widths[index], right=self.columns[index].right) for index in kept]
@@ -137,6 +156,10 @@ class Table:
         ]
         widths = fitted(self.columns, longest, room)
         return list(widths), widths
+
+
+def _table_row(cells: Iterable[str], *, plain: bool = False) -> str:
+    return f"| {' | '.join(cells if plain else map(inline, cells))} |"
 
 
 def fitted(columns: Sequence[Column], longest: Sequence[int], room: int | None) -> dict[int, int]:

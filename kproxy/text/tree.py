@@ -21,7 +21,7 @@ from kproxy.text.values import advice_on, has_parts, parts_of, short
 INDENT = "  "
 
 
-def exchange_tree(exchange: Exchange, *, color: bool) -> Iterator[str]:
+def exchange_tree(exchange: Exchange) -> Iterator[str]:
     """Yield the lines of the comment and of both decoded bodies."""
     yield from comment_lines(exchange)
     sides: tuple[tuple[Side, Body | None, bytes | None], ...] = (
@@ -31,7 +31,7 @@ def exchange_tree(exchange: Exchange, *, color: bool) -> Iterator[str]:
     for side, body, token in sides:
         changes = Changes(exchange, side, short)
         if body is not None:
-            yield f"{INDENT}{style(side, bold=True) if color else side}{_about(body)}"
+            yield f"{INDENT}{style(side, bold=True)}{_about(body)}"
             known = _KnownValues(exchange.annotations.decoded, Masks(exchange.annotations.masked), changes)
             yield from _bounded(_values(body.value, side, 2, known), INDENT * 2)
         elif token is not None:
@@ -42,7 +42,7 @@ def exchange_tree(exchange: Exchange, *, color: bool) -> Iterator[str]:
         for line in changes.lines():
             yield f"{INDENT * 2}{line}"
     for line in problem_lines(exchange):
-        yield style(f"{INDENT}{line}", fg="magenta") if color else f"{INDENT}{line}"
+        yield style(f"{INDENT}{line}", fg="magenta")
 
 
 def _bounded(lines: Iterator[str], pad: str) -> Iterator[str]:

@@ -81,6 +81,7 @@ def test_no_foreign_text_passes(text: str) -> None:
     assert "�" in shown
 
 
+@pytest.mark.usefixtures("colors")
 def test_our_styles_pass() -> None:
     assert gated(style("red", fg="red")) == "\x1b[31mred\x1b[0m"
     assert gated(f"a {style('b', bold=True)} c") == "a \x1b[1mb\x1b[0m c"
@@ -88,11 +89,23 @@ def test_our_styles_pass() -> None:
     assert style("x") == "x"
 
 
+@pytest.mark.usefixtures("colors")
 def test_styles_cannot_be_forged() -> None:
     forged = "\x1b[31mred\x1b[0m \x1b[31m\x1b[1234m"
     assert gated(style(forged, bold=True)) == "\x1b[1m�[31mred�[0m �[31m�[1234m\x1b[0m"
 
 
+def test_there_are_no_styles_unless_chosen() -> None:
+    assert style("red", fg="red", bold=True) == "red"
+
+
+@pytest.mark.usefixtures("colors")
+def test_standard_error_has_no_styles(capsys: pytest.CaptureFixture[str]) -> None:
+    echo(style("red", fg="red"), err=True)
+    assert capsys.readouterr().err == "red\n"
+
+
+@pytest.mark.usefixtures("colors")
 def test_an_endless_line_is_cut() -> None:
     configure(["line_characters=100"])
     try:
@@ -173,6 +186,7 @@ def test_json_is_escaped_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.undo()
 
 
+@pytest.mark.usefixtures("colors")
 def test_lines_printed_together_are_gated_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
     echo_lines(f"{number}" for number in range(1_200))
     echo_lines(["plain", "a\nb", style("c", bold=True), "x" * 20_000])

@@ -64,6 +64,6 @@ MANNERS: dict[int, Manner] = {
 
 
 def manner_of(key: int | None, name: str) -> Manner:
-    """Return how a log speaks of an API; those of administration and of brokers are told by their names."""
+    """Return how a log speaks of an API; those of administration and of brokers are called by their names."""
     known = MANNERS.get(-1 if key is None else key)
     return Manner("request", Phase.ADMINISTRATION, name) if known is None else known

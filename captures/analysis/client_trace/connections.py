@@ -3,7 +3,7 @@
 A connection belongs to one process, so a party is a set of connections. The first are those that were asked for. Others
 are the party's if the same member ID is on them, or the same producer ID and epoch at the same address: these are names
 that no two processes have. (Who takes over a transactional ID goes on with the producer ID, and another epoch.) The
-connections that say nothing of that kind, as those to brokers that are no coordinator, are told by client ID and
+connections that say nothing of that kind, as those to brokers that are no coordinator, are attributed by client ID and
 address, and by when they were open if several processes share both.
 
 Of what comes often on a connection the first and the last exchanges are read; all are if that does not find a member,
@@ -24,7 +24,7 @@ from captures.analysis.client_trace.identities import (
     identities,
     needs,
 )
-from captures.analysis.client_trace.model import Asked, Bond, Party, Question, Tie
+from captures.analysis.client_trace.model import Bond, Party, Question, QuestionKind, Tie
 from captures.analysis.groups.model import Certainty
 from captures.arrays import Int64s
 from captures.exchanges import Capture
@@ -158,12 +158,12 @@ class _Finder:
     # ------------------------------------------------------------ whom was asked for
     def _begin(self) -> None:
         by, wanted = self._question
-        if by is Asked.CONNECTION:
+        if by is QuestionKind.CONNECTION:
             for each in self._connections:
                 if str(each.id) == wanted:
                     self._tie(each, Bond.CONNECTION, wanted)
             return
-        if by is Asked.CLIENT:
+        if by is QuestionKind.CLIENT:
             self._begin_with_clients(wanted)
             return
         bond = _BONDS[by]
@@ -264,7 +264,7 @@ class _Finder:
                     self._tie(each, Bond.SAME_CLIENT, value, certainty, number)
 
     def _follow_silent(self) -> None:
-        """Take in connections without any exchange, such as refused ones, from addresses where nobody else was seen."""
+        """Take in connections without any exchange, such as refused ones, from addresses of no other client."""
         hosts = {each.host for each in self._mine()}
         others = {
             each.host for each in self._connections if each.id not in self._ties and not self._silent(each)
@@ -302,7 +302,11 @@ class _Finder:
         return party
 
 
-_BONDS = {Asked.MEMBER: Bond.MEMBER, Asked.TRANSACTION: Bond.TRANSACTION, Asked.PRODUCER: Bond.PRODUCER}
+_BONDS = {
+    QuestionKind.MEMBER: Bond.MEMBER,
+    QuestionKind.TRANSACTION: Bond.TRANSACTION,
+    QuestionKind.PRODUCER: Bond.PRODUCER,
+}
 _OF_A_GROUP = frozenset({Bond.MEMBER, Bond.INSTANCE})
 
 

@@ -221,7 +221,7 @@ class Consumer:
         self._settled: set[_Of] = set()
 
     def joined(self, client: str) -> None:
-        """Forget which positions nobody else can have moved: the group of a client shares its partitions out anew."""
+        """Forget which positions only this client can have moved: its group assigns partitions anew."""
         self._settled = {key for key in self._settled if key[0][0] != client}
 
     def jumps(self, exchange: Exchange) -> Iterator[Jump]:

@@ -1,7 +1,7 @@
 """By what names a client speaks of itself: as a member, under a transactional ID, as a producer.
 
 Only what it says of itself counts: the members in a leader's SyncGroup, those that an admin removes, and the
-transactions that brokers verify and end for each other are somebody else.
+transactions that brokers verify and end for each other are not the client's.
 """
 
 from __future__ import annotations

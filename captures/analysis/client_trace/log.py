@@ -39,7 +39,7 @@ MOST_STRETCHES = 20_000
 """Stretches that are kept; what comes after is counted."""
 
 _ERROR = apis.Manner("error", None, "")
-_TOLD = apis.Manner("rebalance_told", Phase.GROUP, "is told of a rebalance")
+_TOLD = apis.Manner("rebalance_told", Phase.GROUP, "learns of a rebalance")
 _EXPECTED = apis.Manner("expected_error", None, "")
 _UNANSWERED = apis.Manner("unanswered", None, "")
 _ORPHAN = apis.Manner("orphan", None, "an answer to a request that was not captured")

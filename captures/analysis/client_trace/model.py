@@ -1,6 +1,6 @@
-"""What is told of a party: who was asked for, what ties its connections together, and its log line by line.
+"""The trace of a client: who was asked for, what ties its connections together, and the lines of its log.
 
-Plain values: times are ns since the epoch, durations ns, exchanges are told by their numbers.
+Plain values: times are ns since the epoch, durations ns, exchanges are given by their numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NUMBERS_SHOWN = 8
 """Exchanges that a line names; the rest is counted."""
 
 
-class Asked(StrEnum):
+class QuestionKind(StrEnum):
     """What a party is asked for by. The words are stable: programs may rely on them."""
 
     CLIENT = "client"
@@ -33,7 +33,7 @@ class Question(NamedTuple):
     :ivar text: a number as text where it is one
     """
 
-    by: Asked
+    by: QuestionKind
     text: str
 
 

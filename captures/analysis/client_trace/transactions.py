@@ -26,7 +26,7 @@ _Key = tuple[str, str]
 
 
 class TransactionsSeen:
-    """Collects the requests of transactions that went well; what fails is told as an error."""
+    """Collects the requests of transactions that went well; what fails is reported as an error."""
 
     def __init__(self) -> None:
         self._open: dict[_Key, Stretch] = {}
@@ -40,7 +40,7 @@ class TransactionsSeen:
             self._begun(key, exchange)
 
     def add(self, exchange: Exchange) -> bool:
-        """Look at a request of a transaction that went well; return whether it is told as part of one."""
+        """Look at a request of a transaction that went well; return whether it is reported as part of one."""
         key = _key(exchange)
         if key is None or exchange.api_key not in IN_TRANSACTION:
             return False

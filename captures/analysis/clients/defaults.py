@@ -1,4 +1,4 @@
-"""What settings are where nobody sets them, by library and release.
+"""The defaults of settings, by library and release.
 
 Sources: ``ConsumerConfig.java`` and ``ProducerConfig.java`` of Apache Kafka with KIP-62 (poll interval), KIP-679 (acks
 and idempotence), KIP-735 (session timeout), KIP-726 (assignors) and KIP-1030 (linger); ``CONFIGURATION.md`` and

@@ -24,7 +24,7 @@ from captures.json_objects import Time
 
 @dataclass(slots=True)
 class Client:
-    """One client: whoever has one client ID; those without one are told apart by their host.
+    """One client: all connections with one client ID; without a client ID, those of one host.
 
     Frames without a client ID, such as raw SASL tokens, count for the client of their connection.
 

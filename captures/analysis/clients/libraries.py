@@ -211,7 +211,7 @@ _CLIENT_IDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def by_client_id(client_id: str) -> Library | None:
-    """Return the library whose own client ID this is, as a guess; None if it is nobody's."""
+    """Return the library whose own client ID this is, as a guess; None if no library uses it."""
     for pattern, library in _CLIENT_IDS:
         found = pattern.fullmatch(client_id)
         if found:

@@ -75,7 +75,7 @@ class Gaps:
 
 
 def configured(times: Sequence[int]) -> int:
-    """Return the interval in ms that somebody may have configured where these came of it, in ns.
+    """Return the interval in ms that may be configured where these were measured, in ns.
 
     What is due is done when the client comes to it, so the roundest number between the shortest and the middle one is
     it, if there is one; otherwise the middle one.

@@ -26,7 +26,7 @@ from captures.analysis.clients.settings import (
 from captures.json_objects import OrNull
 
 _NO_DEFAULT = frozenset({"group.id", "sasl.mechanism"})
-"""Settings that somebody set if they are there at all."""
+"""Settings without a default: one that is there was set."""
 _NO_TIMERS = {
     KAFKAJS: frozenset({"heartbeat.interval.ms", "enable.auto.commit", "auto.commit.interval.ms"}),
     LIBRDKAFKA: frozenset({"reconnect.backoff.ms"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from captures.analysis.comparison.model import Aspect, Difference, Shown
-from captures.analysis.comparison.rates import Counted, compare
+from captures.analysis.comparison.rates import EventCount, compare
 from captures.analysis.comparison.rhythm import MOST_EXAMPLES
 from captures.analysis.comparison.side import Side
 from captures.analysis.findings.finding import Finding, Severity
@@ -94,9 +94,9 @@ def _by_trigger(rebalances: list[Rebalance]) -> dict[tuple[str, str], list[Rebal
     return found
 
 
-def _counted(rebalances: list[Rebalance], side: Side) -> Counted:
+def _counted(rebalances: list[Rebalance], side: Side) -> EventCount:
     # a storm of rebalances is few events: each is followed by the next, so they are no Poisson count
     storms = {(each.group, each.trigger) for each in rebalances if each.storm}
     slices = [len(rebalances), *[0] * 7] if storms else []
     examples = tuple(each.evidence[0] for each in rebalances[:MOST_EXAMPLES] if each.evidence)
-    return Counted(len(rebalances), side.seconds, slices, examples)
+    return EventCount(len(rebalances), side.seconds, slices, examples)

@@ -51,7 +51,7 @@ class Difference:
     :ivar ratio: bad to good, as measured; None where it is no number, or one of them is 0
     :ivar sure: at least so many times (or at most, if below 1), at 99.9 %; 1 if it may be none;
         None where it is no number
-    :ivar certain: whether the data prove it; if not, it is told after the others
+    :ivar certain: whether the data prove it; if not, it is listed after the others
     :ivar score: what they are sorted by: the size of the sure difference, by its weight (``docs/diff.md``)
     """
 

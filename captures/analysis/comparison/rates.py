@@ -13,7 +13,7 @@ from captures.analysis.comparison.uncertainty import Interval, dispersion, rate_
 from captures.meaning import words
 
 NOTABLE = 2.0
-"""A ratio from which on a difference is told although the data do not prove it."""
+"""A ratio from which on a difference is reported although the data do not prove it."""
 _LEAST_COUNT = 3
 """What is seen fewer times than that, and not proved, is not told."""
 _SMALL_SHARE = 0.05
@@ -24,7 +24,7 @@ _ERROR_WEIGHT, _EXPECTED_WEIGHT, _UNANSWERED_WEIGHT = 2.0, 0.3, 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class EventCount:
     """How often something was seen on one side.
 
     :ivar slices: how it was spread over time
@@ -61,12 +61,12 @@ class Counted:
         )
 
 
-def counted(side: Side, rhythm: Rhythm[Key], key: Key) -> Counted:
+def counted(side: Side, rhythm: Rhythm[Key], key: Key) -> EventCount:
     """Return how often a side has something."""
-    return Counted(rhythm.total(key), side.seconds, rhythm.slices(key), rhythm.examples(key))
+    return EventCount(rhythm.total(key), side.seconds, rhythm.slices(key), rhythm.examples(key))
 
 
-def ratio_of(good: Counted, bad: Counted) -> Interval:
+def ratio_of(good: EventCount, bad: EventCount) -> Interval:
     """Return the interval of the ratio of two rates, bad to good."""
     spread = max(good.spread, bad.spread)
     return rate_ratio(good.total, good.seconds, bad.total, bad.seconds, spread)
@@ -92,8 +92,8 @@ def times(ratio: float) -> str:
 
 
 def compare(
-    good: Counted,
-    bad: Counted,
+    good: EventCount,
+    bad: EventCount,
     *,
     aspect: Aspect,
     subject: str,
@@ -129,7 +129,7 @@ def compare(
     )
 
 
-def _sentence(subject: str, plural: str, good: Counted, bad: Counted, sure: float) -> str:
+def _sentence(subject: str, plural: str, good: EventCount, bad: EventCount, sure: float) -> str:
     if not good.total:
         said = f"{subject}: {plural} in bad only, {rate(bad.rate)}"
     elif not bad.total:

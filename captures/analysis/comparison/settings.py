@@ -10,13 +10,13 @@ from captures.analysis.comparison.side import Side
 
 _READ, _ESTIMATED, _DANGEROUS = 3.0, 0.5, 2.0
 _NEVER = frozenset({"client.id"})
-"""What clients are told apart by."""
+"""Settings that identify a client."""
 
 
 def setting_differences(good: Side, bad: Side) -> list[Difference]:
     """Return the settings that were seen on both sides, with other values.
 
-    Estimates from the rhythm of requests prove nothing, and are told as what may differ.
+    Estimates from the rhythm of requests prove nothing, and are reported as what may differ.
     """
     clients = {each.name: each for each in good.configured()}
     found = []

@@ -18,7 +18,7 @@ from captures.time_format import span
 
 _RANKS = {"median": 50, "p95": 95}
 _LEAST_COUNT = 20
-"""Exchanges on both sides from which on a difference is told although the data do not prove it."""
+"""Exchanges on both sides from which on a difference is reported although the data do not prove it."""
 _SMALL = 5_000_000
 """ns: a difference of that size has half its weight."""
 _WEIGHT = 1.5

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from captures.analysis.journey.ledger import Ledger
-from captures.analysis.journey.model import Settled
+from captures.analysis.journey.model import Settlement
 from captures.analysis.journey.record_query import RecordQuery
 from captures.exchanges import Exchange
 from captures.meaning import Names
@@ -17,7 +17,7 @@ from captures.meaning.exchange import Body, items, number, rows, text
 from captures.meaning.places import TopicPartition, index, topic
 from dissectors.api_keys import ApiKey
 
-_ACKNOWLEDGED = {1: Settled.ACCEPTED, 2: Settled.RELEASED, 3: Settled.REJECTED}
+_ACKNOWLEDGED = {1: Settlement.ACCEPTED, 2: Settlement.RELEASED, 3: Settlement.REJECTED}
 """``AcknowledgeType.java``; 0 is a gap, 4 renews the lock."""
 
 
@@ -56,7 +56,7 @@ class CommitTracker:
             decided = self._undecided.pop(text(request, "transactional_id"), {})
             if request.get("committed"):
                 for (group, place), each in decided.items():
-                    self._add(group, place, each, answered, exchange.number, Settled.IN_TRANSACTION)
+                    self._add(group, place, each, answered, exchange.number, Settlement.IN_TRANSACTION)
         elif key == ApiKey.INIT_PRODUCER_ID and response.get("error_code") == 0:
             # aborts what the former producer with the same ID has left open
             self._undecided.pop(text(request, "transactional_id"), None)
@@ -68,7 +68,7 @@ class CommitTracker:
         group, member = text(request, "group_id"), self._ledger.texts(text(request, "member_id"))
         for place, offset in self._stored(request, response):
             each = _OpenTransaction(offset, exchange.time, member)
-            self._add(group, place, each, answered, exchange.number, Settled.COMMITTED)
+            self._add(group, place, each, answered, exchange.number, Settlement.COMMITTED)
 
     def _commit_in_transaction(self, exchange: Exchange, request: Body, response: Body) -> None:
         group, member = text(request, "group_id"), self._ledger.texts(text(request, "member_id"))
@@ -77,7 +77,13 @@ class CommitTracker:
             undecided[group, place] = _OpenTransaction(offset, exchange.time, member)
 
     def _add(
-        self, group: str, place: TopicPartition, each: _OpenTransaction, answered: int, at: int, kind: Settled
+        self,
+        group: str,
+        place: TopicPartition,
+        each: _OpenTransaction,
+        answered: int,
+        at: int,
+        kind: Settlement,
     ) -> None:
         if self._latest.get((group, place)) == each.offset:
             return  # clients commit the same again and again while nothing comes
@@ -118,7 +124,7 @@ class CommitTracker:
                     yield TopicPartition(name, partition), row
 
 
-def _settled(batch: Body) -> Iterator[tuple[int, int, Settled]]:
+def _settled(batch: Body) -> Iterator[tuple[int, int, Settlement]]:
     """Yield ranges of offsets with what was said of them; types are one for each offset, or one for all."""
     first, last = number(batch, "first_offset"), number(batch, "last_offset")
     types = items(batch, "acknowledge_types")

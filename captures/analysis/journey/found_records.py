@@ -11,7 +11,7 @@ from dissectors.budget import LimitReached, of_message
 from dissectors.records import Batch, Record
 
 MOST_FOUND = 10_000
-"""Records that are told one by one; more are only counted."""
+"""Records that are reported one by one; more are only counted."""
 
 
 @dataclass(frozen=True, slots=True)

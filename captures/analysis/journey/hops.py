@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from captures.analysis.journey.model import Attempt, Commit, Delivery, GroupStops, Journey, Moment, Settled
+from captures.analysis.journey.model import Attempt, Commit, Delivery, GroupStops, Journey, Moment, Settlement
 from captures.meaning import words
 from dissectors.error_codes import ErrorCode, error_name
 
 MOST_DELIVERIES = 5
-"""Deliveries to a group that are told one by one; if there are more, the last is told, too."""
+"""Deliveries to a group that are listed one by one; if there are more, the last is listed, too."""
 
 _ACKS = {0: "acks=0", 1: "acks=1", -1: "acks=all"}
 _DONE = {
-    Settled.COMMITTED: "committed",
-    Settled.IN_TRANSACTION: "committed",
-    Settled.ACCEPTED: "accepted",
-    Settled.RELEASED: "released",
-    Settled.REJECTED: "rejected",
+    Settlement.COMMITTED: "committed",
+    Settlement.IN_TRANSACTION: "committed",
+    Settlement.ACCEPTED: "accepted",
+    Settlement.RELEASED: "released",
+    Settlement.REJECTED: "rejected",
 }
 
 
@@ -148,7 +148,7 @@ def _in_group(group: GroupStops, since: int | None) -> Iterator[Hop]:
         before = delivery.time
     if group.commit is not None:
         first = group.deliveries[0].time if group.deliveries else None
-        yield _done(group.commit, first, branch, "", odd=group.commit.kind > Settled.ACCEPTED)
+        yield _done(group.commit, first, branch, "", odd=group.commit.kind > Settlement.ACCEPTED)
     elif group.group is not None and group.deliveries:
         missing = (
             "nothing settles it in this capture" if group.shares else "no commit above it in this capture"
@@ -172,7 +172,7 @@ def _done(commit: Commit, since: int | None, branch: str, more: str, *, odd: boo
     said = []
     if commit.offset is not None:
         said.append(f"offset {commit.offset}")
-    if commit.kind is Settled.IN_TRANSACTION:
+    if commit.kind is Settlement.IN_TRANSACTION:
         said.append("in a transaction")
     if commit.member:
         said.append(f"by member {words.member(commit.member)}")

@@ -255,7 +255,7 @@ class Journeys:
     def result(self, most: int | None = None) -> JourneyResult:
         """Return what is known by now.
 
-        :param most: records that are told one by one, at most
+        :param most: records that are listed one by one, at most
         """
         self._deliveries.close()
         partitions = self._partitions()

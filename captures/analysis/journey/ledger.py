@@ -53,7 +53,7 @@ ENDS = Layout(offset="i8", time="i8", number="i8")
 
 COMMITS = Layout(first="i8", last="i8", sent="i8", time="i8", number="i8", member="i4", kind="i1")
 """What a group is done with. ``first``: -1 where all up to ``last`` is meant, as in commits; ``kind``: of
-:class:`~captures.analysis.journey.model.Settled`."""
+:class:`~captures.analysis.journey.model.Settlement`."""
 
 
 class Ends(Log):

@@ -16,7 +16,7 @@ from dissectors.error_codes import ErrorCode, error_name
 from dissectors.records import Record
 
 
-class Settled(IntEnum):
+class Settlement(IntEnum):
     """How a group was done with records."""
 
     COMMITTED = 0
@@ -28,7 +28,7 @@ class Settled(IntEnum):
     @property
     def done(self) -> bool:
         """Whether the records do not come again."""
-        return self is not Settled.RELEASED
+        return self is not Settlement.RELEASED
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Commit:
 
     JSON = "kind offset sent time exchange=number member"
 
-    kind: Word[Settled]
+    kind: Word[Settlement]
     offset: int | None
     sent: Time
     time: Time

@@ -16,7 +16,7 @@ _PLACE = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)@(?P<offset>\d+)")
 class RecordQuery:
     """Records that are sought; what is None may be anything.
 
-    With neither an offset, a key nor a text, all records are meant together, and none is told one by one.
+    With neither an offset, a key nor a text, all records are meant together, and none is listed one by one.
 
     :ivar contains: bytes that stand in the key, the value, or the value of a header
     """

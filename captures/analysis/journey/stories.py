@@ -19,7 +19,7 @@ from captures.analysis.journey.model import (
     GroupStops,
     Journey,
     Moment,
-    Settled,
+    Settlement,
     Transaction,
 )
 from captures.analysis.journey.record_query import RecordQuery
@@ -54,7 +54,7 @@ class Stories:
     def of(self, found: Iterable[FoundRecord], most: int | None = None) -> tuple[list[Journey], int]:
         """Return the records that were found, each once, by partition and offset, and how many there are beyond.
 
-        :param most: how many are told
+        :param most: how many are listed
         """
         once: dict[tuple[TopicPartition, int, int, int], FoundRecord] = {}
         for each in found:
@@ -216,7 +216,7 @@ class Stories:
                 before = before or commit
             elif after is None or (not after.kind.done and commit.kind.done):
                 after = commit
-        shares = any(each.kind >= Settled.ACCEPTED for each in (before, after) if each is not None)
+        shares = any(each.kind >= Settlement.ACCEPTED for each in (before, after) if each is not None)
         return GroupStops(
             group=group or None,
             client=client,
@@ -232,10 +232,10 @@ class Stories:
         rows = log.commits[group].rows()
         rows = rows[(rows["first"] <= offset) & (rows["last"] >= offset)]
         for row in rows[np.argsort(rows["time"], kind="stable")]:
-            kind = Settled(int(row["kind"]))
+            kind = Settlement(int(row["kind"]))
             yield Commit(
                 kind=kind,
-                offset=int(row["last"]) + 1 if kind < Settled.ACCEPTED else None,
+                offset=int(row["last"]) + 1 if kind < Settlement.ACCEPTED else None,
                 sent=int(row["sent"]),
                 time=int(row["time"]),
                 number=int(row["number"]),

@@ -9,7 +9,7 @@ from captures.analysis.percentiles import Percentiles
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Offsets of a partition of which something is told; the last is included.
+    """Offsets of a partition about which something is reported; the last is included.
 
     :ivar records: of them that are known to be records: not transaction markers, nor what compaction left out
     :ivar times: how often they were delivered; 0 if never

@@ -15,7 +15,7 @@ from captures.analysis.journey.attempts import Attempts
 from captures.analysis.journey.covers import Cover, Overlap, first_cover, rows_at
 from captures.analysis.journey.ledger import COMMITS, Ledger, PartitionLog
 from captures.analysis.journey.logs import Log, Rows
-from captures.analysis.journey.model import Settled
+from captures.analysis.journey.model import Settlement
 from captures.analysis.journey.totals import GroupWaits, Range, TopicWaits
 from captures.analysis.percentiles import Percentiles, weighted
 from captures.arrays import Int64s
@@ -213,7 +213,7 @@ def _union(first: Int64s, last: Int64s) -> Cover:
 def _settled(log: PartitionLog, group: str) -> tuple[Cover, Rows]:
     """Return the ranges that a group was done with first by each of its commits, and these in the order of time."""
     commits = log.commits[group].rows() if group in log.commits else Log(COMMITS).rows()
-    commits = commits[np.isin(commits["kind"], [kind for kind in Settled if kind.done])]
+    commits = commits[np.isin(commits["kind"], [kind for kind in Settlement if kind.done])]
     commits = commits[np.argsort(commits["time"], kind="stable")]
     if not len(commits) or bool((commits["first"] >= 0).any()):
         return first_cover(commits["first"], commits["last"])[0], commits

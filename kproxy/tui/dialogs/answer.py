@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from dissectors.printable import printable
-from kproxy.text.line import Line
+from kproxy.text.blocks import Line
 from kproxy.text.tables import Column
 from kproxy.tui.dialogs.base import Dialog
 from kproxy.tui.widgets.row_table import RowTable

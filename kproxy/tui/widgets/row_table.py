@@ -26,8 +26,9 @@ from textual.strip import Strip
 
 from captures.filters.regex import TextRegex
 from dissectors.printable import printable
+from kproxy.text.blocks import GAP
 from kproxy.text.cells import fit
-from kproxy.text.tables import GAP, Column, fitted
+from kproxy.text.tables import Column, fitted
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.widgets.cursor_lines import CursorLines
 from kproxy.tui.widgets.selectable import SelectableLines

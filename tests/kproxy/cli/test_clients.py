@@ -136,6 +136,6 @@ def test_what_clients_call_themselves_cannot_move_the_cursor() -> None:
         Setting("group.id", evil, How.READ, 1, (1,)), "group.id", evil, [(evil, 1)], None, None, ""
     )
     client = Client(evil, evil, library, [evil], [evil], ["10.0.0.9"], [], [evil], settings=[told])
-    table = client_table([client], Names()).lines(None, None, color=False)
-    lines = [*table, *properties(client, Names(), changed=False, color=False)]
+    table = client_table([client], Names()).lines(None)
+    lines = [*table, *properties(client, Names(), changed=False)]
     assert all("\x1b" not in line and "\n" not in line for line in lines)

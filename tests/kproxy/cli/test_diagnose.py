@@ -120,8 +120,10 @@ def test_json_of_nothing() -> None:
 def test_markdown() -> None:
     text = run("--markdown", "--only", "group_full", FULL).stdout
     assert text.startswith("# Diagnosis of ")
-    assert "\n## High\n\n### group gms, GROUP\\_MAX" not in text  # no more escapes than it takes
-    assert "\n## High\n\n### group gms, GROUP_MAX_SIZE_REACHED: `group_full`\n" in text
+    assert "\n## HIGH  (1 finding)\n\n### " in text
+    assert (
+        "\n- about: group gms, GROUP_MAX_SIZE_REACHED  \\[group_full\\]\n" in text
+    )  # no more escapes than it takes
 
 
 # ------------------------------------------------------------ what is chosen
@@ -171,7 +173,7 @@ def test_rules_are_left_out() -> None:
         (("--threshold", "slow_polls.held=1s"), "it has slow_polls.held_up"),
         (("--threshold", "slow_polls.held_up=soon"), "'soon' is no value of slow_polls.held_up"),
         (("--only", "group_full", "--skip", "group_full"), "leave no rule"),
-        (("--json", "--markdown"), "use either --json or --markdown"),
+        (("--json", "--markdown"), "use only one of --json and --markdown"),
         (("-Y", "nonsense =="), "invalid filter"),
     ],
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from importlib.metadata import version
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from kproxy.cli import main
 from kproxy.cli.doctor import lines
 from kproxy.doctor import AREAS, Check, Examination, State
+from kproxy.printing import unstyled
 
 LIMITED = Check(
     "capturing", State.MISSING, "not permitted", "kproxy sniff needs CAP_NET_RAW", "sudo kproxy sniff"
@@ -59,7 +59,7 @@ def test_the_exit_code_tells_what_is_broken_only(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_is_missing_is_told_with_its_command() -> None:
-    assert list(lines(found(LIMITED), None, color=False)) == [
+    assert list(lines(found(LIMITED), None)) == [
         "kproxy 1.2.3, Python 3.13.0, Linux 6.1 x86_64",
         "",
         "core",
@@ -73,11 +73,11 @@ def test_what_is_missing_is_told_with_its_command() -> None:
 
 def test_texts_are_wrapped_and_commands_are_not() -> None:
     check = Check("packages", State.LIMITED, "word " * 30, "another " * 20, f"pip install {'x' * 100}")
-    shown = [click.unstyle(line) for line in lines(found(check), 60, color=True)]
+    shown = [unstyled(line) for line in lines(found(check), 60)]
     assert max(len(line) for line in shown if "pip install" not in line) <= 60
     assert sum("pip install" in line for line in shown) == 1
     assert " ".join(shown).split().count("word") == 30
 
 
 def test_all_works() -> None:
-    assert list(lines(found(Check("Python", State.OK, "3.13")), None, color=False))[-1] == "All works."
+    assert list(lines(found(Check("Python", State.OK, "3.13")), None))[-1] == "All works."

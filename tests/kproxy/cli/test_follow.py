@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from captures.analysis.client_trace.model import Asked, Bond, Line, Party, Phase, Question, Tie
+from captures.analysis.client_trace.model import Bond, Line, Party, Phase, Question, QuestionKind, Tie
 from captures.analysis.groups.model import Certainty
 from captures.names import Names
 from kproxy.cli import main
 from kproxy.text.follow import FollowText
+from kproxy.text.formats import text_lines
 
 ROOT = Path(__file__).parents[3]
 EAGER = ROOT / "tests" / "data" / "groups" / "21_k430_java_eager_range.pcap.zst"
@@ -136,7 +137,7 @@ def test_a_part_of_the_time() -> None:
         (("--member", "x", EAGER), "no member with the ID 'x' in the capture"),
         (("--connection", "999", EAGER), "no connection 999 in the capture"),
         (("--member", "x", "--connection", "1", EAGER), "cannot be combined"),
-        (("--json", "--mermaid", "m1", EAGER), "use either --json or --mermaid"),
+        (("--json", "--mermaid", "m1", EAGER), "use only one of --json and --mermaid"),
         ((EAGER,), "it takes a client and a capture"),
     ],
 )
@@ -149,7 +150,7 @@ def test_wrong_usage(arguments: tuple[str | Path, ...], said: str) -> None:
 def test_text_from_the_wire_is_fit_for_a_terminal() -> None:
     evil = "evil\x1b[31m\nname"
     party = Party(
-        Question(Asked.CLIENT, "evil"),
+        Question(QuestionKind.CLIENT, "evil"),
         {0: Tie(0, Bond.CLIENT_ID, evil, Certainty.OBSERVED, 1)},
         client_ids=[evil],
         hosts=["10.0.0.1"],
@@ -159,15 +160,15 @@ def test_text_from_the_wire_is_fit_for_a_terminal() -> None:
     )
     line = Line(time=0, until=0, what="request", phase=Phase.ADMINISTRATION, text="x", client=evil)
     other = Line(time=0, until=0, what="request", phase=Phase.ADMINISTRATION, text="y", client="b")
-    shown = list(FollowText(None, None, Names(), color=False).lines(party, [line, other]))
+    shown = list(text_lines(FollowText(None, Names()).blocks(party, [line, other]), None))
     assert all(each.isprintable() for each in shown)
 
 
 def test_lines_wrap_on_a_terminal() -> None:
-    party = Party(Question(Asked.CLIENT, "a"), client_ids=["a"], hosts=["10.0.0.1"])
+    party = Party(Question(QuestionKind.CLIENT, "a"), client_ids=["a"], hosts=["10.0.0.1"])
     line = Line(
         time=0, until=0, what="request", phase=Phase.GROUP, text="word " * 40, client="a", trouble=True
     )
-    shown = list(FollowText(100, None, Names(), color=True).lines(party, [line]))
+    shown = list(text_lines(FollowText(None, Names()).blocks(party, [line]), 100))
     assert len(shown) > 4
-    assert all(len(re.sub(r"\x1b\[\d*m", "", each)) <= 100 for each in shown)
+    assert all(len(each) <= 100 for each in shown)

@@ -108,7 +108,7 @@ def row(**fields: Any) -> LagRow:
 
 def lines(*rows: LagRow, width: int | None = None, picture: bool = True) -> list[str]:
     table = lag_table(list(rows), NOW, None, picture=picture)
-    return list(table.lines(width, None, color=False))
+    return list(table.lines(width))
 
 
 def test_the_greatest_lag_comes_first_and_what_is_unknown_last() -> None:

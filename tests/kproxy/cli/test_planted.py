@@ -15,7 +15,7 @@ from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 from dissectors import apis
 from dissectors.printable import is_printable
 from kproxy.cli import main
-from kproxy.cli.diagnosing import DiagnosisBeside
+from kproxy.cli.live_findings import DiagnosisBeside
 from kproxy.copy_as.formats import FORMATS, Context
 from kproxy.copy_as.request import CannotCopyError
 from kproxy.printing import echo_lines, notice

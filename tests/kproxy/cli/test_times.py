@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, timedelta, timezone
 
+import click
 import pytest
 
+from captures.filters.values import resolved
 from captures.time_format import clock, milliseconds, span, zone_name
-from kproxy.text.times import duration_ns, resolve
+from kproxy.cli.options import Duration
 
 FIRST = 1_795_254_658_908_000_000  # 2026-11-21T09:50:58.908Z
 SECOND = 1_000_000_000
@@ -22,14 +24,18 @@ SECOND = 1_000_000_000
         ("2.5s", 5 * SECOND // 2),
         ("1h", 3600 * SECOND),
         ("7us", 7_000),
-        ("", None),
-        ("5", None),
-        ("s5", None),
-        ("5s!", None),
+        ("2min", 120 * SECOND),
+        ("1d", 86_400 * SECOND),
     ],
 )
-def test_durations(text: str, expected: int | None) -> None:
-    assert duration_ns(text) == expected
+def test_durations(text: str, expected: int) -> None:
+    assert Duration().convert(text, None, None) == expected
+
+
+@pytest.mark.parametrize("text", ["", "5", "s5", "5s!", "-5s"])
+def test_what_is_not_a_duration_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a duration: write 90s"):
+        Duration().convert(text, None, None)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +53,7 @@ def test_durations(text: str, expected: int | None) -> None:
     ],
 )
 def test_time_format(text: str, expected: int | None) -> None:
-    assert resolve(text, FIRST, UTC) == expected
+    assert resolved(text, FIRST, UTC) == expected
 
 
 def test_zones_are_named() -> None:

@@ -14,6 +14,7 @@ from captures.analysis.findings.rules.session_timeouts import SessionTimeouts
 from captures.analysis.findings.rules.slow_polls import SlowPolls
 from captures.analysis.groups.model import Certainty
 from kproxy.text.findings import FindingsText, by_reason, rule_lines, verdict
+from kproxy.text.formats import markdown_lines, text_lines
 
 SECOND = 1_000_000_000
 
@@ -32,10 +33,8 @@ def finding(**fields: Any) -> Finding:
     return Finding(**made | fields)
 
 
-def text(
-    *found: Finding, width: int | None = None, color: bool = False, files: tuple[str, ...] = ("a.pcap",)
-) -> list[str]:
-    return list(FindingsText(width, UTC, color=color, files=files).lines(found))
+def text(*found: Finding, width: int | None = None, files: tuple[str, ...] = ("a.pcap",)) -> list[str]:
+    return list(text_lines(FindingsText(UTC, files=files).blocks(found), width, prose=True))
 
 
 def test_all_there_is_to_say() -> None:
@@ -54,7 +53,7 @@ def test_all_there_is_to_say() -> None:
         "    seen      3 times, 00:00:01.000 to 00:01:02.000: #4 #9",
         "    do        Poll more often.",
         """    look      kproxy read -Y 'client_id == '"'"'b'"'"'' 'a b.pcap' c.pcap""",
-        "    threshold slow_polls.held_up = 6s  (--set)",
+        "    threshold slow_polls.held_up = 6s  (--threshold)",
     ]
 
 
@@ -69,13 +68,12 @@ def test_the_gravest_come_first() -> None:
 
 def test_many_findings_of_a_rule_are_counted() -> None:
     many = [finding(subject=f"group {number}") for number in range(7)]
-    printer = FindingsText(None, UTC, color=False, files=())
-    lines = list(printer.lines([*many, finding(rule="other")], 5))
+    lines = list(text_lines(FindingsText(UTC, files=()).blocks([*many, finding(rule="other")], 5), None))
     assert lines[1] == "MEDIUM  (8 findings)"
     assert sum("[slow_polls]" in line for line in lines) == 5
     assert sum("[other]" in line for line in lines) == 1
     assert lines[-1] == "  … 2 more of slow_polls, --all shows them"
-    assert sum("[slow_polls]" in line for line in printer.lines(many)) == 7
+    assert sum("[slow_polls]" in line for line in text(*many)) == 7
 
 
 def test_what_is_left_out_of_the_evidence_shows() -> None:
@@ -109,27 +107,48 @@ def test_names_from_the_wire_do_no_harm(hostile: str) -> None:
     nasty = finding(subject=hostile, sentence=hostile, filter=f'client_id == "{hostile}"')
     lines = text(nasty)
     assert all(line.isprintable() for line in lines)
-    notice = FindingsText(None, UTC, color=False, files=()).notice(nasty)
+    notice = FindingsText(UTC, files=()).notice(nasty)
     assert notice.isprintable()
     assert notice.startswith("MEDIUM: ")
 
 
-def test_colours() -> None:
-    assert any("\x1b[" in line for line in text(finding(), color=True))
+def test_no_colours_unless_chosen() -> None:
     assert not any("\x1b[" in line for line in text(finding()))
+
+
+def test_markdown_has_a_heading_for_each_severity_and_finding() -> None:
+    whole = finding(
+        subject="group a, client _b_", sentence="_b_ left.", evidence=(4, 9), filter="client_id == `b`"
+    )
+    lines = list(markdown_lines(FindingsText(UTC, files=(), dated=True).blocks([whole])))
+    assert lines == [
+        "## MEDIUM  (1 finding)",
+        "",
+        r"### \_b\_ left.",
+        "",
+        r"- about: group a, client \_b\_  \[slow_polls\]",
+        r"- seen: 3 times, 1970-01-01 00:00:01.000 to 1970-01-01 00:01:02.000: \#4 \#9",
+        "- do: Poll more often.",
+        "- look: `` kproxy read -Y 'client_id == `b`' ``",
+    ]
+
+
+@pytest.mark.usefixtures("colors")
+def test_colours() -> None:
+    assert any("\x1b[" in line for line in text(finding()))
 
 
 def test_reasons_are_said_once() -> None:
     blind = [Blind(SlowPolls, "no group"), Blind(GroupFull, "no join"), Blind(SessionTimeouts, "no group")]
     assert by_reason(blind) == [("no group", ["slow_polls", "session_timeouts"]), ("no join", ["group_full"])]
-    lines = list(FindingsText(None, UTC, color=False, files=()).blind(blind))
+    lines = list(text_lines(FindingsText(UTC, files=()).blind(blind), None))
     assert lines == [
         "",
         "Could not be judged, or not as a whole",
         "  slow_polls, session_timeouts: no group",
         "  group_full: no join",
     ]
-    assert list(FindingsText(None, UTC, color=False, files=()).blind([])) == []
+    assert list(FindingsText(UTC, files=()).blind([])) == []
 
 
 def test_the_verdict() -> None:

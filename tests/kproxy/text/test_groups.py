@@ -17,15 +17,14 @@ from captures.analysis.groups.model import (
     Trigger,
 )
 from captures.names import Names
+from kproxy.text.formats import text_lines
 from kproxy.text.groups import GroupText
 from tests.captures.analysis.groups.kit import SECOND, at, cause, member, places, rebalance, timeline
 
 
-def lines(
-    group: GroupTimeline, width: int | None = None, *, color: bool = False, show_all: bool = False
-) -> list[str]:
-    text = GroupText(width, UTC, Names(), color=color, show_all=show_all)
-    return list(text.lines(group, group.rebalances))
+def lines(group: GroupTimeline, width: int | None = None, *, show_all: bool = False) -> list[str]:
+    text = GroupText(UTC, Names(), show_all=show_all)
+    return list(text_lines(text.blocks(group, group.rebalances), width))
 
 
 def test_a_group() -> None:
@@ -100,10 +99,11 @@ def test_lines_fit_the_terminal(width: int) -> None:
         assert max(map(len, lines(timeline(told, members=members), width, show_all=show_all))) <= width
 
 
+@pytest.mark.usefixtures("colors")
 def test_colour_marks_what_is_wrong() -> None:
     told = rebalance(causes=[cause(Trigger.SESSION_TIMEOUT)])
-    assert any("\x1b[31m" in line for line in lines(timeline(told), color=True))
-    assert not any("\x1b[31m" in line for line in lines(timeline(rebalance()), color=True))
+    assert any("\x1b[31m" in line for line in lines(timeline(told)))
+    assert not any("\x1b[31m" in line for line in lines(timeline(rebalance())))
 
 
 def test_names_from_the_wire_cannot_drive_the_terminal() -> None:

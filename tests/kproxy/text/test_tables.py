@@ -14,11 +14,12 @@ COLUMNS = [
     Column("note", least=6, rank=1),
     Column("extra", rank=2),
 ]
+COLORED = Table("Things", COLUMNS, [Row(["a", "1", "n", "e"], color="red")])
 ROWS = [Row(["alphabet", "1,204", "a note of some length", "x"]), Row(["b", "7", "", "y"])]
 
 
 def lines(width: int | None, limit: int | None = None, rows: list[Row] = ROWS) -> list[str]:
-    return list(Table("Things", COLUMNS, rows, "what they are").lines(width, limit, color=False))
+    return list(Table("Things", COLUMNS, rows, "what they are", limit).lines(width))
 
 
 def test_columns_are_aligned() -> None:
@@ -66,7 +67,7 @@ def test_columns_with_what_makes_their_cells() -> None:
         below=lambda name: [f"of {name}"],
         number=len,
     )
-    assert list(table.lines(None, None, color=False)) == [
+    assert list(table.lines(None)) == [
         "Things  what they are",
         "  name  size",
         "  Ab       2",
@@ -94,10 +95,30 @@ def test_what_belongs_to_a_row_stays_with_it() -> None:
     ]
 
 
-def test_colour_is_for_terminals() -> None:
-    table = Table("Things", COLUMNS, [Row(["a", "1", "n", "e"], color="red")])
-    assert "\x1b[31m" in "".join(table.lines(80, None, color=True))
-    assert "\x1b" not in "".join(table.lines(80, None, color=False))
+def test_there_are_no_colours_unless_chosen() -> None:
+    assert "\x1b" not in "".join(COLORED.lines(80))
+
+
+@pytest.mark.usefixtures("colors")
+def test_rows_have_colours() -> None:
+    assert "\x1b[31m" in "".join(COLORED.lines(80))
+
+
+def test_markdown_is_a_table_of_github() -> None:
+    rows = [Row(["a|b", "1,204", "", "x"], below=["*why*"]), *ROWS[1:]]
+    assert list(Table("Things_", COLUMNS, rows, "1. what they are", 1).markdown()) == [
+        "### Things\\_",
+        "",
+        "1\\. what they are",
+        "",
+        "| name | count | extra |",
+        "| --- | ---: | --- |",
+        "| a\\|b | 1,204 | x |",
+        "",
+        "- a\\|b: \\*why\\*",
+        "",
+        "… 1 more, --all shows them",
+    ]
 
 
 @given(

@@ -9,7 +9,7 @@ from typing import Any
 
 from captures.analysis.client_trace.connections import find_party
 from captures.analysis.client_trace.log import PartyLog, rows_of
-from captures.analysis.client_trace.model import Asked, Line, Party, Question
+from captures.analysis.client_trace.model import Line, Party, Question, QuestionKind
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 
 DATA = Path(__file__).parents[3] / "data"
@@ -30,7 +30,7 @@ def truth_of(name: str) -> dict[str, Any]:
     return found
 
 
-def party(capture: Capture, text: str, by: Asked = Asked.CLIENT) -> Party:
+def party(capture: Capture, text: str, by: QuestionKind = QuestionKind.CLIENT) -> Party:
     return find_party(capture, Question(by, text))
 
 
@@ -44,7 +44,7 @@ def log(
     return told.result()
 
 
-def followed(path: Path, text: str, by: Asked = Asked.CLIENT) -> list[Line]:
+def followed(path: Path, text: str, by: QuestionKind = QuestionKind.CLIENT) -> list[Line]:
     capture = opened(path)
     return log(capture, party(capture, text, by))
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from captures.analysis.client_trace.connections import known_names
-from captures.analysis.client_trace.model import Asked, Bond
+from captures.analysis.client_trace.model import Bond, QuestionKind
 from captures.analysis.groups.model import Certainty
 from tests.captures.analysis.client_trace.kit import FINDINGS, GROUPS, NS, opened, party, truth_of
 
@@ -56,7 +56,7 @@ def test_each_process_of_a_crash_loop_has_its_own_connections() -> None:
     assert len(lives) == len(every.members) >= 4
     claimed: list[int] = []
     for member, (begin, end) in zip(every.members, lives, strict=True):
-        found = party(capture, member, Asked.MEMBER)
+        found = party(capture, member, QuestionKind.MEMBER)
         assert len(found.ties) == 3  # bootstrap, coordinator, broker
         assert {tie.certainty for tie in found.ties.values()} <= {Certainty.OBSERVED, Certainty.INFERRED}
         for connection in found.ties:
@@ -70,7 +70,7 @@ def test_each_process_of_a_crash_loop_has_its_own_connections() -> None:
 def test_a_connection_leads_to_the_others_of_its_client() -> None:
     capture = opened(GROUPS / "21_k430_java_eager_range.pcap.zst")
     for connection in (4, 5, 6):
-        found = party(capture, str(connection), Asked.CONNECTION)
+        found = party(capture, str(connection), QuestionKind.CONNECTION)
         assert list(found.ties) == [4, 5, 6]
         assert found.ties[connection].bond is Bond.CONNECTION
         others = {tie.bond for each, tie in found.ties.items() if each != connection}
@@ -92,7 +92,7 @@ def test_a_fenced_producer_is_not_its_successor() -> None:
     capture = opened(FENCE)
     assert list(party(capture, "p-old").ties) == [2, 4]
     assert list(party(capture, "p-new").ties) == [3, 5]
-    for by, text in ((Asked.TRANSACTION, "fx-o-tx2"), (Asked.PRODUCER, "2")):
+    for by, text in ((QuestionKind.TRANSACTION, "fx-o-tx2"), (QuestionKind.PRODUCER, "2")):
         found = party(capture, text, by)
         assert found.client_ids == ["p-old", "p-new", "adminclient-2"]
         assert list(found.ties) == [2, 3, 4, 5, 6, 7]
@@ -131,7 +131,7 @@ def test_silent_connections_are_counted_where_others_speak_and_taken_where_nobod
 
 def test_nobody_is_nobody() -> None:
     capture = opened(FENCE)
-    for by in Asked:
+    for by in QuestionKind:
         assert party(capture, "99", by).ties == {}
     assert {"adminclient-1", "p-old", "p-new"} < set(known_names(capture))
 
@@ -140,4 +140,4 @@ def test_only_own_names_count() -> None:
     """The leader of a group sends the assignments of all members, and gets to know their IDs."""
     capture = opened(GROUPS / "21_k430_java_eager_range.pcap.zst")
     second = party(capture, "m2").members[0]
-    assert party(capture, second, Asked.MEMBER).client_ids == ["m2"]
+    assert party(capture, second, QuestionKind.MEMBER).client_ids == ["m2"]

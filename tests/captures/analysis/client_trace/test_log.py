@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from captures.analysis.client_trace.log import PartyLog, rows_of
-from captures.analysis.client_trace.model import NUMBERS_SHOWN, Asked, Phase
+from captures.analysis.client_trace.model import NUMBERS_SHOWN, Phase, QuestionKind
 from captures.analysis.groups.model import Certainty
 from captures.exchanges import Exchange, ExchangeReader
 from captures.json_objects import to_json
@@ -140,7 +140,7 @@ def test_an_error_is_told_with_what_was_done_next() -> None:
 
 
 def test_two_of_one_transactional_id_have_transactions_of_their_own() -> None:
-    lines = of(followed(FENCE, "fx-o-tx2", Asked.TRANSACTION), "transaction")
+    lines = of(followed(FENCE, "fx-o-tx2", QuestionKind.TRANSACTION), "transaction")
     ended = {line.client: line.text for line in lines if line.text.startswith("1 transaction")}
     assert set(ended) == {"p-old", "p-new"}
     assert ended["p-new"].startswith("1 transaction of fx-o-tx2 committed")

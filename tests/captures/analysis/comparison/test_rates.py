@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from captures.analysis.comparison.rates import Counted, proof, rate, times
+from captures.analysis.comparison.rates import EventCount, proof, rate, times
 
 
 def poisson_at_most(count: int, mean: float) -> float:
@@ -15,7 +15,7 @@ def poisson_at_most(count: int, mean: float) -> float:
 
 @pytest.mark.parametrize("count", [0, 1, 10, 60])
 def test_the_interval_of_a_count_is_garwoods(count: int) -> None:
-    shown = Counted(count, 10.0, [], (3,)).shown("request", "requests")
+    shown = EventCount(count, 10.0, [], (3,)).shown("request", "requests")
     assert shown.low is not None
     assert shown.high is not None
     assert poisson_at_most(count, shown.high * 10) == pytest.approx(0.0005, rel=1e-3)
@@ -27,8 +27,8 @@ def test_the_interval_of_a_count_is_garwoods(count: int) -> None:
 
 
 def test_bursts_widen_the_interval() -> None:
-    steady = Counted(64, 64.0, [1] * 64, ()).shown("request")
-    burst = Counted(64, 64.0, [64] + [0] * 63, ()).shown("request")
+    steady = EventCount(64, 64.0, [1] * 64, ()).shown("request")
+    burst = EventCount(64, 64.0, [64] + [0] * 63, ()).shown("request")
     assert (steady.high or 0) < 2 < 5 < (burst.high or 0)
 
 

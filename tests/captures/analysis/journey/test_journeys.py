@@ -8,7 +8,7 @@ import pytest
 
 from captures.analysis.journey import Journeys, RecordQuery
 from captures.analysis.journey.hops import hops
-from captures.analysis.journey.model import Journey, Settled
+from captures.analysis.journey.model import Journey, Settlement
 from captures.exchanges import Exchange
 from captures.json_objects import to_json
 from dissectors.records import Codec, Record
@@ -262,7 +262,7 @@ def test_offsets_of_a_transaction_count_once_it_is_committed() -> None:
     found = one([*aborted, txn_commit(122, at=15), end_txn(at=16, commit=True)])
     done = next(each.commit for each in found.groups if each.group == "g")
     assert done is not None
-    assert (done.kind, done.sent, done.time) == (Settled.IN_TRANSACTION, BEGIN + 15 * MS, BEGIN + 18 * MS)
+    assert (done.kind, done.sent, done.time) == (Settlement.IN_TRANSACTION, BEGIN + 15 * MS, BEGIN + 18 * MS)
 
 
 def test_replicas_are_no_consumers() -> None:

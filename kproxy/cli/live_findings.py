@@ -24,7 +24,9 @@ from dissectors.session_context import SessionContext
 from dissectors.units import SECOND
 from kproxy.pace import Pace
 from kproxy.printing import echo, notice
+from kproxy.text.blocks import BLANK, Block, Paragraph
 from kproxy.text.findings import FindingsText, verdict
+from kproxy.text.formats import text_lines
 from kproxy.text.incidents import IncidentText
 
 _EVERY = 1.0  # seconds between two looks at what was found
@@ -38,7 +40,7 @@ _DIAGNOSIS = "the diagnosis"
 def rules_and_limits(
     only: Sequence[str], without: Sequence[str], settings: Sequence[str]
 ) -> tuple[list[type[Rule]], dict[str, float]]:
-    """Return the rules and thresholds of ``--only``, ``--skip`` and ``--set``.
+    """Return the rules and thresholds of ``--only``, ``--skip`` and ``--threshold``.
 
     :raises click.UsageError: if there is no such rule or threshold, or no rule is left
     """
@@ -156,8 +158,8 @@ class DiagnosisBeside:
     """Diagnoses a live capture that is also shown: incidents and findings are printed as notices, those of severity
     info at the end.
 
-    It contains its errors, as with ``kproxy proxy`` the connections of clients would end with them: each is told once,
-    and the diagnosis continues.
+    It contains its errors, as with ``kproxy proxy`` the connections of clients would end with them: each is reported
+    once, and the diagnosis continues.
 
     :param reader: of the command that shows it
     :param annotated: whether that makes bodies ready to be shown, which are not what rules look at
@@ -168,8 +170,8 @@ class DiagnosisBeside:
         capture, knowledge = reader.capture, reader.knowledge
         self._diagnosis = Diagnosis(capture, knowledge.topic_name)
         self._again = _reader(capture, knowledge) if annotated else None
-        self._text = FindingsText(None, zone, color=False, files=("-",))
-        self._incident_text = IncidentText(None, zone, color=False)
+        self._text = FindingsText(zone, files=("-",))
+        self._incident_text = IncidentText(zone)
         self._live = LiveFindings(
             self._diagnosis,
             capture,
@@ -194,18 +196,19 @@ class DiagnosisBeside:
 
     def conclude(self) -> None:
         """Report all that was found on standard error."""
+        for line in self._faults.whole(text_lines(self._blocks(), None, prose=True), _DIAGNOSIS):
+            echo(line, err=True)
+
+    def _blocks(self) -> Iterator[Block]:
         found = self._diagnosis.findings()
-        echo(err=True)
+        yield BLANK
         if self._diagnosis.incidents:
-            lines = self._incident_text.lines(self._diagnosis.incidents, self._capture.latest)
-            for line in self._faults.whole(lines, _DIAGNOSIS):
-                echo(line, err=True)
-            echo(err=True)
-        echo(verdict(found, faulty=bool(self._faults)), err=True)
-        for line in self._faults.whole(self._text.lines(found), _DIAGNOSIS):
-            echo(line, err=True)
-        for line in self._text.left_out(self._diagnosis.left_out):
-            echo(line, err=True)
+            blocks = self._incident_text.blocks(self._diagnosis.incidents, self._capture.latest)
+            yield from self._faults.whole(blocks, _DIAGNOSIS)
+            yield BLANK
+        yield Paragraph(verdict(found, faulty=bool(self._faults)), whole=True)
+        yield from self._faults.whole(self._text.blocks(found), _DIAGNOSIS)
+        yield from self._text.left_out(self._diagnosis.left_out)
 
     def _add(self, exchange: Exchange) -> None:
         self._diagnosis.add(exchange if self._again is None else self._decoded_again(self._again, exchange))

@@ -15,7 +15,7 @@ from captures.analysis.findings.rules.commit_failures import CommitFailures
 from captures.analysis.incidents.model import Incident, IncidentKind
 from captures.exchanges import ExchangeReader, open_capture
 from dissectors.units import SECOND
-from kproxy.cli.diagnosing import IncidentNews, LiveFindings
+from kproxy.cli.live_findings import IncidentNews, LiveFindings
 from tests.captures.analysis.kit import MS
 
 DATA = Path(__file__).parents[2] / "data" / "groups"
@@ -26,7 +26,7 @@ SMALL = 1 << 12  # bytes: some packets at a time
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Findings are looked at whenever that is asked for."""
-    monkeypatch.setattr("kproxy.cli.diagnosing._EVERY", 0)
+    monkeypatch.setattr("kproxy.cli.live_findings._EVERY", 0)
     monkeypatch.setattr("kproxy.pace._SHARE", 0)
 
 
@@ -59,7 +59,7 @@ def test_a_rebalance_that_waits_is_told_while_it_does() -> None:
 @pytest.mark.usefixtures("always")
 def test_what_waits_belongs_to_no_selection(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
-    monkeypatch.setattr("kproxy.cli.diagnosing.pending_calls", lambda *given: asked.append(given) or [])
+    monkeypatch.setattr("kproxy.cli.live_findings.pending_calls", lambda *given: asked.append(given) or [])
     told(BLOCKED, BlockedRebalance, whole=False)
     assert asked == []
     told(BLOCKED, BlockedRebalance)

@@ -1,0 +1,213 @@
+"""What a command has to say, before it has a shape: headings, paragraphs and facts; tables are in
+:mod:`kproxy.text.tables`. :mod:`kproxy.text.formats` makes text and Markdown of the same blocks.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from dissectors.printable import printable
+from kproxy.printing import style, unstyled
+from kproxy.text.cells import width as width_of
+
+INDENT = "  "
+GAP = "  "
+LEAST = 20
+"""Columns of text that are left however narrow the terminal is."""
+_LEAST_BESIDE = 40
+"""Columns of text that are left beside a wide label."""
+WIDE = 100
+"""Columns of prose where nothing says how wide the terminal is."""
+
+
+class Line(str):
+    """A line of text that knows which exchange it is about, so that the UI can lead there.
+
+    :ivar number: of the first exchange that it names, None if it names none
+    """
+
+    __slots__ = ("number",)
+    number: int | None
+
+    def __new__(cls, text: str, number: int | None = None) -> Self:
+        """Return the text as a line."""
+        made = super().__new__(cls, text)
+        made.number = number
+        return made
+
+
+def wrapped(
+    text: str, width: int | None, indent: str = "", *, first: str | None = None, cuts_words: bool = False
+) -> list[str]:
+    """Return a text in lines of some columns.
+
+    :param width: None for one line, however long
+    :param indent: before each line
+    :param first: before the first line, if not the same
+    :param cuts_words: whether to cut words that are too long, instead of leaving topics and commands whole
+    """
+    first = indent if first is None else first
+    if width is None:
+        return [f"{first}{text}"]
+    return textwrap.wrap(
+        text,
+        max(width, len(indent) + LEAST),
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=cuts_words,
+    ) or [first]
+
+
+class Block(Protocol):
+    """A part of what a command says."""
+
+    def lines(self, width: int | None) -> Iterator[str]:
+        """Yield it as text.
+
+        :param width: columns that there are; None if lines may have any length
+        """
+
+    def markdown(self) -> Iterator[str]:
+        """Yield it as lines of Markdown, without those around it that are empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What the blocks after it are about.
+
+    :ivar parts: texts beside each other; those that have no room continue below the first
+    :ivar level: in Markdown
+    :ivar indent: columns before it, and before what continues it
+    """
+
+    parts: Sequence[str]
+    level: int = 2
+    indent: tuple[int, int] = (0, 4)
+    number: int | None = None
+
+    def lines(self, width: int | None) -> Iterator[str]:
+        line, begin = "", " " * self.indent[0]
+        for part in filter(None, self.parts):
+            together = f"{line}{GAP}{part}" if line else f"{begin}{part}"
+            if line and width is not None and width_of(unstyled(together)) > width:
+                yield Line(line, self.number)
+                together = f"{' ' * self.indent[1]}{part}"
+            line = together
+        yield Line(line, self.number)
+
+    def markdown(self) -> Iterator[str]:
+        yield f"{'#' * self.level} {', '.join(map(inline, filter(None, self.parts)))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A text.
+
+    :ivar level: of the heading that it is in Markdown, 0 for none
+    :ivar indent: columns before its first line, and before the others
+    :ivar whole: whether it stays on one line
+    """
+
+    text: str
+    level: int = 0
+    indent: tuple[int, int] = (0, 0)
+    color: str | None = None
+    bold: bool = False
+    dim: bool = False
+    whole: bool = False
+    number: int | None = None
+
+    def lines(self, width: int | None) -> Iterator[str]:
+        first, rest = (" " * each for each in self.indent)
+        room = None if self.whole else width
+        for line in wrapped(printable(self.text), room, rest, first=first):
+            yield Line(style(line, fg=self.color, bold=self.bold, dim=self.dim), self.number)
+
+    def markdown(self) -> Iterator[str]:
+        yield f"{'#' * self.level} {inline(self.text)}" if self.level else escaped(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A text behind what it is: a label, or a time.
+
+    :ivar indent: columns before the label
+    :ivar room: columns of the label, and of the gap after it
+    :ivar code: whether it is to be copied, and stays on one line
+    :ivar color: of the text
+    :ivar dim: whether the label is dim
+    """
+
+    label: str
+    text: str
+    indent: int = 4
+    room: int = 12
+    color: str | None = None
+    code: bool = False
+    number: int | None = None
+    dim: bool = True
+
+    def lines(self, width: int | None) -> Iterator[str]:
+        begin = f"{' ' * self.indent}{self.label}"
+        begin += " " * (self.indent + self.room - width_of(begin))
+        rest = " " * width_of(begin)
+        least = max(LEAST, min(len(rest), _LEAST_BESIDE))
+        room = None if width is None or self.code else max(width - len(rest), least)
+        for index, part in enumerate(wrapped(printable(self.text), room)):
+            lead = rest if index else style(begin, dim=self.dim)
+            yield Line(f"{lead}{style(part, fg=self.color)}".rstrip(), self.number)
+
+    def markdown(self) -> Iterator[str]:
+        text = code(self.text) if self.code else inline(self.text)
+        label = " ".join(self.label.split())
+        yield f"- {inline(label)}: {text}" if label else f"- {text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Lines that stay as they are, such as those of a file."""
+
+    content: Sequence[str]
+
+    def lines(self, width: int | None) -> Iterator[str]:
+        yield from self.content
+
+    def markdown(self) -> Iterator[str]:
+        fence = "`" * max(3, 1 + max(map(_longest_fence, self.content), default=0))
+        yield from (fence, *map(printable, self.content), fence)
+
+
+BLANK = Paragraph("")
+"""An empty line."""
+
+
+# ---------------------------------------------------------------- Markdown
+def inline(text: str) -> str:
+    """Return text that Markdown shows as it is, within a line: names in it come from the wire."""
+    return _SPECIAL.sub(r"\\\g<0>", printable(text).strip())
+
+
+def escaped(text: str) -> str:
+    """Return text that Markdown shows as it is, as a line: what it begins with may make a list."""
+    return _LIST.sub(r"\1\\\2", inline(text))
+
+
+def code(text: str) -> str:
+    """Return text as code; a longer fence holds what has backticks in it (CommonMark, 6.1)."""
+    plain, longest = printable(text), _longest_fence(text)
+    fence = "`" * (longest + 1)
+    return f"{fence} {plain} {fence}" if longest else f"{fence}{plain}{fence}"
+
+
+def _longest_fence(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+_SPECIAL = re.compile(r"[\\`*\[\]<>|~&#$]|(?<!\w)_|_(?!\w)")
+"""What would be markup in CommonMark and in the dialect of GitHub."""
+_LIST = re.compile(r"\A(\d*)((?<=\d)[.)]|(?<!\d)[+-])(?=\s|\Z)")
