@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import suppress
 from typing import NoReturn
 
 from kproxy.printing import flush
@@ -28,18 +27,20 @@ class Background:
         self._told = told
 
     def begun(self) -> None:
-        """Let go of the terminal, and of the first process. Output to files and pipes stays as it is."""
+        """Let go of the terminal, and of the first process. Output to files and pipes stays as it is.
+
+        :raises BrokenPipeError: if the first process is gone: it was killed while it waited, so this one is to end
+        """
         flush()
         os.setsid()
+        os.write(self._told, _BEGUN)
+        os.close(self._told)
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, 0)
         for number in (1, 2):
             if os.isatty(number):
                 os.dup2(nowhere, number)
         os.close(nowhere)
-        with suppress(BrokenPipeError):  # the first process was killed meanwhile
-            os.write(self._told, _BEGUN)
-        os.close(self._told)
 
 
 def continue_in_background() -> Background:

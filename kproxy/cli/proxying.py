@@ -101,7 +101,8 @@ class PlaneProcess:
                 self.failure = event["text"]
             elif event["event"] == "ready":
                 self._ready.set()
-            self._told(event)
+            with suppress(BrokenPipeError):  # nobody reads standard error any more
+                self._told(event)
         code = self._process.wait()
         if not clean and not self.failure:
             self.failure = f"forwarding ended unexpectedly ({_ending(code)})"

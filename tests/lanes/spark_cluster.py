@@ -47,7 +47,7 @@ class Cluster:
         (port,) = free_ports(1)
         self.master = f"spark://127.0.0.1:{port}"
         self._processes = [self._start("master.Master", "--port", str(port))]
-        wait_for("the start of the master", lambda: listens(port))
+        wait_for("the start of the master", lambda: listens(port), timeout=240)
         for number in range(workers):
             own = folder / f"worker{number}"
             own.mkdir()
@@ -118,7 +118,9 @@ def main(captures: Sequence[Path]) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kproxy-cluster-")))
         finished(tables(captures, "one", folder, "--engine", "single"))
         cluster = stack.enter_context(Cluster(folder))
-        over = ("--master", cluster.master, "--range-size", _RANGE)
+        # as on four processors, so that exchanges are dealt out among tasks
+        dealt = ("--spark-conf", "spark.default.parallelism=4")
+        over = ("--master", cluster.master, "--range-size", _RANGE, *dealt)
         begin = monotonic()
         finished(tables(captures, "cluster", folder, *over))
         same_tables(folder / "cluster", folder / "one")
