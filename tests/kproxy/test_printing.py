@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 # Standard output as bytes; what terminals answer; and the gate itself.
 _ALLOWED = {"kproxy/export_files.py", "kproxy/printing.py"}
 _STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
-_ASKED = {"isatty", "fileno", "close", "encoding"}
+_ASKED = {"isatty", "fileno", "flush", "close", "encoding"}
 
 
 def sources() -> list[Path]:
