@@ -12,17 +12,16 @@ from collections.abc import Iterator
 import click
 
 from docs.tools.markdown import linked, slug
-from kproxy.cli import main
+from kproxy.cli import main, program_context
 from kproxy.cli.command import by_heading
 
-_PROGRAM = "kproxy"
 VERBATIM = "\b"
 """click's mark in front of a paragraph that is not to be wrapped: examples, tables."""
 
 
 def reference() -> str:
     """Return a table of all commands and a section for each, in Markdown."""
-    found = list(all_commands(main, click.Context(main, info_name=_PROGRAM)))
+    found = list(all_commands(main, program_context()))
     rows = [
         f"| [`{context.command_path}`](#{slug(context.command_path)}) | {command.get_short_help_str(200)} |"
         for command, context in found

@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from docs.tools.commands import VERBATIM, all_commands
-from kproxy.cli import main
+from kproxy.cli import main, program_context
 from kproxy.cli.command import by_heading
 
 _PROGRAM = "kproxy"
@@ -39,7 +39,7 @@ _ENVIRONMENT = {
 
 def pages() -> dict[str, str]:
     """Return the text of each manual page by its path below ``docs``."""
-    root = click.Context(main, info_name=_PROGRAM, **main.context_settings)
+    root = program_context()
     found = [(command, context) for command, context in all_commands(main, root) if context.parent is root]
     names = [_PROGRAM, *(_name(context) for _, context in found)]
     made = {f"man/{_PROGRAM}.1": _page(main, root, names[1:])}

@@ -27,7 +27,7 @@ from msgspec import json
 from captures.exchanges import ExchangeReader, open_capture
 from fuzz.target import Input, check
 from fuzz.targets import exchanges, packets
-from kproxy.cli import main
+from kproxy.cli import main, program_context
 
 LONGEST = 16384
 SECONDS = 30
@@ -158,7 +158,7 @@ def as_typed(command: Sequence[str], path: Path) -> tuple[int, str]:
 def _parsed(command: tuple[str, ...], path: Path) -> tuple[Any, dict[str, Any]]:
     """Return a command's function, and its options: of all inputs the same, as the file is."""
     name, *rest = arguments(command, path)
-    parent = click.Context(main, info_name="kproxy")
+    parent = program_context()
     found = main.get_command(parent, name)
     context = found.make_context(name, rest, parent=parent)
     return found.callback, context.params

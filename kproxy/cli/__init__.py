@@ -120,3 +120,11 @@ def main(_: ProgramOptions) -> None:
     """
     # decoding makes and drops containers by the million, and none of them is part of a cycle
     gc.set_threshold(50_000, 20, 100)
+
+
+def program_context() -> click.Context:
+    """Return the context of kproxy itself, without arguments, for code that asks about commands without running them.
+
+    A command keeps the help option of the first context that asks for it: without these settings it would lose ``-h``.
+    """
+    return click.Context(main, info_name="kproxy", **main.context_settings)

@@ -151,9 +151,9 @@ def problems(configuration: Configuration) -> Iterator[str]:
 
 def _contexts() -> Iterator[click.Context]:
     """Yield a context for each command, kproxy itself first."""
-    from kproxy.cli import main
+    from kproxy.cli import program_context
 
-    waiting = [click.Context(main, info_name="kproxy")]
+    waiting = [program_context()]
     while waiting:
         ctx = waiting.pop(0)
         yield ctx

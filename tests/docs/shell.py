@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from docs.build import DOCS, sources
 from docs.tools.markdown import Page
-from kproxy.cli import COMMANDS, main
+from kproxy.cli import COMMANDS, main, program_context
 
 ROOT = DOCS.parent
 PAGES = sources()
@@ -129,7 +129,7 @@ def taken(command: list[str]) -> None:
 
     :raises click.UsageError: if it does not take them
     """
-    context, found = click.Context(main, info_name="kproxy"), main
+    context, found = program_context(), main
     while isinstance(found, click.Group):
         if not command or command[0].startswith("-"):
             break  # kproxy --version

@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
@@ -21,7 +20,7 @@ from docs.tools import json_schemas
 from docs.tools.json_schemas import PRINTED, schema, tables
 from docs.tools.markdown import Page
 from kproxy import cli
-from kproxy.cli import main
+from kproxy.cli import main, program_context
 from tests.kproxy.cli.test_replay import running
 from tests.kproxy.fake_broker import FakeBroker
 from tests.kproxy.replay.recording import Recording
@@ -264,7 +263,7 @@ def test_what_tables_prints_is_valid(tmp_path: Path) -> None:
 
 def test_all_that_print_json_have_a_schema() -> None:
     """Every command with ``--json`` is of a schema, but for the answers of ``ctl``, and no others are."""
-    commands = {name: main.get_command(click.Context(main), name) for name in cli.COMMANDS if name != "ctl"}
+    commands = {name: main.get_command(program_context(), name) for name in cli.COMMANDS if name != "ctl"}
     having = {
         name
         for name, command in commands.items()

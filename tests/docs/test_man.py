@@ -12,10 +12,10 @@ import pytest
 
 from docs.tools import man
 from docs.tools.commands import all_commands
-from kproxy.cli import COMMANDS, main
+from kproxy.cli import COMMANDS, main, program_context
 
 PAGES = man.pages()
-ROOT = click.Context(main, info_name="kproxy", **main.context_settings)
+ROOT = program_context()
 _UNDATED = re.compile(r'WARNING: missing date, using "": TH$')  # so that the same sources make the same page
 
 
