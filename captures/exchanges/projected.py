@@ -468,14 +468,33 @@ class ProjectedExchanges:
         parts = self._projected.read(self._reader.rows[indexes])
         for index, bare, part in zip(numbers, self._reader.bares(numbers), parts, strict=True):
             self._reader.learn(index)
-            try:
-                made = self._filled(bare, part)
-            except Exception as error:
-                self._reader.capture.faults.note(error, DECODING, bare.number)
-                made = bare
-            yield index, made
+            yield index, self._filled(bare, part)
 
-    def _filled(self, made: Exchange, parts: Parts) -> Exchange:
+    def distinct(self, indexes: Int64s) -> Iterator[tuple[int, Exchange]]:
+        """Yield what :meth:`read` does, but of exchanges that tell the same only some, the first among them.
+
+        They do if connection, client ID and wanted fields are the same. Times, latency and sizes are those of the one
+        that is yielded. Exchanges of which nothing is wanted are left out.
+        """
+        self._reader.learn(int(indexes.max(initial=0)))
+        rows, table = self._reader.rows[indexes], self._reader.capture.table
+        clients = table.column("connection")[rows].astype(np.int64) << 32
+        clients += table.column("client_id")[rows]
+        for which, parts in self._projected.groups(rows):
+            at = np.atleast_1d(which)
+            _, first = np.unique(clients[at], return_index=True)
+            for index in indexes[at[np.sort(first)]].tolist():
+                yield index, self._filled(self._reader.bare(index), parts)
+
+    def _filled(self, bare: Exchange, parts: Parts) -> Exchange:
+        """Fill in what was wanted; what cannot be found out is left out, and noted."""
+        try:
+            return self._fill(bare, parts)
+        except Exception as error:
+            self._reader.capture.faults.note(error, DECODING, bare.number)
+            return bare
+
+    def _fill(self, made: Exchange, parts: Parts) -> Exchange:
         request, response = parts.request, parts.response
         made.request, made.response = _body(parts.key, request), _body(parts.key, response)
         if response is None or response.value is None:

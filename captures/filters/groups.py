@@ -14,14 +14,14 @@ one client ID for a consumer and for a producer that has nothing to do with the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from captures.arrays import Int32s, Int64s
+from captures.arrays import Bools, Int32s, Int64s
 from captures.exchanges import Exchange, ExchangeReader
-from captures.exchanges.projected import ProjectedExchanges
+from captures.exchanges.projected import BLOCK_ROWS, ProjectedExchanges
 from captures.filters import table_columns
 from captures.filters.table_columns import TableColumns
 from captures.filters.values import split_endpoint
@@ -37,8 +37,9 @@ INFERRED = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 INFERRING = "inferring its group"
 """What is being done, for faults."""
 _NEEDS = frozenset(
-    {"groups", "topics", "response.assignment", "response.active_tasks", "request.topology.subtopologies"}
+    {"groups", "response.assignment", "response.active_tasks", "request.topology.subtopologies"}
 )
+_FETCH_NEEDS = frozenset({"request.topics"})
 MOST_MEMBERS = 64
 """Members that are remembered of a client in a group: one that crashes again and again is a new one each time."""
 
@@ -73,19 +74,30 @@ class GroupInference:
         return made
 
     def learning(self, reader: ExchangeReader) -> Iterator[None]:
-        """Learn what a whole capture tells; yields after each exchange that may tell something."""
+        """Learn what a whole capture tells, step by step: each some milliseconds of work."""
         reader.learn(len(reader))
         keys = reader.capture.table.column("api_key")[reader.rows]
-        projected = ProjectedExchanges(reader, _NEEDS)
+        projected = ProjectedExchanges(reader, lambda key: _FETCH_NEEDS if key == ApiKey.FETCH else _NEEDS)
         observe = reader.capture.faults.guarded(self.observe, INFERRING)
-        for _, exchange in projected.read(np.flatnonzero(np.isin(keys, list(MEMBER_APIS)))):
-            observe(exchange)
-            yield
+
+        def observing(
+            read: Callable[[Int64s], Iterator[tuple[int, Exchange]]], chosen: Bools
+        ) -> Iterator[None]:
+            numbers = np.flatnonzero(chosen) + reader.first
+            for begin in range(0, len(numbers), BLOCK_ROWS):
+                # by number: the oldest may have been dropped meanwhile
+                indexes = numbers[begin : begin + BLOCK_ROWS] - reader.first
+                for _, exchange in read(indexes[indexes >= 0]):
+                    observe(exchange)
+                yield
+
+        # what tasks mean depends on the topology that was told before; all else says the same whenever it comes
+        ordered = keys == ApiKey.STREAMS_GROUP_HEARTBEAT
+        yield from observing(projected.read, ordered)
+        yield from observing(projected.distinct, np.isin(keys, list(MEMBER_APIS)) & ~ordered)
         if self.contested:
             # only where clients share a client ID do the partitions of a Fetch matter
-            for _, exchange in projected.read(np.flatnonzero(keys == ApiKey.FETCH)):
-                observe(exchange)
-                yield
+            yield from observing(projected.distinct, keys == ApiKey.FETCH)
 
     @property
     def contested(self) -> bool:

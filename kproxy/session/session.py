@@ -427,9 +427,7 @@ class Session:
 
     def _learn_groups(self) -> Steps[None]:
         groups = GroupInference(self._reader.knowledge.topic_name)
-        for count, _ in enumerate(groups.learning(self._plain)):
-            if count % _TOGETHER == 0:
-                yield
+        yield from groups.learning(self._plain)
         self._groups = groups
         self._renew_context()
 

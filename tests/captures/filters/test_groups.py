@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+
 import pytest
 
-from captures.exchanges import Exchange, Flag
-from captures.filters import Context, GroupInference, compile_filter
+from captures.exchanges import Exchange, ExchangeReader, Flag, open_capture
+from captures.filters import Context, GroupInference, compile_filter, groups
 from captures.filters.groups import named_groups
+from dissectors.api_keys import ApiKey
 from dissectors.frames import Body
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+RECORDINGS = sorted(DATA.rglob("*.pcap*"))
+CONTESTED = DATA / "clean" / "36_k332_java.pcap.zst"
+"""Recorded of consumers of several groups that share a client ID."""
 
 
 def exchange(
@@ -133,3 +142,47 @@ def test_assignments_of_consumer_heartbeats(recording):
     inferred = {x.client_id: found.context.groups.group_of(x)[0] for x in fetches if x.client_id in members}
     assert inferred
     assert set(inferred.values()) <= named
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_capture_tells_what_its_exchanges_tell_one_by_one(path):
+    inferred_alike(path)
+
+
+def test_clients_that_share_a_client_id_are_told_apart_whatever_is_read_together(monkeypatch):
+    together = inferred_alike(CONTESTED)
+    assert together.contested
+    monkeypatch.setattr(groups, "BLOCK_ROWS", 7)
+    inferred_alike(CONTESTED)
+
+
+def test_what_members_say_again_and_again_is_looked_at_once(rebalance, monkeypatch):
+    observed = Counter[int | None]()
+    monkeypatch.setattr(GroupInference, "observe", lambda _, x: observed.update([x.api_key]))
+    GroupInference.learn(rebalance.reader())
+    keys = Counter(rebalance.capture.table.column("api_key").tolist())
+    assert 0 < observed[ApiKey.HEARTBEAT] < keys[ApiKey.HEARTBEAT]
+
+
+def read(path):
+    capture = open_capture(str(path))
+    capture.read()
+    return capture
+
+
+def inferred_alike(path) -> GroupInference:
+    """Assert that every exchange gets the group that it gets if all are observed, decoded in full."""
+    capture = read(path)
+    exchanges = list(ExchangeReader(capture, annotate=False, summary=False))
+    reader = ExchangeReader(capture)
+    reader.learn(len(reader))
+    together, one_by_one = GroupInference.learn(reader), GroupInference(reader.knowledge.topic_name)
+    for fetches in (False, True):
+        for each in exchanges:
+            if (each.api_key == ApiKey.FETCH) == fetches:
+                one_by_one.observe(each)
+    assert together.contested == one_by_one.contested
+    for each in exchanges:
+        assert together.group_of(each) == one_by_one.group_of(each), each.number
+    return together
