@@ -184,5 +184,8 @@ def inferred_alike(path) -> GroupInference:
                 one_by_one.observe(each)
     assert together.contested == one_by_one.contested
     for each in exchanges:
-        assert together.group_of(each) == one_by_one.group_of(each), each.number
+        # an incremental Fetch that names no partitions gets what its connection was told apart by
+        bare = fetch(connection=each.connection, client=each.client, client_id=each.client_id)
+        for asked in (each, bare):
+            assert together.group_of(asked) == one_by_one.group_of(asked), each.number
     return together
