@@ -196,10 +196,11 @@ SESSIONS = sorted(
 @pytest.mark.sample(9)
 @pytest.mark.parametrize("name", SESSIONS)
 def test_session_timeouts_of_classic_members_are_read(name):
-    seen = 0
-    for client in read(str(groups.FOLDER / f"{name}.pcap.zst")).values():
-        for setting in client["settings"]:
-            if setting["key"] == "session.timeout.ms" and setting["how"] == "read":
-                assert setting["value"] == groups.read(name).session_timeout * 1000
-                seen += 1
-    assert seen
+    truth = groups.read(name)
+    read_settings = [
+        {setting["key"]: setting["value"] for setting in client["settings"] if setting["how"] == "read"}
+        for client in read(str(groups.FOLDER / f"{name}.pcap.zst")).values()
+    ]
+    of_group = [each for each in read_settings if each.get("group.id") == truth.group]
+    timeouts = {each["session.timeout.ms"] for each in of_group if "session.timeout.ms" in each}
+    assert timeouts == {truth.session_timeout * 1000}

@@ -15,7 +15,7 @@ BLOCK = 1 << 13
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("captures.packets.spool._LEAST_CHUNK", 1 << 10)
-    monkeypatch.setattr("captures.packets.source._AT_ONCE", BLOCK)
+    monkeypatch.setattr("captures.packets.stores._AT_ONCE", BLOCK)
 
 
 def opened(name: str, spool: int, keylog: KeyLog | None = None) -> Capture:

@@ -380,7 +380,7 @@ def test_nobody_reads_what_is_printed_any_more(
     looking = watching(outlives=outlives)
     if outlives:
         looking._unless_unread(shown)
-        assert "any more: forwarding goes on" in capsys.readouterr().err
+        assert "the reader of the output has gone: forwarding goes on" in capsys.readouterr().err
     else:
         with pytest.raises(BrokenPipeError):
             looking._unless_unread(shown)
