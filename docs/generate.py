@@ -117,7 +117,7 @@ A manifest has `run`, `schema` (version of the schema), `kproxy` (version of the
 
 - `run` comes first: exchanges and connections are counted anew in each run, so that tables are joined by `run` and
   `number`, or `run` and `connection`.
-- Every table has `time`, when what the row tells of began, and is split by it.
+- Every table has `time`, the beginning of what the row describes, and is split by it.
 - A moment is a timestamp in microseconds, as Spark has it, with the nanoseconds since the epoch beside it: `time` and
   `time_ns`. Timestamps are cut off, not rounded.
 - Types are written as Spark SQL does. There are no unsigned integers and no dictionaries. A column that may be null

@@ -95,7 +95,7 @@ class RangePackets:
         return self._readers[0].begin, self._readers[0].end
 
 
-class RangeReading:
+class RangeReader:
     """Reads a range.
 
     :param source: all files
@@ -529,9 +529,9 @@ def facts_of(capture: Capture, rows: Int64s) -> SessionFacts:
 
 def read_range(
     source: JoinedSource, part: Range, *, keylog: KeyLog | None = None, in_place: bool = True
-) -> RangeReading:
+) -> RangeReader:
     """Read a range. A file that cannot be read is noted, and what came before that place stays."""
-    reading = RangeReading(source, part, keylog=keylog, in_place=in_place)
+    reading = RangeReader(source, part, keylog=keylog, in_place=in_place)
     try:
         reading.read()
     except CaptureError as error:

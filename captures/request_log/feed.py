@@ -13,7 +13,7 @@ from captures.export.pcapng_writer import PcapngWriter
 from captures.faults import described
 from captures.request_log.bodies import BodyError
 from captures.request_log.entries import Entry, EntryError, entry_of
-from captures.request_log.lines import Cut, Unwrapping
+from captures.request_log.lines import IncompleteEntry, LogLineReader
 from captures.request_log.packets import RequestLogPackets
 from dissectors.budget import limit, shown
 
@@ -98,7 +98,7 @@ class _Log:
         self.feed = feed
         self.latest = 0
         self.ended = False
-        self._unwrapping = Unwrapping()
+        self._lines = LogLineReader()
         self._entries: deque[tuple[int, Entry, int]] = deque()
         self._pieces: list[bytes] = []
         self._held = 0
@@ -150,8 +150,8 @@ class _Log:
         self._lost += 1
 
     def _read(self, line: bytes) -> None:
-        found = self._unwrapping.read(line)
-        if isinstance(found, Cut):
+        found = self._lines.read(line)
+        if isinstance(found, IncompleteEntry):
             self.lose(self._line, found.reason)
         elif found is not None and found.time is None:
             self.lose(self._line, "no time stands on the line")

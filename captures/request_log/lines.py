@@ -38,26 +38,26 @@ class Line(NamedTuple):
     text: bytes
 
 
-class Cut(NamedTuple):
+class IncompleteEntry(NamedTuple):
     """A line that was an entry, and is not whole."""
 
     reason: str
 
 
-class Unwrapping:
+class LogLineReader:
     """Finds the entries among lines, and joins the parts of lines that a container has cut."""
 
     def __init__(self) -> None:
         self._times = _Times()
         self._parts = bytearray()
 
-    def read(self, line: bytes) -> Line | Cut | None:
+    def read(self, line: bytes) -> Line | IncompleteEntry | None:
         """Return the entry that a line is; None if it is something else, or only a part."""
         return self._read(line.rstrip(b"\r"), None, _MOST_LAYERS)
 
-    def _read(self, line: bytes, outer: int | None, layers: int) -> Line | Cut | None:
+    def _read(self, line: bytes, outer: int | None, layers: int) -> Line | IncompleteEntry | None:
         if not layers:
-            return Cut(f"it is wrapped over {_MOST_LAYERS - 1} times")
+            return IncompleteEntry(f"it is wrapped over {_MOST_LAYERS - 1} times")
         if line[:1] == b"{":
             return self._unwrapped(line, outer, layers)
         cri = _CRI.match(line)
@@ -69,16 +69,24 @@ class Unwrapping:
             return self._read(text, time if time is not None else outer, layers - 1)
         place = line.find(REQUEST_LOG_MARK)
         if place < 0:
-            return Cut("the beginning is missing") if any(each in line for each in _FRAGMENT) else None
+            return (
+                IncompleteEntry("the beginning is missing")
+                if any(each in line for each in _FRAGMENT)
+                else None
+            )
         time = self._times.of(line[:place])
         return Line(time if time is not None else outer, line[place + len(REQUEST_LOG_MARK) :])
 
-    def _unwrapped(self, line: bytes, outer: int | None, layers: int) -> Line | Cut | None:
+    def _unwrapped(self, line: bytes, outer: int | None, layers: int) -> Line | IncompleteEntry | None:
         """Read the message inside a JSON object."""
         try:
             told = _ANY.decode(line)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            return Cut("no whole JSON object") if REQUEST_LOG_MARK in line or _FRAGMENT[1] in line else None
+            return (
+                IncompleteEntry("no whole JSON object")
+                if REQUEST_LOG_MARK in line or _FRAGMENT[1] in line
+                else None
+            )
         message = next((told[name] for name in _MESSAGES if isinstance(told.get(name), str)), None)
         if message is None:
             return None
@@ -91,7 +99,7 @@ class Unwrapping:
             text = joined
         return self._read(text.rstrip(b"\r\n"), time if time is not None else outer, layers - 1)
 
-    def _whole(self, part: bytes, *, last: bool) -> bytes | Cut | None:
+    def _whole(self, part: bytes, *, last: bool) -> bytes | IncompleteEntry | None:
         """Return a line once its last part has come."""
         if last and not self._parts:
             return part
@@ -100,7 +108,11 @@ class Unwrapping:
             return None
         joined = bytes(self._parts)
         self._parts.clear()
-        return joined if last else Cut(f"its parts would go over the limit {shown('log_line_bytes')}")
+        return (
+            joined
+            if last
+            else IncompleteEntry(f"its parts would go over the limit {shown('log_line_bytes')}")
+        )
 
 
 class _Times:

@@ -114,7 +114,7 @@ def parts(spark: SparkSession, given: Input, only: Sequence[Range] | None = None
     return ids.mapInArrow(_ReadParts(given), PARTS)
 
 
-class SparkReading:
+class SparkCaptureReader:
     """Reads a capture on Spark.
 
     :param before: what earlier batches leave, None if there are none and will be none

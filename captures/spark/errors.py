@@ -24,11 +24,11 @@ class SparkMissing(SparkUnavailable):
     """pyspark, or what it needs for Spark Connect, is not installed."""
 
 
-class SparkNotStarted(SparkUnavailable):
+class SparkStartError(SparkUnavailable):
     """The JVM ended before Spark ran, or takes forever."""
 
 
-class SparkFailed(Exception):  # noqa: N818  # likewise
+class SparkRunError(Exception):
     """A job, or the start of Spark, failed; the message is what :func:`plain` made of the error that is its cause.
 
     What Spark tells of an error is asked for in its JVM, so this takes its place before the JVM ends.
@@ -185,21 +185,21 @@ def expected(error: BaseException) -> bool:
     from captures.packets import CaptureError
     from captures.tables.folder import FolderError
 
-    kinds = SparkUnavailable | SparkFailed | CaptureError | FolderError | ParquetMissing | OSError
+    kinds = SparkUnavailable | SparkRunError | CaptureError | FolderError | ParquetMissing | OSError
     return _foreign(error) or isinstance(error, kinds)
 
 
 @contextmanager
 def told_in_words() -> Iterator[None]:
-    """Let errors of Spark's be :class:`SparkFailed`, for where the JVM is ended before they are told.
+    """Let errors of Spark's be :class:`SparkRunError`, for where the JVM is ended before they are told.
 
-    :raises SparkFailed: instead
+    :raises SparkRunError: instead
     """
     try:
         yield
     except Exception as error:
         if _foreign(error) or isinstance(error, ConnectionError):
-            raise SparkFailed(plain(error)) from error
+            raise SparkRunError(plain(error)) from error
         raise
 
 

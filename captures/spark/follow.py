@@ -27,7 +27,7 @@ from captures.ranges.jobs import Input, MergeResult
 from captures.ranges.plan import Plan, make_plan
 from captures.ranges.stitcher import WholeConnection
 from captures.ranges.whole import Whole, WholeCapture
-from captures.spark.capture_reader import SparkReading
+from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.job_progress import Progress, silent
 from captures.spark.source import Listing, finished, news
 from captures.spark.table_writer import WRITTEN, Task, TaskResult, WriteRanges, collected, faults_of
@@ -35,9 +35,9 @@ from captures.tables.folder import Folder, Part, PartWriter
 from captures.tables.manifest import Input as FileInput
 from captures.tables.options import (
     ALREADY_READ,
-    FaultsTold,
-    FileLeftOut,
-    FileRead,
+    FaultSummary,
+    InputFile,
+    OmittedFile,
     TablesOptions,
     TablesSummary,
     damage_told,
@@ -205,7 +205,7 @@ class Follower:
         now = finished(self._paths, settled, self._seen)
         new = news(self._seen, now)
         grown = [name for name, seen in now.items() if name not in new and self._seen[name].size < seen.size]
-        self._leave_out([FileLeftOut(name, _GROWN) for name in grown if name not in self._grown])
+        self._leave_out([OmittedFile(name, _GROWN) for name in grown if name not in self._grown])
         self._grown = self._grown.union(grown).difference(new)
         self._seen = {name: now[name] if name in new else self._seen[name] for name in now}
         return new
@@ -213,28 +213,28 @@ class Follower:
     def _known(self, paths: Sequence[str]) -> tuple[list[str], list[FileInput]]:
         """Tell files that are in the tables from those that are not."""
         compared = self._folder.compare(FileInput.of(path) for path in paths)
-        skipped = tuple(FileLeftOut(each.path, ALREADY_READ) for each in compared.known)
+        skipped = tuple(OmittedFile(each.path, ALREADY_READ) for each in compared.known)
         self.summary = replace(self.summary, skipped=(*self.summary.skipped, *skipped))
-        self._leave_out([FileLeftOut(each.path, _GROWN) for each in compared.changed])
+        self._leave_out([OmittedFile(each.path, _GROWN) for each in compared.changed])
         return [each.path for each in compared.known], compared.new
 
     def _planned(self, paths: Sequence[str]) -> Plan | None:
         try:
             plan = make_plan(paths, self._options.range_bytes)
         except CaptureError as error:
-            self._leave_out([FileLeftOut(error.path, error.reason)])
+            self._leave_out([OmittedFile(error.path, error.reason)])
             return None
-        self._leave_out([FileLeftOut(error.path, error.reason) for error in plan.unreadable])
+        self._leave_out([OmittedFile(error.path, error.reason) for error in plan.unreadable])
         return plan
 
-    def _leave_out(self, files: Sequence[FileLeftOut]) -> None:
+    def _leave_out(self, files: Sequence[OmittedFile]) -> None:
         if files and self._options.strict:
             raise CaptureError(files[0].path, 0, files[0].reason)
         self.summary = replace(self.summary, unreadable=(*self.summary.unreadable, *files))
 
     # ------------------------------------------------------------ a batch
-    def _reading(self, plan: Plan) -> SparkReading:
-        return SparkReading(self._spark, Input(plan, self._keylog, _BUCKETS), self._standing)
+    def _reading(self, plan: Plan) -> SparkCaptureReader:
+        return SparkCaptureReader(self._spark, Input(plan, self._keylog, _BUCKETS), self._standing)
 
     def _go_through(self, paths: Sequence[str]) -> None:
         """Find out where connections stand at the end of files that are in the tables already."""
@@ -311,7 +311,7 @@ class Follower:
         rows |= {name: 0 for name in rows if name in OF_THE_WHOLE}
         for part in of_the_whole:
             rows[part.table] += part.rows
-        files = tuple(FileRead(file.path, file.size) for file in read.given.plan.files)
+        files = tuple(InputFile(file.path, file.size) for file in read.given.plan.files)
         damage = damage_told(each for mark in marks for each in mark.statistics.damage)
         self._faults.merge(faults_of(done))
         faults = Faults()
@@ -323,7 +323,7 @@ class Follower:
             packets=made.packets + sum(mark.statistics.packets for mark in marks),
             exchanges=made.exchanges + read.numbered.exchanges,
             undecoded=made.undecoded + sum(each.undecoded for each in done),
-            faults=FaultsTold.of(faults),
+            faults=FaultSummary.of(faults),
             rows=rows,
             damage=(*made.damage, *damage),
             seconds=monotonic() - self._begin,

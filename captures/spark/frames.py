@@ -17,7 +17,7 @@ from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import Input
 from captures.ranges.plan import RANGE_BYTES, make_plan
 from captures.ranges.whole import whole_of
-from captures.spark.capture_reader import SparkReading
+from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.pipeline import judging_of, processors
 from captures.spark.table_writer import Judge, Task, columns_of, dealt_out, header_rows
 from captures.tables.columns import Needs
@@ -51,7 +51,7 @@ class _ReadCapture:
     """A capture that was read, and is to be decoded."""
 
     spark: SparkSession
-    reading: SparkReading
+    reading: SparkCaptureReader
     task: Task
     contexts: list[bytes] = field(default_factory=list)
 
@@ -110,7 +110,7 @@ def _read(
     learn = rows.needs is not Needs.HEADER or wanted is not None or len(rows.tables) < len(chosen)
     keylog = Path(how.keylog).read_bytes() if how.keylog else b""
     given = Input(make_plan(paths, how.range_bytes), keylog, how.buckets, learn)
-    reading = SparkReading(spark, given)
+    reading = SparkCaptureReader(spark, given)
     read = reading.read
     task = Task(
         given=read.given,

@@ -25,7 +25,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import IO
 
-from captures.spark.errors import SparkNotStarted
+from captures.spark.errors import SparkStartError
 from captures.spark.java import Java
 
 LOG = "KPROXY_SPARK_LOG"
@@ -45,7 +45,7 @@ class Gateway:
     :param spark_home: the folder of pyspark, with ``jars``
     :param settings: Spark's, by their names
     :param folder: for its files; what it prints is in ``jvm.log`` there
-    :raises SparkNotStarted: if it does not start
+    :raises SparkStartError: if it does not start
     """
 
     def __init__(self, java: Java, spark_home: Path, settings: Mapping[str, str], folder: Path) -> None:
@@ -106,9 +106,9 @@ class Gateway:
         deadline = monotonic() + _PATIENCE
         while not info.exists():
             if self.process.poll() is not None:
-                raise SparkNotStarted(f"Spark's JVM did not start: {self._told()}")
+                raise SparkStartError(f"Spark's JVM did not start: {self._told()}")
             if monotonic() > deadline:
-                raise SparkNotStarted(f"Spark's JVM did not start within {_PATIENCE:.0f} s: {self._told()}")
+                raise SparkStartError(f"Spark's JVM did not start within {_PATIENCE:.0f} s: {self._told()}")
             sleep(_POLL)
         told = info.read_bytes()  # written under another name first, so it is whole
         port, size = struct.unpack_from(">ii", told)
@@ -159,7 +159,7 @@ def _scala(spark_home: Path) -> str:
         found = re.match(r"spark-core_([\d.]+)-", jar.name)
         if found is not None:
             return found[1]
-    raise SparkNotStarted(
+    raise SparkStartError(
         f"{spark_home} is no whole installation of Spark: pip install 'kproxy[spark]' brings one"
     )
 
@@ -181,7 +181,7 @@ def _command(
     told = run.stdout.decode(errors="replace")
     if run.returncode or "\0" not in told:
         said = run.stderr.decode(errors="replace").strip() or told.strip()
-        raise SparkNotStarted(f"Spark's launcher did not run: {said or run.returncode}")
+        raise SparkStartError(f"Spark's launcher did not run: {said or run.returncode}")
     # an empty word, then the environment variables to set (none here), come before the command
     words = [word for word in told.split("\0") if word.strip()]
     without = "" if _VECTOR in java.modules else f"--add-modules={_VECTOR}"

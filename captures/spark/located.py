@@ -67,7 +67,7 @@ missing byte and why it is missing. ``file`` is the number of the file with the 
 """
 
 
-class _Noted(NamedTuple):
+class _Annotations(NamedTuple):
     """What was noted of an exchange, and what kproxy did to it."""
 
     note: Note
@@ -168,7 +168,7 @@ def _noted(part: RangeExchanges, rows: Int64s) -> list[str | None]:
     found: list[str | None] = [None] * len(rows)
     for at, row in enumerate(rows.tolist()) if told else ():
         if row in told:
-            noted = _Noted(notes.of(row), notes.interventions(row, table.row(row)))
+            noted = _Annotations(notes.of(row), notes.interventions(row, table.row(row)))
             found[at] = msgspec.json.encode(noted).decode()
     return found
 
@@ -193,7 +193,7 @@ class LocatedCapture(HeaderCapture):
         )
         self._ends_of.update((connection, (client, broker)) for connection, client, broker in ends)
         given = {
-            at: msgspec.json.decode(text, type=_Noted)
+            at: msgspec.json.decode(text, type=_Annotations)
             for at, text in enumerate(rows.column("noted").to_pylist())
             if text is not None
         }

@@ -15,13 +15,13 @@ from captures.ranges.edges import pack
 from captures.ranges.jobs import Input, MergeResult
 from captures.ranges.plan import Plan, absolute, make_plan
 from captures.ranges.whole import whole_of
-from captures.spark.capture_reader import SparkReading
+from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.job_progress import Progress, silent, watched
 from captures.spark.session import running_session
 from captures.spark.table_writer import (
     WRITTEN,
     Judge,
-    Judging,
+    JudgeSettings,
     Task,
     TaskResult,
     WriteHeaders,
@@ -36,9 +36,9 @@ from captures.tables.folder import Folder, Part, open_folder
 from captures.tables.inputs import RunInputs, choose_inputs
 from captures.tables.manifest import Input as FileInput
 from captures.tables.options import (
-    FaultsTold,
-    FileLeftOut,
-    FileRead,
+    FaultSummary,
+    InputFile,
+    OmittedFile,
     TablesOptions,
     TablesSummary,
     check_passed_over,
@@ -119,7 +119,7 @@ def follow_tables(
 def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> RunInputs[Plan]:
     """Look for captures, and leave out those that the tables have already."""
     plan = make_plan(paths, options.range_bytes)
-    unreadable = [FileLeftOut(error.path, error.reason) for error in plan.unreadable]
+    unreadable = [OmittedFile(error.path, error.reason) for error in plan.unreadable]
     if options.strict and plan.unreadable:
         raise plan.unreadable[0]
     passed_over = plan.passed_over
@@ -167,7 +167,7 @@ class _PipelineRun:
     def reading(self) -> Iterator[None]:
         """Read the capture; what Spark keeps of it is forgotten at the end."""
         with watched(self._spark, READING, self._progress):
-            self._reading = SparkReading(self._spark, self._given)
+            self._reading = SparkCaptureReader(self._spark, self._given)
         self.read = self._reading.read
         try:
             yield
@@ -222,7 +222,7 @@ class _PipelineRun:
 
 def judging_of(
     read: MergeResult, task: Task, tables: Sequence[str], wanted: TableRequest, processors: int
-) -> Judging:
+) -> JudgeSettings:
     """Return what is to be made of all exchanges.
 
     :param tables: names of tables that need all exchanges
@@ -230,7 +230,7 @@ def judging_of(
     # what kproxy did itself excuses findings of all rules, which groups have to tell
     noted = any(each.mark.noted for each in read.marked)
     shares = shares_of(tables, wanted.rules, 1 if noted else processors)
-    return Judging(task=task, shares=tuple(shares), limits=wanted.limits)
+    return JudgeSettings(task=task, shares=tuple(shares), limits=wanted.limits)
 
 
 def side_by_side(spark: SparkSession, jobs: Sequence[DataFrame]) -> list[dict[int, Any]]:
@@ -278,13 +278,13 @@ def _told(read: MergeResult, done: Sequence[TaskResult], options: TablesOptions)
     return {
         "failed": [error for mark in marks for error in mark.unreadable],
         "files": tuple(
-            FileRead(file.path, file.size, tasks[number], plan.whole.get(number, ""))
+            InputFile(file.path, file.size, tasks[number], plan.whole.get(number, ""))
             for number, file in enumerate(plan.files)
         ),
         "packets": sum(mark.statistics.packets for mark in marks),
         "exchanges": read.numbered.exchanges,
         "undecoded": sum(each.undecoded for each in done),
-        "faults": FaultsTold.of(faults_of(done)),
+        "faults": FaultSummary.of(faults_of(done)),
         "lost_bytes": sum(stream["lost"] + stream["cut"] for whole in wholes for stream in whole.streams),
         "damage": damage_told(damage for mark in marks for damage in mark.statistics.damage),
         "notes": notes_told(

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from captures.packets.spool import spool_directory
-from captures.spark.errors import SessionConflict, SparkMissing, SparkNotStarted, told_in_words
+from captures.spark.errors import SessionConflict, SparkMissing, SparkStartError, told_in_words
 from captures.spark.gateway import Gateway
 from captures.spark.java import find_java
 from dissectors.budget import ENVIRONMENT
@@ -114,7 +114,7 @@ def session(
     :param settings: Spark's own, by their names; they go before the defaults of this module
     :raises SparkMissing: if pyspark is not installed
     :raises JavaMissing: if a JVM has to be started here, and there is no Java
-    :raises SparkNotStarted: if it does not start, or the server does not answer
+    :raises SparkStartError: if it does not start, or the server does not answer
     :raises SessionConflict: if another session runs than the one asked for
     """
     spark_version()
@@ -255,7 +255,7 @@ def _check_answers(what: str, places: Sequence[SplitResult], port: int) -> None:
             told.append(f"{host}:{at}: {error.strerror or error}")
         else:
             return
-    raise SparkNotStarted(f"no {what} answers at {', '.join(told)}")
+    raise SparkStartError(f"no {what} answers at {', '.join(told)}")
 
 
 def _submitted(master: str | None, given: Mapping[str, str]) -> SparkSession:

@@ -254,7 +254,7 @@ The first row of a share, with number 0, is none of an exchange.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judging:
+class JudgeSettings:
     """What is to be made of all exchanges of a capture.
 
     :ivar limits: thresholds of rules
@@ -299,7 +299,7 @@ class Judging:
 class Meet:
     """Looks for what ranges have met that decides what is shown to rules in others (:attr:`Deciding.met`)."""
 
-    def __init__(self, judging: Judging) -> None:
+    def __init__(self, judging: JudgeSettings) -> None:
         self._judging = judging
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -321,7 +321,7 @@ class Locate:
     :param met: what the ranges have met
     """
 
-    def __init__(self, judging: Judging, met: Iterable[str]) -> None:
+    def __init__(self, judging: JudgeSettings, met: Iterable[str]) -> None:
         self._judging = judging
         self._met = dict.fromkeys(met, True)
 
@@ -392,7 +392,7 @@ class Judge:
     :param whole: what concerns the whole of the capture
     """
 
-    def __init__(self, judging: Judging, whole: Whole) -> None:
+    def __init__(self, judging: JudgeSettings, whole: Whole) -> None:
         self._judging = judging
         self._whole = pack(whole)
 
@@ -439,7 +439,7 @@ class Judge:
         capture.faults.merge(here.faults)
 
 
-def dealt_out(contexts: DataFrame, judging: Judging) -> DataFrame:
+def dealt_out(contexts: DataFrame, judging: JudgeSettings) -> DataFrame:
     """Return the exchanges of all ranges by share, sorted by their numbers: rows of :data:`LOCATED_SHARES`.
 
     :param contexts: ``part`` and ``context`` of all ranges, each in a partition of its own

@@ -70,7 +70,7 @@ def batch_rows(sent: FieldBatches, key: int) -> Iterator[tuple[Any, ...]]:
         )
 
 
-class BatchRead(NamedTuple):
+class DecompressedBatch(NamedTuple):
     """A batch, decompressed.
 
     :ivar number: which batch of the field it is, counted from 0
@@ -84,7 +84,7 @@ class BatchRead(NamedTuple):
     offsets: list[int | None]
 
 
-def read_batches(sent: FieldBatches, key: int, budget: Budget) -> Iterator[BatchRead]:
+def read_batches(sent: FieldBatches, key: int, budget: Budget) -> Iterator[DecompressedBatch]:
     """Decompress the batches of a records field one after the other.
 
     Of a batch that is damaged inside, or that goes over a limit, the records before that are given.
@@ -93,7 +93,7 @@ def read_batches(sent: FieldBatches, key: int, budget: Budget) -> Iterator[Batch
     """
     for number, (batch, at) in enumerate(zip(sent.batches, log_offsets(sent, key), strict=True)):
         records, problems = batch.read(budget)
-        yield BatchRead(number, batch, records, problems, _in_log(batch, records, at, key))
+        yield DecompressedBatch(number, batch, records, problems, _in_log(batch, records, at, key))
 
 
 def _in_log(batch: Batch, records: list[Record], at: int | None, key: int) -> list[int | None]:

@@ -28,7 +28,7 @@ from captures.meaning.mentions import group_paths, groups_in
 from captures.tables.batch_rows import BATCH_COLUMNS, RECORD_COLUMNS, batch_rows, record_rows
 from captures.tables.columns import Column, Needs
 from captures.tables.partition_rows import COLUMNS as PARTITION_COLUMNS
-from captures.tables.partition_rows import FieldBatches, PartitionRows, Said
+from captures.tables.partition_rows import FieldBatches, PartitionContent, PartitionRows
 from captures.tables.schema import PER_EXCHANGE, TABLES, arrow_type, doing, needs_of, schema
 from dissectors.annotate import Annotations, Annotator
 from dissectors.apis import api_name
@@ -179,7 +179,7 @@ class ExchangeTables:
             self._rows["topic_partitions"].append(row)
             self._of["topic_partitions"].append(at)
 
-    def _add_cells(self, exchange: Exchange, said: Said | None) -> None:
+    def _add_cells(self, exchange: Exchange, said: PartitionContent | None) -> None:
         """Gather the row in the table of exchanges."""
         if self._shown:
             # what was not made fit to be shown is not: there are secrets in it
@@ -198,7 +198,7 @@ class ExchangeTables:
         self._values_of.append(values)
         self._more_of.append(more)
 
-    def _add_batches(self, exchange: Exchange, said: Said, key: int, at: int) -> None:
+    def _add_batches(self, exchange: Exchange, said: PartitionContent, key: int, at: int) -> None:
         if "record_batches" in self._schemas:
             rows, of = self._rows["record_batches"], self._of["record_batches"]
             for sent in said.sent:
@@ -346,10 +346,10 @@ def _copied(value: Any) -> Any:
 
 
 # ---------------------------------------------------------------- columns of exchanges
-_Maker = Callable[[Exchange, Said | None], Any]
+_Maker = Callable[[Exchange, PartitionContent | None], Any]
 
 
-def _groups(exchange: Exchange, _: Said | None) -> list[str]:
+def _groups(exchange: Exchange, _: PartitionContent | None) -> list[str]:
     key = exchange.api_key
     if key is None:
         return []
@@ -368,7 +368,7 @@ def _names_groups(key: int, version: int, side: Side) -> bool:
     return bool(group_paths(key, version, side))
 
 
-def _throttle(exchange: Exchange, _: Said | None) -> int | None:
+def _throttle(exchange: Exchange, _: PartitionContent | None) -> int | None:
     told = ((exchange.response.value if exchange.response is not None else None) or {}).get(
         "throttle_time_ms"
     )
@@ -376,21 +376,21 @@ def _throttle(exchange: Exchange, _: Said | None) -> int | None:
 
 
 def _total(place: int) -> _Maker:
-    def total(_: Exchange, said: Said | None) -> int | None:
+    def total(_: Exchange, said: PartitionContent | None) -> int | None:
         return None if said is None or said.totals is None else said.totals[place]
 
     return total
 
 
-def _errors(exchange: Exchange, _: Said | None) -> list[str]:
+def _errors(exchange: Exchange, _: PartitionContent | None) -> list[str]:
     return _exported["errors"](exchange) if exchange.errors else []
 
 
-def _expected(exchange: Exchange, _: Said | None) -> list[str]:
+def _expected(exchange: Exchange, _: PartitionContent | None) -> list[str]:
     return list(dict.fromkeys([error.name for error in exchange.expected])) if exchange.expected else []
 
 
-def _problems(exchange: Exchange, _: Said | None) -> list[dict[str, Any]]:
+def _problems(exchange: Exchange, _: PartitionContent | None) -> list[dict[str, Any]]:
     if not exchange.problems:
         return []
     return [
@@ -399,7 +399,7 @@ def _problems(exchange: Exchange, _: Said | None) -> list[dict[str, Any]]:
     ]
 
 
-def _flags(exchange: Exchange, _: Said | None) -> list[str]:
+def _flags(exchange: Exchange, _: PartitionContent | None) -> list[str]:
     # most have none, which takes a tenth of the time to find out
     special = exchange.flag or exchange.errors or exchange.wait or exchange.problems
     if special or exchange.interventions is not UNTOUCHED or exchange.annotations.problems:

@@ -11,7 +11,7 @@ from captures.packets.files import is_one_file
 from captures.ranges.plan import absolute
 from captures.tables.folder import Folder
 from captures.tables.manifest import Input, InputComparison
-from captures.tables.options import ALREADY_READ, CHANGED, FileLeftOut, TablesOptions, TablesSummary
+from captures.tables.options import ALREADY_READ, CHANGED, OmittedFile, TablesOptions, TablesSummary
 
 SETTLED = 60
 """Seconds for which nothing was written to the newest file of a folder, so that it counts as finished."""
@@ -37,8 +37,8 @@ class RunInputs(Generic[R]):
     read: R
     count: int
     inputs: Sequence[Input]
-    skipped: Sequence[FileLeftOut] = ()
-    unreadable: Sequence[FileLeftOut] = ()
+    skipped: Sequence[OmittedFile] = ()
+    unreadable: Sequence[OmittedFile] = ()
     passed_over: Sequence[str] = ()
 
     def summary(self, out: str, engine: str) -> TablesSummary:
@@ -49,7 +49,7 @@ class RunInputs(Generic[R]):
 
 def choose_inputs(
     inputs: Sequence[Input], folder: Folder, paths: Sequence[str], options: TablesOptions
-) -> tuple[InputComparison, list[FileLeftOut], list[FileLeftOut]]:
+) -> tuple[InputComparison, list[OmittedFile], list[OmittedFile]]:
     """Tell files that are read from those that are not.
 
     With ``append`` the newest file of folders and patterns is left to the next run while it may still be written to; a
@@ -64,10 +64,10 @@ def choose_inputs(
     if options.append:
         there = [each for each in inputs if each is not growing]
         compared = folder.read_again(folder.compare(there), there)
-    skipped = [FileLeftOut(each.path, ALREADY_READ) for each in compared.known]
+    skipped = [OmittedFile(each.path, ALREADY_READ) for each in compared.known]
     if growing is not None:
-        skipped.append(FileLeftOut(growing.path, GROWING))
-    return compared, skipped, [FileLeftOut(each.path, CHANGED) for each in compared.changed]
+        skipped.append(OmittedFile(growing.path, GROWING))
+    return compared, skipped, [OmittedFile(each.path, CHANGED) for each in compared.changed]
 
 
 def _growing(inputs: Sequence[Input], paths: Sequence[str]) -> Input | None:

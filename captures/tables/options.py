@@ -69,7 +69,7 @@ class TablesOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class FileRead:
+class InputFile:
     """A file that was read.
 
     :ivar bytes: its size
@@ -86,7 +86,7 @@ class FileRead:
 
 
 @dataclass(frozen=True, slots=True)
-class FileLeftOut:
+class OmittedFile:
     """A file that was not read, or not to its end, and why."""
 
     path: str
@@ -94,7 +94,7 @@ class FileLeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultsTold:
+class FaultSummary:
     """Faults of kproxy that something in the captures brought out.
 
     :ivar count: how many
@@ -105,7 +105,7 @@ class FaultsTold:
     told: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, faults: Faults) -> FaultsTold:
+    def of(cls, faults: Faults) -> FaultSummary:
         """Return the lines about faults."""
         return cls(faults.count, tuple(faults.lines()))
 
@@ -138,14 +138,14 @@ class TablesSummary:
 
     out: str
     engine: str
-    files: tuple[FileRead, ...] = ()
-    unreadable: tuple[FileLeftOut, ...] = ()
-    skipped: tuple[FileLeftOut, ...] = ()
+    files: tuple[InputFile, ...] = ()
+    unreadable: tuple[OmittedFile, ...] = ()
+    skipped: tuple[OmittedFile, ...] = ()
     passed_over: tuple[str, ...] = ()
     packets: int = 0
     exchanges: int = 0
     undecoded: int = 0
-    faults: FaultsTold = FaultsTold()
+    faults: FaultSummary = FaultSummary()
     rows: Mapping[str, int] = field(default_factory=dict)
     lost_bytes: int = 0
     damage: tuple[str, ...] = ()

@@ -137,7 +137,7 @@ class Totals(NamedTuple):
     size: int = 0
 
 
-class Said(NamedTuple):
+class PartitionContent(NamedTuple):
     """What an exchange says of partitions.
 
     :ivar rows: with :data:`COLUMNS`
@@ -152,7 +152,7 @@ class Said(NamedTuple):
     totals: Totals | None
 
 
-_NOTHING = Said([], [], [], None)
+_NOTHING = PartitionContent([], [], [], None)
 _Place = tuple[str | None, str, int]
 """Group, topic and partition."""
 _Holder = tuple[dict[str, Any], str | None, frozenset[str]]
@@ -204,7 +204,7 @@ class PartitionRows:
     def __init__(self, names: Names) -> None:
         self._names = names
 
-    def of(self, exchange: Exchange) -> Said:
+    def of(self, exchange: Exchange) -> PartitionContent:
         """Return what one exchange says.
 
         :param exchange: decoded with ``annotate=False``
@@ -320,7 +320,7 @@ class _RowCollector:
             row[TOPIC_ID] = uuid
         return row
 
-    def said(self, exchange: Exchange) -> Said:
+    def said(self, exchange: Exchange) -> PartitionContent:
         """Return what was taken in."""
         rows = list(self._rows.values())
         if self._key in ASKED_BY_REPLICAS and exchange.request is not None and exchange.request.value:
@@ -334,7 +334,9 @@ class _RowCollector:
                 row[_ERROR], row[_EXPECTED] = error_name(row[ERROR_CODE]), id(struct) in expected
         if self._sent:
             _place_in_log(self._sent, self._key)
-        return Said(rows, list(self._topics), self._sent, self._totals() if self._carries else None)
+        return PartitionContent(
+            rows, list(self._topics), self._sent, self._totals() if self._carries else None
+        )
 
     def _totals(self) -> Totals:
         if not self._sent:

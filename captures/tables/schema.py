@@ -6,8 +6,8 @@ and ``stats --json`` where they are the same thing, and the values too. The rule
 - The order of columns is stable, new ones come last, and :data:`VERSION` counts what is not compatible.
 - ``run`` comes first: which run into the folder wrote the row. Exchanges are counted again in each run, so that tables
   are joined by ``run`` and ``number``, or ``run`` and ``connection``.
-- Every table has ``time``, when what the row tells of began. Rows lie in folders by its date and hour (UTC), which are
-  in the paths and not in the files.
+- Every table has ``time``, the beginning of what the row describes. Rows lie in folders by its date and hour (UTC),
+  which are in the paths and not in the files.
 - A moment ``X`` is a timestamp in microseconds (UTC), as Spark has it, with ``X_ns`` beside it, in nanoseconds since
   the epoch. Durations end in the name of their unit, unless Kafka's own name of the field does not.
 - No unsigned integers and no dictionaries, which Spark does not have.

@@ -32,9 +32,9 @@ from captures.tables.folder import Folder, Part, PartWriter, open_folder
 from captures.tables.inputs import RunInputs, choose_inputs
 from captures.tables.manifest import Input
 from captures.tables.options import (
-    FaultsTold,
-    FileLeftOut,
-    FileRead,
+    FaultSummary,
+    InputFile,
+    OmittedFile,
     TablesOptions,
     TablesSummary,
     check_passed_over,
@@ -213,7 +213,7 @@ def write_run(
         parts, told = work(found, folder, wanted)
         for part in parts:
             rows[part.table] += part.rows
-        failed = (FileLeftOut(error.path, error.reason) for error in told.pop("failed"))
+        failed = (OmittedFile(error.path, error.reason) for error in told.pop("failed"))
         made = replace(
             made, unreadable=(*made.unreadable, *failed), rows=rows, seconds=monotonic() - begin, **told
         )
@@ -253,7 +253,7 @@ def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> RunIn
     if STANDARD_INPUT in paths:
         return RunInputs(list(paths), len(paths), [])
     files = find_files(paths, Quota(DEFAULT_SPOOL))
-    unreadable = [FileLeftOut(error.path, error.reason) for error in files.unreadable]
+    unreadable = [OmittedFile(error.path, error.reason) for error in files.unreadable]
     # a pipe with a name can be read only once, and is not known again
     pipes = [file.path for file in files.files if file.source is not None]
     for file in files.files:
@@ -296,12 +296,12 @@ def _told(
     return {
         "failed": failed,
         "files": tuple(
-            FileRead(path, sizes.get(_absolute(path), 0)) for path in found.read if path not in gone
+            InputFile(path, sizes.get(_absolute(path), 0)) for path in found.read if path not in gone
         ),
         "packets": statistics.packets,
         "exchanges": len(capture.table),
         "undecoded": written.undecoded,
-        "faults": FaultsTold.of(capture.faults),
+        "faults": FaultSummary.of(capture.faults),
         "lost_bytes": int(streams.lost.sum()) + int(streams.cut.sum()),
         "damage": damage_told(statistics.damage),
         "notes": notes_told(

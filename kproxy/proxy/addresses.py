@@ -114,11 +114,11 @@ def rewriter(api_key: int, version: int) -> Rewriter | None:
     :param version: as the request asked for it
     """
     if api_key == ApiKey.API_VERSIONS:
-        return _AsAnswered(api_key, version, _OfferedVersions(version))
+        return _FallbackRewriter(api_key, version, _OfferedVersions(version))
     if api_key not in _FIELDS or unknown(api_key, version):
         return None
     locator = FieldLocator.to_fields(response_structs(_response(api_key), version), _FIELDS[api_key])
-    return None if locator.is_empty else _AsAnswered(api_key, version, _Addresses(locator))
+    return None if locator.is_empty else _FallbackRewriter(api_key, version, _Addresses(locator))
 
 
 def unknown(api_key: int, version: int) -> bool:
@@ -132,7 +132,7 @@ def _response(api_key: int) -> Message:
     return known.response
 
 
-class _AsAnswered:
+class _FallbackRewriter:
     """Rewrites a frame in the version that was asked for; if it is not in that one, in the version that it is in.
 
     Brokers up to 0.9 do not check versions and answer in the newest that they know; a few others answer in a later one.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _OWN_CHANGING = frozenset({"forwarding", "keep", "detach", "drain"})
 
 
-class _Forwarding(msgspec.Struct):
+class _ForwardingSwitch(msgspec.Struct):
     on: bool
 
 
@@ -46,7 +46,7 @@ def commands(plane: Plane) -> dict[str, Command]:
         return [_broker(plane, place) for place in plane.brokers]
 
     def forwarding(values: dict[str, Any]) -> dict[str, Any]:
-        plane.set_forwarding(parameters(values, _Forwarding).on)
+        plane.set_forwarding(parameters(values, _ForwardingSwitch).on)
         return {"forwarding": plane.forwarding}
 
     def keep(_: dict[str, Any]) -> dict[str, Any]:

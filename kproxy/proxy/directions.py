@@ -21,9 +21,9 @@ from kproxy.proxy.framing import (
     SHORT_REQUEST_HEAD,
     SIZE_BYTES,
     TOKEN,
-    Due,
     Entry,
     NeedMore,
+    TrackedRequest,
     acks_place,
     client_id_of,
     is_request,
@@ -82,7 +82,7 @@ class Requests(Half):
                     if treatment is None:
                         entry = self._produced(api, correlation_id, data)
                     else:
-                        entry = Due(api >> 16, api & _VERSION, correlation_id, treatment)
+                        entry = TrackedRequest(api >> 16, api & _VERSION, correlation_id, treatment)
                 if entry is not None:
                     now = self.seen = time_ns()
                     self.received += size
@@ -109,7 +109,7 @@ class Requests(Half):
         return (
             correlation_id
             if last.treatment is None
-            else Due(ApiKey.PRODUCE, api, correlation_id, last.treatment)
+            else TrackedRequest(ApiKey.PRODUCE, api, correlation_id, last.treatment)
         )
 
     def _begin(self, data: bytes, at: int, size: int) -> bool:
@@ -168,7 +168,7 @@ class Requests(Half):
             self._last_produce = _Produce(version, data[REQUEST_HEAD.size : place], place, treatment)
         return data[place : place + 2] != b"\0\0"
 
-    def _expect(self, api_key: int, version: int, correlation_id: int) -> Due | None:
+    def _expect(self, api_key: int, version: int, correlation_id: int) -> TrackedRequest | None:
         treatment = self.plane.treatment(api_key, version)
         if api_key != ApiKey.PRODUCE and self.session.peers.client_id is not None:
             if treatment is None:
@@ -178,7 +178,7 @@ class Requests(Half):
         if treatment is None and not self.plane.inspector.active:
             self.session.in_flight.expect(correlation_id)
             return None
-        due = Due(api_key, version, correlation_id, treatment)
+        due = TrackedRequest(api_key, version, correlation_id, treatment)
         self.session.in_flight.expect(due)
         return due
 
@@ -195,7 +195,7 @@ class Requests(Half):
         self.plane.not_inspected(self._about[0], self._wanted, why)
         super()._give_up(collected, piece, now, why)
 
-    def decided(self, data: bytes, verdict: Verdict, due: Due | None) -> bytes:
+    def decided(self, data: bytes, verdict: Verdict, due: TrackedRequest | None) -> bytes:
         """Return what is sent to the broker; let the client have the answer that was decided on in its turn."""
         if verdict.hold is not None:
             return data
@@ -249,7 +249,7 @@ class Responses(Half):
     def _has_no_addresses(self, entry: Entry, correlation_id: int, data: bytes, size: int) -> bool:
         """Whether a response may contain addresses, but its end shows that it has none."""
         return (
-            isinstance(entry, Due)
+            isinstance(entry, TrackedRequest)
             and entry.correlation_id == correlation_id
             and self._is_free(entry.treatment, data, size)
             and not self.plane.inspector.active
@@ -287,12 +287,12 @@ class Responses(Half):
             self._left = there  # not Kafka; the reader will find out
             return True
         frame_size = SIZE_BYTES + length
-        if isinstance(entry, Due):
+        if isinstance(entry, TrackedRequest):
             return self._due(entry, data, at, frame_size)
         self._left = frame_size
         return True
 
-    def _due(self, due: Due, data: bytes, at: int, size: int) -> bool:
+    def _due(self, due: TrackedRequest, data: bytes, at: int, size: int) -> bool:
         """Decide how a response is treated that may not simply pass."""
         treatment = due.treatment
         inspector = self.plane.inspector
@@ -367,7 +367,7 @@ class Responses(Half):
             self._record(piece, now)
             self.session.abort()
 
-    def _rewritten(self, due: Due, frame: bytes) -> RewriteResult:
+    def _rewritten(self, due: TrackedRequest, frame: bytes) -> RewriteResult:
         """Return a response as the client is to get it, and what was changed."""
         treatment = due.treatment
         if treatment is not None and treatment.rewrite is not None:

@@ -36,7 +36,7 @@ class NeedMore(Exception):  # noqa: N818  # not an error
     """The bytes end before what has to be known of them."""
 
 
-class Due:
+class TrackedRequest:
     """A request whose response is of interest.
 
     :ivar treatment: how the response is treated, None if it simply passes
@@ -59,7 +59,7 @@ class Due:
         self.void = False
 
 
-Entry = int | Due | None
+Entry = int | TrackedRequest | None
 """What is known of a request in flight: its correlation ID, more than that, or :data:`TOKEN`."""
 
 
@@ -89,22 +89,22 @@ class InFlight:
         first = queue[0]
         if first == correlation_id:
             return queue.popleft()
-        if isinstance(first, Due) and first.correlation_id == correlation_id:
+        if isinstance(first, TrackedRequest) and first.correlation_id == correlation_id:
             return queue.popleft()
         for place in range(1, min(len(queue), _FAR)):
             entry = queue[place]
-            if (entry.correlation_id if isinstance(entry, Due) else entry) == correlation_id:
+            if (entry.correlation_id if isinstance(entry, TrackedRequest) else entry) == correlation_id:
                 for _ in range(place):
                     queue.popleft()
                 break
         return queue.popleft()
 
-    def own_answer(self) -> Due | None:
+    def own_answer(self) -> TrackedRequest | None:
         """Return the oldest entry if it is for kproxy to answer, or to leave unanswered; it is due now."""
         queue = self.queue
         while queue:
             first = queue[0]
-            if not isinstance(first, Due) or (first.answer is None and not first.void):
+            if not isinstance(first, TrackedRequest) or (first.answer is None and not first.void):
                 return None
             queue.popleft()
             if first.answer is not None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from captures.interventions import Intervention, as_comment
 from dissectors.budget import LimitReached
-from kproxy.proxy.framing import Due, NeedMore
+from kproxy.proxy.framing import NeedMore, TrackedRequest
 from kproxy.proxy.verdicts import GO_ON, Charge, Then, Verdict
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class _WaitingFrame:
         time: int,
         verdict: Verdict,
         *,
-        due: Due | None = None,
+        due: TrackedRequest | None = None,
         frames: int = 1,
         charge: Charge | None = None,
     ) -> None:
@@ -316,7 +316,7 @@ class Half(asyncio.Protocol):
         now: int,
         verdict: Verdict,
         *,
-        due: Due | None = None,
+        due: TrackedRequest | None = None,
         frames: int = 1,
     ) -> None:
         """Send on a frame, or part of one, as was decided."""
@@ -419,7 +419,7 @@ class Half(asyncio.Protocol):
         if verdict.then is not Then.GO_ON:
             self.session.then(verdict.then)
 
-    def decided(self, data: bytes, verdict: Verdict, due: Due | None) -> bytes:
+    def decided(self, data: bytes, verdict: Verdict, due: TrackedRequest | None) -> bytes:
         """Return what is sent instead of a frame.
 
         :param due: of a request: its entry in the queue, if there is more than its correlation ID

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dissectors.api_keys import ApiKey
 from kproxy.addresses import address_text
 from kproxy.proxy.directions import Requests, Responses
-from kproxy.proxy.framing import Due, InFlight
+from kproxy.proxy.framing import InFlight, TrackedRequest
 from kproxy.proxy.half import Half
 from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.verdicts import Hold, Peers, Then
@@ -81,7 +81,7 @@ class Session:
     def left_by_broker(self) -> None:
         """Report a client that may lack SASL: the broker ended the connection at its first request for Metadata."""
         first = self.in_flight.queue[0] if self.in_flight else None
-        if self.is_served or not isinstance(first, Due) or first.api_key != ApiKey.METADATA:
+        if self.is_served or not isinstance(first, TrackedRequest) or first.api_key != ApiKey.METADATA:
             return
         if not self.requests.has_authenticated:
             self.plane.unauthenticated(self.peers)
@@ -177,7 +177,7 @@ class Session:
         for half in (self.requests, self.responses):
             half.forget()
         for entry in self.in_flight.queue:
-            if isinstance(entry, Due):
+            if isinstance(entry, TrackedRequest):
                 entry.request = None
 
     def lost(self, half: Half, error: Exception | None) -> None:

@@ -15,7 +15,7 @@ from captures.filters.records import RecordFilter
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, replica_of, rows
 from captures.meaning.places import TopicPartition, index, topic
-from captures.tables.batch_rows import BatchRead, read_batches
+from captures.tables.batch_rows import DecompressedBatch, read_batches
 from captures.tables.partition_rows import (
     ERROR_CODE,
     FIRST_OFFSET,
@@ -128,7 +128,7 @@ class RecordListing:
 
     def _batches(
         self, sent: FieldBatches, key: int, budget: Budget, aborting: _Aborting | None
-    ) -> Iterator[BatchRead]:
+    ) -> Iterator[DecompressedBatch]:
         for each in read_batches(sent, key, budget):
             problems = [problem for problem in each.problems if not isinstance(problem, LimitReached)]
             self.damaged += bool(problems)
@@ -143,7 +143,7 @@ class RecordListing:
         self,
         carrier: _Carrier,
         place: TopicPartition,
-        read: BatchRead,
+        read: DecompressedBatch,
         before: int,
         committed: bool | None,
         error: str,
@@ -265,7 +265,7 @@ class _Aborting:
             self._now.add(self._waiting.pop()[1])
         return batch.producer_id in self._now
 
-    def pass_over(self, read: BatchRead) -> None:
+    def pass_over(self, read: DecompressedBatch) -> None:
         """Take note of a marker."""
         if read.batch.control and read.records:
             try:

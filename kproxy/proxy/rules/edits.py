@@ -77,7 +77,7 @@ def with_changes(
         steps = _steps(path)
         if steps[0] == frame.side and steps[0] not in value:
             del steps[0]
-        _Put(steps, new, budget).into(layout.struct, value, 0)
+        _ValueSetter(steps, new, budget).into(layout.struct, value, 0)
     return _built(frame, body, value)
 
 
@@ -151,7 +151,7 @@ def _copied(value: Any) -> Any:
     return [_copied(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-class _Put:
+class _ValueSetter:
     """Puts a value where a path leads to.
 
     :param budget: what reading records may cost

@@ -13,7 +13,7 @@ import pytest
 from captures.ranges import range_reader
 from captures.ranges.edges import Edges
 from captures.ranges.plan import Range, make_plan
-from captures.ranges.range_reader import RangePackets, RangeReading, in_buckets, packets_between, read_range
+from captures.ranges.range_reader import RangePackets, RangeReader, in_buckets, packets_between, read_range
 from tests.captures.exchanges.talk import Talk
 from tests.captures.packets.kit import MS, T0, Record, pcap
 from tests.captures.ranges.made import packets, traffic
@@ -32,7 +32,7 @@ def written(path: Path, records: list[Record]) -> list[str]:
     return [str(path)]
 
 
-def read(paths: list[str], part: Range, block: int = 500) -> RangeReading:
+def read(paths: list[str], part: Range, block: int = 500) -> RangeReader:
     plan = make_plan(paths, 1 << 40)
     with (
         mock.patch.object(range_reader, "_FIRST_BLOCK", block),

@@ -17,7 +17,7 @@ from captures.request_log import packets
 from captures.request_log.entries import Entry, entry_of
 from captures.request_log.feed import RequestLogFeed
 from captures.request_log.frames import Frames
-from captures.request_log.lines import Cut, Line, Unwrapping
+from captures.request_log.lines import IncompleteEntry, Line, LogLineReader
 from captures.request_log.packets import RequestLogPackets
 from dissectors.budget import changed
 
@@ -101,13 +101,13 @@ def test_wrapped_lines_give_the_same_exchanges(
 )
 def test_the_time_of_a_line_is_read_with_its_zone(begin: bytes) -> None:
     end = b'"}' if begin.startswith(b"{") else b""
-    assert Unwrapping().read(begin + b"Completed request:{}" + end) == Line(_NS, b"{}")
+    assert LogLineReader().read(begin + b"Completed request:{}" + end) == Line(_NS, b"{}")
 
 
 def test_other_lines_are_passed_over_and_cut_ones_told() -> None:
-    read = Unwrapping().read
+    read = LogLineReader().read
     assert read(b"[2026-11-24 00:25:22,880] INFO started (kafka.server.KafkaServer)") is None
-    assert isinstance(read(_LINES[0][-400:]), Cut)
+    assert isinstance(read(_LINES[0][-400:]), IncompleteEntry)
 
 
 def test_lines_cut_and_mixed_are_counted_and_the_others_read(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_no_more_waits_than_the_limit() -> None:
             made = RequestLogPackets()
             times = []
             for line in _LINES:
-                found = Unwrapping().read(line)
+                found = LogLineReader().read(line)
                 assert isinstance(found, Line)
                 assert found.time is not None
                 made.add(found.time, entry_of(found.text[: found.text.rfind(b"}") + 1]))

@@ -14,7 +14,7 @@ from captures.ranges.edges import pack
 from captures.ranges.jobs import Input, MergeResult, read_here
 from captures.ranges.plan import make_plan
 from captures.ranges.whole import whole_of
-from captures.spark.table_writer import Judge, Judging, Locate, Meet, Task
+from captures.spark.table_writer import Judge, JudgeSettings, Locate, Meet, Task
 from captures.spark.task_shares import shares_of
 from captures.tables.schema import OF_THE_WHOLE
 
@@ -28,14 +28,14 @@ def ranges_of(paths: Sequence[Path], size: int) -> MergeResult:
 
 def judging_of(
     read: MergeResult, processors: int, tables: Sequence[str] = ALL, wanted: str | None = None
-) -> Judging:
+) -> JudgeSettings:
     task = Task(
         given=read.given,
         facts=read.numbered.facts,
         start=read.numbered.start,
         filter=None if wanted is None else compile_filter(wanted),
     )
-    return Judging(task=task, shares=tuple(shares_of(tables, RULES, processors)), limits={})
+    return JudgeSettings(task=task, shares=tuple(shares_of(tables, RULES, processors)), limits={})
 
 
 def contexts_of(read: MergeResult) -> pa.RecordBatch:
@@ -43,7 +43,7 @@ def contexts_of(read: MergeResult) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"part": list(range(len(packed))), "context": packed})
 
 
-def dealt(read: MergeResult, judging: Judging) -> pa.Table:
+def dealt(read: MergeResult, judging: JudgeSettings) -> pa.Table:
     """The rows that judges get, as Spark sorts them."""
     contexts = contexts_of(read)
     met: list[str] = []
@@ -53,7 +53,7 @@ def dealt(read: MergeResult, judging: Judging) -> pa.Table:
     return rows.sort_by([("share", "ascending"), ("number", "ascending")]).combine_chunks()
 
 
-def judge_of(read: MergeResult, judging: Judging) -> Judge:
+def judge_of(read: MergeResult, judging: JudgeSettings) -> Judge:
     return Judge(judging, whole_of(read.numbered, [each.mark for each in read.marked]))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from captures.ranges.edges import pack
 from captures.ranges.jobs import Input, RangeOutput, exchanges_of, read_here
 from captures.ranges.plan import make_plan
-from captures.spark.capture_reader import PARTS, SparkReading, batches_of, parts
+from captures.spark.capture_reader import PARTS, SparkCaptureReader, batches_of, parts
 from tests.captures.exchanges.talk import Talk
 from tests.captures.export.files import SAMPLE
 from tests.captures.packets.kit import T0, Record, pcap, rotated
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def test_it_is_the_reading_of_one_process(spark: SparkSession) -> None:
     expected = read_here(Input(make_plan([str(SAMPLE)], 30_000), b"", 3))
-    reading = SparkReading(spark, Input(make_plan([str(SAMPLE)], 30_000), b"", 3))
+    reading = SparkCaptureReader(spark, Input(make_plan([str(SAMPLE)], 30_000), b"", 3))
     found = reading.read
     assert found.numbered.exchanges == expected.numbered.exchanges == 402
     assert [pack(each.mark) for each in found.marked] == [pack(each.mark) for each in expected.marked]
@@ -56,7 +56,7 @@ def test_what_looked_like_a_record_is_read_again(spark: SparkSession, tmp_path: 
     path = tmp_path / "talk.pcap"
     path.write_bytes(pcap([*timed(packets(talk, Random(1)), Random(1))], nano=True))
     expected = read_here(Input(make_plan([str(path)])))
-    found = SparkReading(spark, Input(make_plan([str(path)], 1_500))).read
+    found = SparkCaptureReader(spark, Input(make_plan([str(path)], 1_500))).read
     assert any(part.known for part in found.given.plan.ranges)
     counts = [sum(each.mark.statistics.packets for each in read.marked) for read in (found, expected)]
     assert counts[0] == counts[1]
@@ -68,7 +68,7 @@ def test_files_of_the_same_time_are_one_range(spark: SparkSession, tmp_path: Pat
     paths = [tmp_path / "one.pcap", tmp_path / "other.pcap"]
     for number, path in enumerate(paths):
         path.write_bytes(SAMPLE.read_bytes()[:24] + b"".join(rows[number::2]))
-    found = SparkReading(spark, Input(make_plan([str(path) for path in paths], 30_000))).read
+    found = SparkCaptureReader(spark, Input(make_plan([str(path) for path in paths], 30_000))).read
     assert [part.files for part in found.given.plan.ranges] == [(0, 2)]
     assert found.numbered.exchanges == 402
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.spark.errors import SparkFailed, told_in_words
+from captures.spark.errors import SparkRunError, told_in_words
 from tests.captures.export.files import SAMPLE
 
 pytestmark = pytest.mark.slow
@@ -94,5 +94,5 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 def test_words_of_ours_go_through() -> None:
     with pytest.raises(TypeError), told_in_words():
         raise TypeError
-    with pytest.raises(SparkFailed, match="Connection refused"), told_in_words():
+    with pytest.raises(SparkRunError, match="Connection refused"), told_in_words():
         raise ConnectionRefusedError(111, "Connection refused")

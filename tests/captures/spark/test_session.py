@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from captures.spark import session as sessions
-from captures.spark.errors import SessionConflict, SparkMissing, SparkNotStarted
+from captures.spark.errors import SessionConflict, SparkMissing, SparkStartError
 from captures.spark.session import LOCAL, running_session, session, spark_home
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def test_a_server_that_is_not_there() -> None:
         taken.bind(("127.0.0.1", 0))  # and does not listen
         port = taken.getsockname()[1]
         place = urlsplit(f"sc://127.0.0.1:{port}/;token=x")
-        with pytest.raises(SparkNotStarted, match=rf"answers at 127\.0\.0\.1:{port}: Connection refused"):
+        with pytest.raises(SparkStartError, match=rf"answers at 127\.0\.0\.1:{port}: Connection refused"):
             sessions._check_answers("Spark Connect server", [place], 15002)
 
 

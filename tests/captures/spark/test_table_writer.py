@@ -15,7 +15,7 @@ from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import Input, MergeResult, read_here
 from captures.ranges.plan import make_plan
 from captures.spark.table_writer import (
-    Judging,
+    JudgeSettings,
     Task,
     TaskResult,
     WriteHeaders,
@@ -106,7 +106,7 @@ def test_headers_are_written_from_what_was_told(read: MergeResult, folder: Folde
 @pytest.mark.slow
 def test_the_judge_writes_what_needs_all(read: MergeResult, folder: Folder) -> None:
     shares = (Share(("rebalances",), ()), Share(("connections",), ()))
-    judging = Judging(task=task_of(read, folder.staged), shares=shares, limits={})
+    judging = JudgeSettings(task=task_of(read, folder.staged), shares=shares, limits={})
     done = {
         part: unpack(data)
         for batch in judge_of(read, judging)(iter(dealt(read, judging).to_batches()))

@@ -6,12 +6,12 @@ import json
 from dataclasses import replace
 
 from captures.json_objects import to_json
-from captures.tables.options import FileLeftOut, FileRead, TablesOptions, TablesSummary, notes_told
+from captures.tables.options import InputFile, OmittedFile, TablesOptions, TablesSummary, notes_told
 
 SUMMARY = TablesSummary(
     out="tables",
     engine="spark",
-    files=(FileRead("a.pcap", 30_000_000, 4), FileRead("b.pcapng", 2_000_000, 1, "pcapng cannot be cut")),
+    files=(InputFile("a.pcap", 30_000_000, 4), InputFile("b.pcapng", 2_000_000, 1, "pcapng cannot be cut")),
     packets=1_000,
     exchanges=1,
     rows={"exchanges": 1, "findings": 0},
@@ -30,8 +30,8 @@ def test_lines_for_people() -> None:
 def test_what_went_wrong_comes_first() -> None:
     summary = replace(
         SUMMARY,
-        unreadable=(FileLeftOut("c", "Permission denied"),),
-        skipped=tuple(FileLeftOut(f"s{i}", "a run before has read it") for i in range(12)),
+        unreadable=(OmittedFile("c", "Permission denied"),),
+        skipped=tuple(OmittedFile(f"s{i}", "a run before has read it") for i in range(12)),
         damage=("d.pcap at byte 7: x",),
         lost_bytes=1460,
         undecoded=2,
@@ -47,7 +47,7 @@ def test_what_went_wrong_comes_first() -> None:
 def test_what_is_complete() -> None:
     assert SUMMARY.clean
     assert not SUMMARY.nothing_read
-    fault = (FileLeftOut("c", "x"),)
+    fault = (OmittedFile("c", "x"),)
     for worse in (
         replace(SUMMARY, unreadable=fault),
         replace(SUMMARY, damage=("x",)),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.apis import version_limits
-from kproxy.proxy.framing import TOKEN, Due, InFlight, NeedMore, acks_of, client_id_of, is_request
+from kproxy.proxy.framing import TOKEN, InFlight, NeedMore, TrackedRequest, acks_of, client_id_of, is_request
 from tests.kproxy.frames import request_frame
 
 pytestmark = pytest.mark.quick
@@ -85,7 +85,7 @@ class TestInFlight:
     def test_what_was_never_answered_is_passed_over(self) -> None:
         """GSSAPI's last token has no answer."""
         in_flight = InFlight()
-        due = Due(3, 12, 9, None)
+        due = TrackedRequest(3, 12, 9, None)
         for entry in (TOKEN, TOKEN, due):
             in_flight.expect(entry)
         assert in_flight.answered(0x6082_0100) is TOKEN
@@ -94,7 +94,7 @@ class TestInFlight:
 
     def test_an_unexpected_correlation_id_goes_by_order(self) -> None:
         in_flight = InFlight()
-        due = Due(3, 12, 9, None)
+        due = TrackedRequest(3, 12, 9, None)
         in_flight.expect(due)
         in_flight.expect(10)
         assert in_flight.answered(77) is due
@@ -105,7 +105,7 @@ class TestInFlight:
 
     def test_own_answers_come_in_their_turn(self) -> None:
         in_flight = InFlight()
-        answered, void = Due(3, 12, 2, None), Due(3, 12, 3, None)
+        answered, void = TrackedRequest(3, 12, 2, None), TrackedRequest(3, 12, 3, None)
         answered.answer = b"x"
         void.void = True
         for entry in (1, void, answered, 4):
