@@ -23,7 +23,7 @@ from captures import spark as kafka
 sample, out = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").config("spark.driver.memory", "768m").getOrCreate()
 assert ".connect." in type(spark).__module__
-found = kafka.exchanges(spark, sample, columns=["number", "api"], reading=kafka.Reading(range_bytes=60_000))
+found = kafka.exchanges(spark, sample, columns=["number", "api"], reading=kafka.ReadOptions(range_bytes=60_000))
 assert found.where("api = 'JoinGroup'").count() > 0
 options = kafka.TablesOptions(range_bytes=60_000, tables=("exchanges", "findings"))
 made = kafka.write_tables([sample], out, options, lambda *_: None)
