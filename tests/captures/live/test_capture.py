@@ -37,9 +37,9 @@ def source() -> Iterator[Source]:
     file = ring.new_chunk()
     made = ring_source(ring, ring.finish, Quota(1 << 24))
     rest = memoryview(SAMPLE.read_bytes())
-    more = ring.more
+    go_on = ring._go_on
 
-    def write_and_read(wanted: int) -> None:
+    def write_and_read() -> None:
         nonlocal rest
         if rest:
             os.write(file, rest[:5000])
@@ -47,9 +47,9 @@ def source() -> Iterator[Source]:
             ring.wrote(1)
         else:
             ring.finish()
-        more(wanted)
+        go_on()
 
-    ring.more = write_and_read  # type: ignore[method-assign]
+    ring._go_on = write_and_read  # type: ignore[method-assign]
     yield made
     made.close()
 
