@@ -1,4 +1,4 @@
-"""Exchanges as typed rows: their headers, and where their frames are. Whoever gets a row reads the frames in place.
+"""Exchanges as typed rows: their headers, and where their frames are. The reader of a row reads the frames in place.
 
 So exchanges can be dealt out among tasks while their payload stays where it is. What cannot be read in place comes
 along: frames of encrypted connections and of compressed files, and what is left of damaged ones.

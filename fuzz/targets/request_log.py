@@ -1,7 +1,7 @@
 """Request logs of brokers: the whole input is the log.
 
 * It is read as the packets of its entries; nothing raises, be it contained for users or not.
-* How much is read at a time changes nothing: packets, and what is told of lines that were left out.
+* How much is read at a time changes nothing: packets, and the damage reported for lines that were left out.
 * What an entry was encoded as is read again whole: no exchange of a log has bytes that cannot be decoded.
 """
 

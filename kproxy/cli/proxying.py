@@ -101,7 +101,7 @@ class PlaneProcess:
                 self.failure = event["text"]
             elif event["event"] == "ready":
                 self._ready.set()
-            with suppress(BrokenPipeError):  # nobody reads standard error any more
+            with suppress(BrokenPipeError):  # standard error has no reader any more
                 self._told(event)
         code = self._process.wait()
         if not clean and not self.failure:

@@ -102,7 +102,7 @@ class Join(Call):
     :ivar session_timeout: ns
     :ivar rebalance_timeout: ns; the session timeout where the request knows but one
     :ivar config_offset: up to where a worker of Kafka Connect has read its configuration; None of others
-    :ivar running: member ID -> connectors and tasks that it runs, of this worker and of those its leader is told of
+    :ivar running: member ID -> connectors and tasks that it runs, of this worker and of those that its leader knows
     :ivar one_timeout: whether it knows but one: before KIP-62, clients sent heartbeats only while they polled
     """
 
