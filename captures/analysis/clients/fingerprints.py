@@ -86,7 +86,7 @@ class Fingerprints:
             seen = self._clients[client_name(exchange)] = _ClientBehaviour()
         if (exchange.broker, key, version) not in seen.used:
             self._first(seen, exchange, key, version)
-        request = exchange.request.value if exchange.request else None
+        request = exchange.request_body
         if not request:
             return
         if key == ApiKey.JOIN_GROUP:
@@ -103,7 +103,7 @@ class Fingerprints:
             seen.whole |= int(self._capture.connections.syn_time[exchange.connection]) >= 0
 
     def _offer(self, exchange: Exchange) -> None:
-        response = exchange.response.value if exchange.response else None
+        response = exchange.response_body
         if response and not number(response, "error_code", 0):
             self._offered[exchange.broker] = {
                 number(row, "api_key"): number(row, "max_version") for row in rows(response, "api_keys")
