@@ -40,7 +40,7 @@ from tests.lanes.hostile.wire import (
 INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 22, 24, 26
 
 
-@attack(60_000)
+@attack(30_000)
 def client_ids(count: int) -> Iterable[bytes]:
     """a client ID of its own in every request of a connection"""
     body = b"\0\7billing" + bytes(4) + b"\0\1m"
@@ -78,7 +78,7 @@ def topics(count: int) -> Iterable[bytes]:
     return capture(exchanges())
 
 
-@attack(40_000)
+@attack(20_000)
 def groups(count: int) -> Iterable[bytes]:
     """a group of its own in every heartbeat"""
 
