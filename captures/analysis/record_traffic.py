@@ -15,7 +15,7 @@ from captures.meaning import Names
 from captures.meaning.exchange import Body, number
 from captures.meaning.places import TopicPartition, rows_by_place
 from dissectors.api_keys import ApiKey
-from dissectors.records import Batch, RecordSet, Trailing, record_set, records_size
+from dissectors.records import Batch, RecordSet, TrailingEntry, record_set, records_size
 
 _EMPTY: Body = {}
 _NO_RECORDS = RecordSet()
@@ -70,7 +70,7 @@ class FetchedPartition(PartitionRecords):
     :ivar log_start: first offset in the log; -1 if not told
     """
 
-    trailing: Trailing | None
+    trailing: TrailingEntry | None
     high_watermark: int
     last_stable_offset: int
     log_start: int

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import on_topics, replica_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
@@ -93,7 +93,7 @@ class SlowFollowers(Rule):
         self._followers: dict[int, _Follower] = {}
         self._replicating = False
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         of_replicas = rows.columns.flat("replica_id") >= 0
         return None if rows.ever("requests of replicas", of_replicas) else rows.nothing
 

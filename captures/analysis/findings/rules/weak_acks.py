@@ -9,7 +9,7 @@ import numpy as np
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_PRODUCE, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
@@ -55,7 +55,7 @@ class WeakAcks(Rule):
         self._insync: dict[str, int] = {}
         self._produces = 0
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         mine = rows.of_api({ApiKey.PRODUCE})
         weak = np.isin(rows.columns.flat("acks"), (_ACKS_0, _ACKS_1))
         found: Bools = ~mine | weak | rows.evidence_of(mine)
