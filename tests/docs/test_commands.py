@@ -36,6 +36,7 @@ NOT_RUN = {
     r"^kproxy tables .*--(master|remote) ": "takes a cluster",
     r"^kproxy report .*--open": "shows a browser",
     r"^kproxy \w+ .?(s3|hdfs|https)://": "takes a network",
+    r"^kproxy \w+ tcp(-listen)?://": "takes a sender: tests/captures/packets/test_pcap_over_ip.py",
     r"^kproxy .*(--follow|-F)\b": "goes on until Ctrl-C",
     r"^python3 -m venv ": "takes a package index; the gate runs these lines",
     r"^(pipx|uv|(\.venv/bin/)?pip) |^python -m build|^~/kproxy/bin/pip ": "takes a package index",

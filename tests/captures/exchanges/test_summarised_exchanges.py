@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import pytest
 
-from captures.exchanges import ExchangeReader, open_capture, projected, shapes
-from captures.exchanges.summarised import SummarisedExchanges
+from captures.exchanges import ExchangeReader, open_capture, projected_reader, shapes
+from captures.exchanges.summarised_exchanges import SummarisedExchanges
 from tests.captures.recorded import CAPTURES, FOLDER
 
 _NOTHING_ALIKE = ("01_mock_java_throttle_bug.pcap", "01_nafka_kafkajs_none.pcap", "06_tansu_garbage.pcap")
@@ -40,7 +40,7 @@ def told(exchange, *, waits=True):
 @pytest.mark.parametrize("name", CAPTURES)
 def test_everything_but_bodies_is_as_the_reader_has_it(name, monkeypatch):
     # small captures have few messages that are alike: one is enough
-    monkeypatch.setattr(projected, "_WORTH_SHARING", 1)
+    monkeypatch.setattr(projected_reader, "_WORTH_SHARING", 1)
     monkeypatch.setattr(shapes, "_WORTH_A_SHAPE", 1)
     capture = read(FOLDER / name)
     whole = ExchangeReader(capture, annotate=False)
