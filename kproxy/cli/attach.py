@@ -33,7 +33,7 @@ def attach(options: AttachOptions) -> None:
     exchange and ends when the proxy does.
     """
     run = the_run(options.run_name)
-    from kproxy.cli.attaching import Attaching
+    from kproxy.cli.attach_run import AttachRun
 
     with early_ends(), told_errors():
-        sys.exit(Attaching(run, options).run())
+        sys.exit(AttachRun(run, options).run())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from kproxy.printing import echo
+from kproxy.output import echo
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from kproxy.cli.command import ConfigurationOptions, argument, option, options
-from kproxy.printing import use_color
+from kproxy.output import use_color
 
 __all__ = ["Duration", "Moment"]
 
@@ -94,8 +94,8 @@ class FilterText(click.ParamType[str]):
         from captures.filters import FilterError
         from kproxy.cli.config import current
         from kproxy.configuration import ConfigurationError
-        from kproxy.kept import saved_filters
         from kproxy.proxy.rules.parser import with_saved_filters
+        from kproxy.saved_choices import saved_filters
 
         try:
             return with_saved_filters(value, saved_filters(current()))

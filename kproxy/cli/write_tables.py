@@ -26,7 +26,7 @@ from kproxy.cli.common import (
     names_of,
 )
 from kproxy.cli.options import FILTER, HostsOption, Size
-from kproxy.printing import echo, echo_json
+from kproxy.output import echo, echo_json
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from captures.live.sniffer import CaptureCounts, Sniffer
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.private import make_folder
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, keylog_option, names_of
+from kproxy.cli.live_output import LiveOutput
 from kproxy.cli.ui import opens_ui, run_ui
-from kproxy.cli.watching import Watching
-from kproxy.printing import echo, echo_counter, flush, notice
+from kproxy.output import echo, echo_counter, flush, notice
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _COUNTER_SECONDS = 0.5
 _WORTH_A_WORD = 16 << 20  # bytes: some seconds of reading
 
 
-class Sniffing:
+class SniffRun:
     """One run of ``kproxy sniff``.
 
     :param opened: is taken over
@@ -49,7 +49,7 @@ class Sniffing:
         self._ui = opens_ui(options, printing=quiet or count is not None)
         self._interface = opened.settings.interface
         self._find = opened.find
-        self._watching = Watching(options, quiet=quiet, count=count, keep=keep, match=self._matched)
+        self._watching = LiveOutput(options, quiet=quiet, count=count, keep=keep, match=self._matched)
         self._keylog = keylog_option(options.keylog, growing=True, file=opened.keylog)
         self._names = names_of(options.hosts)
         self._limit = DEFAULT_SPOOL if options.spool is None else options.spool

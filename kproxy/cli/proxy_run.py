@@ -27,9 +27,9 @@ from captures.live.recorder import Match, Recorder
 from captures.packets.spool import DEFAULT_SPOOL
 from kproxy.addresses import address_text
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
+from kproxy.cli.live_output import LiveOutput, open_growing
 from kproxy.cli.ui import opens_ui, run_ui
-from kproxy.cli.watching import Watching, open_growing
-from kproxy.printing import notice
+from kproxy.output import notice
 from kproxy.proxy.control import CommandError, ControlClient
 from kproxy.proxy.modes import MODES
 from kproxy.proxy.recording import recorder_settings
@@ -133,7 +133,7 @@ def _ending(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
-class Proxying:
+class ProxyRun:
     """One run.
 
     :param settings: of the data plane, but for its run folder
@@ -158,7 +158,7 @@ class Proxying:
         self._left = self._gaps = False
         metrics = options.metrics
         self._watches = not quiet or self._keeping or metrics is not None or options.diagnose
-        self._watching = Watching(
+        self._watching = LiveOutput(
             options,
             quiet=quiet,
             keep=options.keep,
