@@ -369,9 +369,7 @@ def _names_groups(key: int, version: int, side: Side) -> bool:
 
 
 def _throttle(exchange: Exchange, _: PartitionContent | None) -> int | None:
-    told = ((exchange.response.value if exchange.response is not None else None) or {}).get(
-        "throttle_time_ms"
-    )
+    told = exchange.response_body.get("throttle_time_ms")
     return told if isinstance(told, int) else None
 
 

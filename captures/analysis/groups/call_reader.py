@@ -58,7 +58,7 @@ def read_call(
     if read is None or exchange.request is None or not exchange.request.value:
         return None
     request = exchange.request.value
-    response = (exchange.response.value if exchange.response else None) or {}
+    response = exchange.response_body
     common: dict[str, Any] = {
         "number": exchange.number,
         "time": exchange.time,

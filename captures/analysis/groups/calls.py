@@ -358,5 +358,5 @@ def _extend(run: Run, call: Run) -> None:
 
 def group_of(exchange: Exchange) -> str:
     """Return the group that a call of a member names; empty if it cannot be read."""
-    value = exchange.request.value if exchange.request else None
+    value = exchange.request_body
     return text(value, "group_id") if value else ""

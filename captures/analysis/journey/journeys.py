@@ -188,8 +188,8 @@ class Journeys:
             return
         answered = self._answered(exchange)
         if key == ApiKey.PRODUCE:
-            request = (exchange.request.value if exchange.request else None) or {}
-            response = (exchange.response.value if exchange.response else None) or {}
+            request = exchange.request_body
+            response = exchange.response_body
             sender = self._ledger.sender(
                 exchange.connection,
                 lambda: Sender(client_name(exchange), exchange.client, exchange.broker, exchange.connection),

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group
-from captures.analysis.findings.common import answered, asked, whole_ids
+from captures.analysis.findings.common import whole_ids
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import named
 from captures.analysis.findings.rule import Rule, Scene
@@ -155,7 +155,7 @@ class RecordsRedelivered(Rule):
         self._groups: dict[str, _Group] = {}
 
     def add(self, exchange: Exchange) -> None:
-        request, response = asked(exchange), answered(exchange)
+        request, response = exchange.request_body, exchange.response_body
         group = text(request, "group_id")
         if not group:
             return

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from captures.analysis.groups.calls import Call, Join, ModernBeat, Run
-from captures.analysis.groups.model import GroupMember, Kind, Phase, Span, Tasks, TopicPartition
+from captures.analysis.groups.model import GroupMember, Kind, MemberFacts, Phase, Span, Tasks, TopicPartition
 
 ALWAYS = 0
 """Begin of a life that began before the capture."""
@@ -80,10 +80,9 @@ class Membership:
 
 
 @dataclass(slots=True, kw_only=True)
-class MemberTimeline:
+class MemberTimeline(MemberFacts):
     """A member.
 
-    :ivar member: ID; the latest of a static member
     :ivar classic: whether it speaks JoinGroup and SyncGroup
     :ivar calls: heartbeats and joins that were answered well, by their requests, in order
     :ivar states: in the order of time
@@ -93,24 +92,11 @@ class MemberTimeline:
     :ivar order: of its first sign of life among all members of the group
     """
 
-    member: str
-    client: str
-    host: str
-    first: int
-    last: int
-    instance: str | None = None
-    former: list[str] = field(default_factory=list)
     classic: bool = False
-    rack: str = ""
     topics: tuple[str, ...] | None = None
     pattern: str | None = None
-    former_subscriptions: list[tuple[tuple[str, ...], int]] = field(default_factory=list)
     topology: int | None = None
     assignor: str = ""
-    session_timeout: int | None = None
-    rebalance_timeout: int | None = None
-    interval: int | None = None
-    connections: list[int] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     memberships: list[Membership] = field(default_factory=list)
@@ -233,22 +219,7 @@ def as_member(lane: MemberTimeline, now: int) -> GroupMember:
     """Return a member for the timeline of its group."""
     ended = lane.memberships[-1].end if lane.memberships else None
     return GroupMember(
-        member=lane.member,
-        client=lane.client,
-        host=lane.host,
-        first=lane.first,
-        last=lane.last,
-        instance=lane.instance,
-        former=list(lane.former),
-        rack=lane.rack,
-        subscription=lane.subscription,
-        former_subscriptions=list(lane.former_subscriptions),
-        session_timeout=lane.session_timeout,
-        rebalance_timeout=lane.rebalance_timeout,
-        interval=lane.interval,
-        left=ended,
-        connections=list(lane.connections),
-        spans=list(_spans(lane, now)),
+        **lane.facts(), subscription=lane.subscription, left=ended, spans=list(_spans(lane, now))
     )
 
 
