@@ -65,6 +65,8 @@ class RequestLogFeed:
         for log in self._logs:
             log.fill()
         known = min((log.latest for log in self._logs if not log.ended), default=None)
+        self._output.seek(0)
+        self._output.truncate()
         for time, entry, line, log in heapq.merge(
             *(log.take(known) for log in self._logs), key=itemgetter(0)
         ):
@@ -72,9 +74,9 @@ class RequestLogFeed:
                 self._packets.add(time, entry)
             except Exception as error:
                 log.lose(line, _reason(error))
+            # after each entry: how much is read at a time does not decide what waits for what
+            self._writer.write_packets(self._packets.ready(all_of_them=False))
         self._ended = all(log.ended for log in self._logs)
-        self._output.seek(0)
-        self._output.truncate()
         self._writer.write_packets(self._packets.ready(all_of_them=self._ended or self._live))
         self._ready = memoryview(self._output.getvalue())
 

@@ -22,7 +22,7 @@ from kproxy.cli.common import (
 )
 from kproxy.cli.options import ReadingOptions
 from kproxy.cli.selecting import bounds
-from kproxy.printing import echo, echo_json, flush, terminal_width, use_color
+from kproxy.printing import echo, echo_json, echo_lines, flush, terminal_width, use_color
 
 if TYPE_CHECKING:
     from captures.analysis.findings.diagnosis import Diagnosis
@@ -221,8 +221,7 @@ class CaptureRun(Generic[Options]):
         shown = (
             markdown_lines(blocks) if self.as_markdown else text_lines(blocks, terminal_width(), prose=prose)
         )
-        for line in self.reading.faults.whole(shown, "showing what was found"):
-            echo(line)
+        echo_lines(self.reading.faults.whole(shown, "showing what was found"))
 
 
 def _jobs(source: Source, paths: Sequence[str], asked: int | None) -> int:

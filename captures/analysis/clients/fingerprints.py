@@ -8,7 +8,7 @@ it is a guess.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -75,6 +75,8 @@ class Fingerprints:
         self._capture = capture
         self._offered: dict[str, dict[int, int]] = {}
         self._clients: dict[str, _ClientBehaviour] = {}
+        self._fits_of: dict[tuple[bool, bool, frozenset[Used]], tuple[Speaks, ...]] = {}
+        """By behaviour, which many clients share: the releases that fit it, with what brokers have offered so far."""
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
@@ -105,6 +107,7 @@ class Fingerprints:
     def _offer(self, exchange: Exchange) -> None:
         response = exchange.response.value if exchange.response else None
         if response and not number(response, "error_code", 0):
+            self._fits_of.clear()
             self._offered[exchange.broker] = {
                 number(row, "api_key"): number(row, "max_version") for row in rows(response, "api_keys")
             }
@@ -121,7 +124,7 @@ class Fingerprints:
             marks[named.name] = named.why
         if len(marks) > 1:
             return None
-        fits = list(self._fitting(seen)) if seen.used else []
+        fits = self._fitting(seen)
         for library, why in marks.items():
             mine = [each for each in fits if each.library == library]
             release = named.release if named is not None and named.release else _releases(mine)
@@ -132,13 +135,21 @@ class Fingerprints:
             return None
         return Library(libraries.pop(), _releases(fits), why=f"the versions it uses of {len(apis)} APIs")
 
-    def _fitting(self, seen: _ClientBehaviour) -> Iterable[Speaks]:
+    def _fitting(self, seen: _ClientBehaviour) -> Sequence[Speaks]:
         """Return the known releases that would have used the same versions."""
-        for speaks in (*java_releases(), *OTHERS):
-            if speaks.asks != seen.asks and (seen.asks or seen.whole):
-                continue
-            if _asks_alike(speaks, seen) and all(self._fits(speaks, *used) for used in seen.used):
-                yield speaks
+        if not seen.used:
+            return ()
+        behaviour = seen.asks, seen.whole, frozenset(seen.used)
+        found = self._fits_of.get(behaviour)
+        if found is None:
+            found = self._fits_of[behaviour] = tuple(
+                speaks
+                for speaks in (*java_releases(), *OTHERS)
+                if (speaks.asks == seen.asks or not (seen.asks or seen.whole))
+                and _asks_alike(speaks, seen)
+                and all(self._fits(speaks, *used) for used in seen.used)
+            )
+        return found
 
     def _fits(self, speaks: Speaks, broker: str, key: int, version: int) -> bool:
         if key in CONNECTING:
@@ -188,7 +199,7 @@ def _committed(seen: _ClientBehaviour, request: Body) -> None:
                 return
 
 
-def _releases(fits: list[Speaks]) -> str:
+def _releases(fits: Sequence[Speaks]) -> str:
     """Return the releases that fit, of one library, in order: ``2.1-2.8``; empty if that is not known."""
     names = [name for name, _ in groupby(fits, lambda each: each.release)]
     if not names or "" in names:

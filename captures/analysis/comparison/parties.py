@@ -22,7 +22,7 @@ _APIS_SHOWN = 6
 
 def client_differences(good: Side, bad: Side) -> list[Difference]:
     """Return the clients of one side only, and those with other software or another principal."""
-    sides = [{each.name: each for each in side.clients()} for side in (good, bad)]
+    sides = [{each.name: each for each in side.clients} for side in (good, bad)]
     totals = [sum(each.exchanges for each in clients.values()) for clients in sides]
     found = []
     for name in sorted(sides[0].keys() | sides[1].keys()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import heappush, heappushpop
 
 from captures.analysis.client_identity import client_name
@@ -134,7 +135,7 @@ class Side:
             last=self._last,
             seconds=self.seconds,
             exchanges=self._exchanges,
-            clients=len(self.clients()),
+            clients=len(self.clients),
         )
 
     def slowest(self, api: str) -> tuple[int, ...]:
@@ -145,8 +146,9 @@ class Side:
         """Return where the time of each API went."""
         return {row.api: row for row in self._time_shares.result()}
 
+    @cached_property
     def clients(self) -> list[ClientRow]:
-        """Return the clients."""
+        """The clients, asked for once all exchanges were added."""
         return self._clients.result()
 
     def configured(self) -> list[Client]:

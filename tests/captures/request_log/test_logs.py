@@ -127,12 +127,15 @@ def test_an_entry_that_is_not_one_of_its_api_is_damage_and_no_fault(tmp_path: Pa
     assert not capture.faults
 
 
-def test_packets_do_not_depend_on_where_reads_end() -> None:
+@pytest.mark.parametrize("year", [b"2026", b"2030"], ids=["steady", "a clock that jumps ahead"])
+def test_packets_do_not_depend_on_where_reads_end(year: bytes) -> None:
+    log = _PLAIN + _LINES[0].replace(b"[2026", b"[" + year) + b"\n" + _PLAIN
+
     class Small(FileFeed):
         def read(self, size: int) -> bytes:
             return super().read(min(size, 777))
 
-    whole, small = (RequestLogFeed([kind(io.BytesIO(_PLAIN))], live=False) for kind in (FileFeed, Small))
+    whole, small = (RequestLogFeed([kind(io.BytesIO(log))], live=False) for kind in (FileFeed, Small))
     assert b"".join(iter(partial(whole.read, 9999), b"")) == b"".join(iter(partial(small.read, 77), b""))
 
 
