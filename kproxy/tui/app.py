@@ -18,11 +18,13 @@ from textual.worker import WorkerFailed
 
 from captures.filters import Filter
 from kproxy.session import Session
+from kproxy.session.summaries import no_color
 from kproxy.tui.commands import BY_ACTION, Command
 from kproxy.tui.live.link import Link
 from kproxy.tui.main.screen import MainScreen
 from kproxy.tui.manual import about_sections
 from kproxy.tui.palette import Commands
+from kproxy.tui.row_colors import RowColors
 from kproxy.tui.safe import EXPLICIT_DIRECTION, IMPLICIT_DIRECTION, plain
 from kproxy.tui.settings import Settings, SettingsError
 from kproxy.tui.themes import add_themes, line_filters
@@ -116,6 +118,8 @@ class KproxyApp(App[Leaving]):
     def on_load(self) -> None:
         """Begin to read, while the screen is still being made."""
         self.session.summaries.slow = self.settings.config.slow
+        if self.settings.config.coloring:
+            self.color_rows(on=True)
         self.session.start()
 
     async def on_mount(self) -> None:
@@ -222,6 +226,12 @@ class KproxyApp(App[Leaving]):
 
         about = about_sections([("capture", self.session.title)], self.settings.problems, self.settings.file)
         self.push_screen(HelpDialog(self.main.focused, self.settings.keymap, about))
+
+    def color_rows(self, *, on: bool) -> None:
+        """Have lines of the list coloured by rules, or not."""
+        summaries = self.session.summaries
+        summaries.color = RowColors.of(self.settings.config.row_colors).color if on else no_color
+        summaries.clear()
 
     def choose_theme(self, name: str = "") -> None:
         """Use a theme; ask which if none is named."""

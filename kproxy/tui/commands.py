@@ -146,6 +146,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("order.choose", "o", "order", "Sort the list by a column.", argument="[COLUMN]", line="order"),
     Command("order.reverse", "v", "reverse", "Turn the order round.", line="reverse"),
     Command("columns.edit", "C", "columns", "Choose, order and resize the columns of the list.", line="columns"),
+    Command("rows.colors", "percent_sign", "colours", "Colour lines of the list by rules, or leave them plain.", line="colors"),
     Command("columns.profile", "", "profile", "Use a set of columns that was kept, or keep this one.", argument="NAME", line="profile"),
     # ---- holds and faults
     Command("hold.filter", "i", "hold", "Live: hold what fits a filter.", argument="[FILTER]", line="hold"),

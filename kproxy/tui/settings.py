@@ -64,7 +64,8 @@ class Settings:
     def profile(self) -> Profile:
         """The columns to begin with."""
         chosen = (self.config.columns, self._kept.profile)
-        return next((self.profiles[name] for name in chosen if name in self.profiles), DEFAULT)
+        found = next((self.profiles[name] for name in chosen if name in self.profiles), DEFAULT)
+        return found.with_widths(self._kept.widths)
 
     @property
     def filters(self) -> Mapping[str, str]:
@@ -134,6 +135,13 @@ class Settings:
             raise SettingsError(problem)
         entries = tuple(ColumnEntry(chosen.column, chosen.width) for chosen in profile.columns)
         self._change(lambda kept: replace(kept, profiles={**kept.profiles, name: entries}, profile=name))
+
+    def keep_width(self, name: str, width: int) -> None:
+        """Keep the width of a column. May wait for a disk.
+
+        :raises SettingsError: if it cannot be written
+        """
+        self._change(lambda kept: replace(kept, widths={**kept.widths, name: width}))
 
     def use_profile(self, name: str) -> None:
         """Begin with some columns the next time, empty for the usual ones. May wait for a disk.
