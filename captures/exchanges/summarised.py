@@ -13,7 +13,7 @@ import numpy as np
 from captures.arrays import Bools, Int64s
 from captures.exchanges.columns.waits import designed_waits
 from captures.exchanges.exchange import Exchange, ExchangeReader
-from captures.exchanges.projected import PROBLEMS, Part, Parts, ProjectedReader, body_of
+from captures.exchanges.projected_reader import PROBLEMS, Part, Parts, ProjectedReader, body_of
 from captures.meaning import ErrorFound, Names, errors_in, expected_errors
 from captures.meaning.templates import Inserted, SummaryTemplate
 from captures.meaning.waits import LEAST_WAIT_NS

@@ -80,6 +80,7 @@ class AttachRun:
                 control_socket=self._run.control_socket,
                 controls=self._options.control,
                 run_name=self._run.name,
+                read_only=self._options.read_only,
             )
         return 0
 

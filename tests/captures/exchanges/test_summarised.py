@@ -40,7 +40,7 @@ def told(exchange, *, waits=True):
 @pytest.mark.parametrize("name", CAPTURES)
 def test_everything_but_bodies_is_as_the_reader_has_it(name, monkeypatch):
     # small captures have few messages that are alike: one is enough
-    monkeypatch.setattr(projected, "_WORTH_SHARING", 1)
+    monkeypatch.setattr(projected_reader, "_WORTH_SHARING", 1)
     monkeypatch.setattr(shapes, "_WORTH_A_SHAPE", 1)
     capture = read(FOLDER / name)
     whole = ExchangeReader(capture, annotate=False)
