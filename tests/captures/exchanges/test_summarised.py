@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from captures.exchanges import ExchangeReader, open_capture, projected, shapes
+from captures.exchanges import ExchangeReader, open_capture, projected_reader, shapes
 from captures.exchanges.summarised import SummarisedExchanges
 from tests.captures.recorded import CAPTURES, FOLDER
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-from kproxy.saved_choices import kept_path
 from textual.app import App
 
+from kproxy.saved_choices import kept_path
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.commands import BY_LINE, COMMANDS
 from kproxy.tui.dialogs.copy import CopyDialog
