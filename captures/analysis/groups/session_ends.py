@@ -29,7 +29,7 @@ class Closing(NamedTuple):
     reset: bool
 
 
-class InVain(NamedTuple):
+class UnacknowledgedData(NamedTuple):
     """Data that was sent again and again between a member and its broker, and never acknowledged.
 
     :ivar by_client: whether the member's host sent it
@@ -68,7 +68,7 @@ class SilenceFacts:
     farewell: int | None = None
     quiet: str = ""
     went_on: int | None = None
-    in_vain: InVain | None = None
+    in_vain: UnacknowledgedData | None = None
     acknowledged: bool = False
     resumed: bool = False
 

@@ -33,7 +33,13 @@ from captures.analysis.groups.model import (
     Trigger,
 )
 from captures.analysis.groups.namesakes import Namesakes
-from captures.analysis.groups.session_ends import Closing, InVain, SilenceFacts, by_connections, decide
+from captures.analysis.groups.session_ends import (
+    Closing,
+    SilenceFacts,
+    UnacknowledgedData,
+    by_connections,
+    decide,
+)
 from captures.analysis.groups.words import elsewhere_in_words, timeout_in_words
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture
@@ -262,7 +268,7 @@ def _looked_into(
         found = {_evidence(capture, case, connection, packets, activity) for connection in case.open}
         case.seen = replace(
             case.seen,
-            in_vain=max((each for each in found if isinstance(each, InVain)), default=None),
+            in_vain=max((each for each in found if isinstance(each, UnacknowledgedData)), default=None),
             acknowledged=TimeoutCause.PROCESS_PAUSED in found,
         )
         out[case.silence] = decide(case.seen)
@@ -291,7 +297,7 @@ def _evidence(
     connection: int,
     packets: dict[Ends, Headers] | None,
     activity: ConnectionActivity,
-) -> TimeoutCause | InVain:
+) -> TimeoutCause | UnacknowledgedData:
     """Return what a connection shows of a silence."""
     answered = activity.answered(connection)
     # long after the last request: the kernel of the process alone took it
@@ -308,7 +314,7 @@ def _evidence(
     for by_client, data, answers in ((False, came, sent), (True, sent, came)):
         first = _sent_in_vain(data, answers, case.last)
         if first is not None:
-            return InVain(by_client, heard=bool(np.any(answers.time > first)))
+            return UnacknowledgedData(by_client, heard=bool(np.any(answers.time > first)))
     bare = (sent.length == 0) & (sent.flags & (SYN | FIN | RST) == 0) & (sent.flags & ACK != 0)
     if np.any(bare & (sent.time > case.last + _DELAYED_ACK)):
         return TimeoutCause.PROCESS_PAUSED
@@ -350,7 +356,7 @@ def _ahead(sequence: Int64s, origin: int) -> Int64s:
 
 def _at_the_end(
     capture: Capture, case: _Case, connection: int, *, answered_late: bool
-) -> TimeoutCause | InVain:
+) -> TimeoutCause | UnacknowledgedData:
     """Return what is known of a connection without its packets, if it was silent to the end."""
     if case.seen.resumed:
         return TimeoutCause.UNKNOWN
@@ -361,7 +367,7 @@ def _at_the_end(
         return TimeoutCause.UNKNOWN
     outstanding = int(_ahead(np.array([reached]), acknowledged)[0])
     if outstanding > 0 and streams.retransmitted[client ^ 1] > 0:
-        return InVain()
+        return UnacknowledgedData()
     if outstanding <= 0 and answered_late:
         return TimeoutCause.PROCESS_PAUSED
     return TimeoutCause.UNKNOWN
@@ -369,7 +375,7 @@ def _at_the_end(
 
 def _of_samples(
     capture: Capture, case: _Case, connection: int, *, answered_late: bool
-) -> TimeoutCause | InVain | None:
+) -> TimeoutCause | UnacknowledgedData | None:
     """Return what a proxy's kernel reported of its connection with the client; None if nothing."""
     samples = [sample for sample in capture.samples.of(connection) if sample.values.side == "client"]
     near = [
@@ -381,7 +387,7 @@ def _of_samples(
         return TimeoutCause.UNKNOWN if samples else None
     first, last = near[0].values, near[-1].values
     if last.unacked and last.retransmits > first.retransmits:
-        return InVain()
+        return UnacknowledgedData()
     if not last.unacked and answered_late:
         return TimeoutCause.PROCESS_PAUSED
     return TimeoutCause.UNKNOWN

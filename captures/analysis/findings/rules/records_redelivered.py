@@ -37,7 +37,7 @@ _MOST_AGAIN = 4096
 """Ranges delivered again that are explained, of a group."""
 
 
-class _Why(Enum):
+class _RedeliveryCause(Enum):
     """Why records are delivered again: what findings are about beside the group, what is told, and what to do."""
 
     LOCK = (
@@ -94,7 +94,7 @@ class _Hold(NamedTuple):
     lock: int = 0
 
 
-class _Again(NamedTuple):
+class _Redelivery(NamedTuple):
     """Records that were delivered again.
 
     :ivar deliveries: how often, this one included
@@ -116,7 +116,7 @@ class _Group:
     """
 
     holds: dict[TopicPartition, deque[_Hold]] = field(default_factory=dict)
-    again: deque[_Again] = field(default_factory=lambda: deque(maxlen=_MOST_AGAIN))
+    again: deque[_Redelivery] = field(default_factory=lambda: deque(maxlen=_MOST_AGAIN))
     late: int = 0
 
 
@@ -175,7 +175,7 @@ class RecordsRedelivered(Rule):
                 first, last = number(acquired, "first_offset"), number(acquired, "last_offset")
                 count = number(acquired, "delivery_count")
                 if count > 1:
-                    known.again.append(_Again(place, first, last, count, exchange.end, exchange.number))
+                    known.again.append(_Redelivery(place, first, last, count, exchange.end, exchange.number))
                 self._hold(known, place, _Hold(first, last, exchange.end, member, client, 0, lock))
 
     @staticmethod
@@ -185,13 +185,13 @@ class RecordsRedelivered(Rule):
     def findings(self) -> Iterator[Finding]:
         members = {timeline.group: timeline.by_id() for timeline in self.scene.groups}
         for name, group in self._groups.items():
-            found: dict[_Why, _Found] = {}
+            found: dict[_RedeliveryCause, _Found] = {}
             for again in group.again:
                 _note(found, again, group, members.get(name, {}))
             for why, mine in found.items():
-                yield self._finding(name, why, mine, group.late if why is _Why.LOCK else 0)
+                yield self._finding(name, why, mine, group.late if why is _RedeliveryCause.LOCK else 0)
 
-    def _finding(self, group: str, why: _Why, found: _Found, late: int) -> Finding:
+    def _finding(self, group: str, why: _RedeliveryCause, found: _Found, late: int) -> Finding:
         sentence = why.text.format(
             names=named(found.names),
             group=words.line(group),
@@ -210,14 +210,17 @@ class RecordsRedelivered(Rule):
             why.advice,
             found.seen,
             filter_text=f"api in {{ShareFetch, ShareAcknowledge}} and {of_group(group)}",
-            severity=Severity.MEDIUM if why is _Why.LOCK else Severity.LOW,
-            certainty=Certainty.OBSERVED if why is _Why.UNKNOWN else Certainty.INFERRED,
+            severity=Severity.MEDIUM if why is _RedeliveryCause.LOCK else Severity.LOW,
+            certainty=Certainty.OBSERVED if why is _RedeliveryCause.UNKNOWN else Certainty.INFERRED,
             group=group,
         )
 
 
 def _note(
-    found: dict[_Why, _Found], again: _Again, group: _Group, members: Mapping[str, GroupMember]
+    found: dict[_RedeliveryCause, _Found],
+    again: _Redelivery,
+    group: _Group,
+    members: Mapping[str, GroupMember],
 ) -> None:
     before = [
         hold
@@ -231,20 +234,20 @@ def _note(
     mine.places.add(again.place)
     mine.records += again.last - again.first + 1
     mine.most = max(mine.most, again.deliveries)
-    if latest is not None and why is not _Why.UNKNOWN:
+    if latest is not None and why is not _RedeliveryCause.UNKNOWN:
         mine.names[latest.client] = None
         mine.lock = max(mine.lock, latest.lock)
         mine.longest = max(mine.longest, again.time - latest.time)
 
 
-def _why(latest: _Hold | None, time: int, members: Mapping[str, GroupMember]) -> _Why:
+def _why(latest: _Hold | None, time: int, members: Mapping[str, GroupMember]) -> _RedeliveryCause:
     if latest is None:
-        return _Why.UNKNOWN
+        return _RedeliveryCause.UNKNOWN
     if latest.kind == _RELEASE:
-        return _Why.RELEASED
+        return _RedeliveryCause.RELEASED
     member = members.get(latest.member)
     if member is not None and member.left is not None and member.last < time:
-        return _Why.GONE
+        return _RedeliveryCause.GONE
     if latest.lock and time - latest.time >= latest.lock - _EARLY:
-        return _Why.LOCK
-    return _Why.UNKNOWN
+        return _RedeliveryCause.LOCK
+    return _RedeliveryCause.UNKNOWN
