@@ -221,7 +221,7 @@ class Export(CaptureRun[ExportOptions]):
         """Write what is selected; return what there is to be said about it."""
         from captures.exchanges import ExchangeReader
         from captures.exchanges.parallel import in_parallel
-        from captures.exchanges.summarised import SummarisedExchanges
+        from captures.exchanges.summarised_exchanges import SummarisedExchanges
 
         # a filter may ask for what only a reader that shows nothing learns
         finder = ExchangeReader(capture, annotate=False, summary=False)

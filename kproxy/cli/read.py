@@ -154,7 +154,7 @@ class ReadRun(CaptureRun[ReadOptions]):
     def _show(self, capture: Capture, tally: Tally) -> None:
         """Print the selected exchanges, decoded by several processes where they are many."""
         from captures.exchanges.parallel import in_parallel
-        from captures.exchanges.summarised import SummarisedExchanges
+        from captures.exchanges.summarised_exchanges import SummarisedExchanges
 
         showing = self.showing
         reader = showing.reader(capture)

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from captures.exchanges import ExchangeReader, open_capture, projected_reader, shapes
-from captures.exchanges.summarised import SummarisedExchanges
+from captures.exchanges.summarised_exchanges import SummarisedExchanges
 from tests.captures.recorded import CAPTURES, FOLDER
 
 _NOTHING_ALIKE = ("01_mock_java_throttle_bug.pcap", "01_nafka_kafkajs_none.pcap", "06_tansu_garbage.pcap")
