@@ -1,7 +1,6 @@
 """What Produce, Fetch and commits carry, partition by partition: taken apart once for all that look at it.
 
-Batches are told by their headers, which are read when somebody asks for them; nothing is decompressed. Bodies that were
-cut off give as much as they hold.
+Batches are told by their headers; nothing is decompressed. Bodies that were cut off give as much as they hold.
 """
 
 from __future__ import annotations
@@ -26,45 +25,18 @@ _NO_RECORDS = RecordSet()
 class PartitionRecords:
     """The records of one partition in a message.
 
-    :ivar topic_partition: with the topic's name, or its ID where no message has told the name
-    :ivar data: the records field; empty if there is none
-    :ivar answer: partition struct of the response; empty if there is none
+    :ivar topic: its name, or its ID where no message has told the name
+    :ivar size: bytes of the records field
+    :ivar batches: complete ones; with magic 0 and 1, an uncompressed message is one
+    :ivar error: code that the broker answered; 0 if none, or it did not answer
     """
 
     topic_partition: TopicPartition
-    data: bytes
-    answer: Body
-    _held: RecordSet | None = None
-
-    @property
-    def topic(self) -> str:
-        """Name or ID of the topic."""
-        return self.topic_partition.topic
-
-    @property
-    def partition(self) -> int:
-        """Number of the partition."""
-        return self.topic_partition.partition
-
-    @property
-    def size(self) -> int:
-        """Bytes of the records field."""
-        return records_size(self.data)
-
-    @property
-    def error(self) -> int:
-        """Code that the broker answered; 0 if none, or it did not answer."""
-        return number(self.answer, "error_code", 0)
-
-    @property
-    def batches(self) -> Sequence[Batch]:
-        """Complete ones; with magic 0 and 1, an uncompressed message is one."""
-        return self._records().batches
-
-    @property
-    def trailing(self) -> TrailingEntry | None:
-        """The entry at the end that was cut off; None if there is none."""
-        return self._records().trailing
+    topic: str
+    partition: int
+    size: int
+    batches: Sequence[Batch]
+    error: int
 
     @property
     def records(self) -> int | None:
@@ -77,42 +49,31 @@ class PartitionRecords:
                 total += batch.count
         return total
 
-    def _records(self) -> RecordSet:
-        if self._held is None:
-            self._held = record_set(self.data) if self.data else _NO_RECORDS
-        return self._held
 
-
+@dataclass(slots=True, eq=False)
 class ProducedPartition(PartitionRecords):
-    """One partition of a Produce."""
+    """One partition of a Produce.
 
-    __slots__ = ()
+    :ivar base_offset: of the first record, as the broker answered; -1 if it did not
+    """
 
-    @property
-    def base_offset(self) -> int:
-        """Offset of the first record, as the broker answered; -1 if it did not."""
-        return number(self.answer, "base_offset")
+    base_offset: int
 
 
+@dataclass(slots=True, eq=False)
 class FetchedPartition(PartitionRecords):
-    """One partition of a Fetch or ShareFetch response."""
+    """One partition of a Fetch or ShareFetch response.
 
-    __slots__ = ()
+    :ivar trailing: the entry at the end that was cut off; None if there is none
+    :ivar high_watermark: -1 if not told
+    :ivar last_stable_offset: -1 if not told
+    :ivar log_start: first offset in the log; -1 if not told
+    """
 
-    @property
-    def high_watermark(self) -> int:
-        """-1 if not told."""
-        return number(self.answer, "high_watermark")
-
-    @property
-    def last_stable_offset(self) -> int:
-        """-1 if not told."""
-        return number(self.answer, "last_stable_offset")
-
-    @property
-    def log_start(self) -> int:
-        """First offset in the log; -1 if not told."""
-        return number(self.answer, "log_start_offset")
+    trailing: TrailingEntry | None
+    high_watermark: int
+    last_stable_offset: int
+    log_start: int
 
     @property
     def behind(self) -> int:
@@ -172,17 +133,20 @@ class RecordTraffic:
 
     def produced(self, exchange: Exchange) -> list[ProducedPartition]:
         """Return what a Produce sends; empty for other APIs."""
-        self._look_at(exchange)
+        if exchange is not self._exchange:
+            self._take_apart(exchange)
         return self._produced
 
     def fetched(self, exchange: Exchange) -> list[FetchedPartition]:
         """Return what a Fetch or ShareFetch was answered; empty for other APIs."""
-        self._look_at(exchange)
+        if exchange is not self._exchange:
+            self._take_apart(exchange)
         return self._fetched
 
     def committed(self, exchange: Exchange) -> list[CommittedPartition]:
         """Return what an OffsetCommit or TxnOffsetCommit is to store; empty for other APIs."""
-        self._look_at(exchange)
+        if exchange is not self._exchange:
+            self._take_apart(exchange)
         return self._committed
 
     def seen(self, exchange: Exchange) -> FetchSeen | None:
@@ -195,9 +159,7 @@ class RecordTraffic:
             self._seen_of = exchange
         return self._seen
 
-    def _look_at(self, exchange: Exchange) -> None:
-        if exchange is self._exchange:
-            return
+    def _take_apart(self, exchange: Exchange) -> None:
         key = exchange.api_key
         self._produced = list(self._of_produce(exchange)) if key == ApiKey.PRODUCE else []
         self._fetched = list(self._of_fetch(exchange)) if key in (ApiKey.FETCH, ApiKey.SHARE_FETCH) else []
@@ -209,13 +171,27 @@ class RecordTraffic:
     def _of_produce(self, exchange: Exchange) -> Iterator[ProducedPartition]:
         answers = dict(rows_by_place(exchange.response_body, "responses", self._names, "partition_responses"))
         for place, row in rows_by_place(exchange.request_body, "topic_data", self._names, "partition_data"):
-            yield ProducedPartition(place, _data(row), answers.get(place, _EMPTY))
+            size, held = _records(row)
+            answer = answers.get(place, _EMPTY)
+            error, base_offset = number(answer, "error_code", 0), number(answer, "base_offset")
+            yield ProducedPartition(place, *place, size, held.batches, error, base_offset)
 
     def _of_fetch(self, exchange: Exchange) -> Iterator[FetchedPartition]:
         for place, row in rows_by_place(exchange.response_body, "responses", self._names):
-            yield FetchedPartition(place, _data(row), row)
+            size, held = _records(row)
+            yield FetchedPartition(
+                place,
+                *place,
+                size,
+                held.batches,
+                number(row, "error_code", 0),
+                held.trailing,
+                number(row, "high_watermark"),
+                number(row, "last_stable_offset"),
+                number(row, "log_start_offset"),
+            )
 
 
-def _data(row: Body) -> bytes:
-    found = row.get("records")
-    return found if isinstance(found, bytes) else b""
+def _records(row: Body) -> tuple[int, RecordSet]:
+    data = row.get("records")
+    return (records_size(data), record_set(data)) if data and isinstance(data, bytes) else (0, _NO_RECORDS)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.fetch_sessions import FetchSeen
+from captures.analysis.fetch_sessions import FetchSeen, FetchSessions
 from captures.analysis.journey.found_records import Finds, offsets_of
 from captures.analysis.journey.ledger import Ledger, PartitionLog, Reader
 from captures.analysis.journey.record_query import RecordQuery
-from captures.analysis.record_traffic import FetchedPartition, RecordTraffic
 from captures.exchanges import Exchange
 from captures.filters.groups import GroupInference
 from captures.meaning import Names
-from captures.meaning.exchange import number, rows, text
-from captures.meaning.places import TopicPartition
+from captures.meaning.exchange import Body, number, rows, text
+from captures.meaning.payload import headers
+from captures.meaning.places import TopicPartition, rows_by_place
 from dissectors.api_keys import MEMBER_APIS, ApiKey
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, ControlType, control_record
@@ -34,7 +33,7 @@ class Deliveries:
         self._names = names
         self._ledger = ledger
         self._finds = finds
-        self._traffic = RecordTraffic(names)
+        self._sessions = FetchSessions(names)
         self._inference = GroupInference(names)
         self._readers: dict[tuple[int, str, int, bool, str], int] = {}
         self._samples: dict[int, Exchange] = {}
@@ -53,24 +52,23 @@ class Deliveries:
 
         :param answered: ns since the epoch, when it was; -1 if it was not
         """
-        seen = self._traffic.seen(exchange)
+        seen = self._sessions.add(exchange)
         if seen is None or answered < 0:
             return
         self._finds.begin()
         reader: int | None = None
-        for part in self._traffic.fetched(exchange):
-            place = part.topic_partition
+        for place, row in rows_by_place(exchange.response_body, "responses", self._names):
             if not self._sought.may_be(*place, self._names):
                 continue
             if reader is None:
                 reader = self._reader(exchange, seen)
             log = self._ledger.of(place)
-            log.readable.told(part.high_watermark, answered, exchange.number)
-            log.stable.told(part.last_stable_offset, answered, exchange.number)
-            if not part.batches:
+            _note_ends(log, row, answered, exchange.number)
+            batches = headers(row.get("records"))
+            if not batches:
                 continue
-            self._deliver(exchange, seen, part, reader, answered)
-            self._note_batches(log, place, part.batches, answered, exchange.number)
+            self._deliver(exchange, seen, place, row, batches, reader, answered)
+            self._note_batches(log, place, batches, answered, exchange.number)
 
     def close(self) -> None:
         """Ask once more for the groups that were not known when their members fetched."""
@@ -116,25 +114,33 @@ class Deliveries:
 
     # ------------------------------------------------------------ what
     def _deliver(
-        self, exchange: Exchange, seen: FetchSeen, part: FetchedPartition, at: int, answered: int
+        self,
+        exchange: Exchange,
+        seen: FetchSeen,
+        place: TopicPartition,
+        row: Body,
+        batches: list[Batch],
+        at: int,
+        answered: int,
     ) -> None:
-        reader, texts, place = self._ledger.readers[at], self._ledger.texts, part.topic_partition
+        reader, texts = self._ledger.readers[at], self._ledger.texts
         deliveries = self._ledger.of(place).deliveries
         if reader.shares:
-            member = texts(text(exchange.request_body, "member_id"))
-            for each in rows(part.answer, "acquired_records"):
+            request = exchange.request_body
+            member = texts(text(request, "member_id"))
+            for each in rows(row, "acquired_records"):
                 first, last = number(each, "first_offset"), number(each, "last_offset")
                 times = number(each, "delivery_count", 0)
                 if 0 <= first <= last:
                     deliveries.add(first, last, answered, exchange.time, exchange.number, at, member, times)
             return
-        found = offsets_of(part.batches, seen.session.partitions.get(place, -1))
+        found = offsets_of(batches, seen.session.partitions.get(place, -1))
         if found is not None:
             member = texts(self.member_of(reader, place))
             deliveries.add(*found, answered, exchange.time, exchange.number, at, member, 0)
 
     def _note_batches(
-        self, log: PartitionLog, place: TopicPartition, batches: Sequence[Batch], answered: int, number: int
+        self, log: PartitionLog, place: TopicPartition, batches: list[Batch], answered: int, number: int
     ) -> None:
         first, last = batches[0].base_offset, batches[-1].last_offset
         if log.seen.covers(first, last) and (not self._sought.single or log.looked.covers(first, last)):
@@ -149,6 +155,11 @@ class Deliveries:
                 _note_marker(log, batch, self._finds, answered, number)
             elif batch.count is not None:  # brokers write compressed message sets anew
                 log.batches.add(first, batch.crc, batch.size)
+
+
+def _note_ends(log: PartitionLog, row: Body, answered: int, at: int) -> None:
+    log.readable.told(number(row, "high_watermark"), answered, at)
+    log.stable.told(number(row, "last_stable_offset"), answered, at)
 
 
 def _note_marker(log: PartitionLog, batch: Batch, finds: Finds, answered: int, at: int) -> None:

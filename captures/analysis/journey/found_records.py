@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from captures.analysis.journey.record_query import RecordQuery
@@ -151,7 +150,7 @@ class Finds:
             self.more += 1
 
 
-def offsets_of(batches: Sequence[Batch], asked: int) -> tuple[int, int] | None:
+def offsets_of(batches: list[Batch], asked: int) -> tuple[int, int] | None:
     """Return the first and last offset that a Fetch brings; None if it brings no records.
 
     A compressed message set does not tell its first offset: then it is the one that was asked for.
