@@ -67,7 +67,7 @@ _LOSE = 50
 _RANGES = 3
 
 
-class Prepared(NamedTuple):
+class PreparedJob(NamedTuple):
     """A job that can be run.
 
     :ivar units: how many of the job's unit are done in one run
@@ -87,7 +87,7 @@ class Job(NamedTuple):
 
     name: str
     unit: str
-    make: Callable[[int], Prepared]
+    make: Callable[[int], PreparedJob]
 
 
 # ---------------------------------------------------------------- captures
@@ -146,15 +146,15 @@ def whole(path: str) -> Capture:
     return capture
 
 
-def _table(script: str, copies: int, size: int, *, lossy: bool = False) -> Prepared:
+def _table(script: str, copies: int, size: int, *, lossy: bool = False) -> PreparedJob:
     path = captured(script, copies * size)
     if lossy:
         path = damaged(path)
-    return Prepared(len(whole(path).table), partial(whole, path))
+    return PreparedJob(len(whole(path).table), partial(whole, path))
 
 
 # ---------------------------------------------------------------- what is made of captures
-def _json(size: int) -> Prepared:
+def _json(size: int) -> PreparedJob:
     from kproxy.cli.read import read
 
     path = captured("mixed", size)
@@ -168,10 +168,10 @@ def _json(size: int) -> Prepared:
             sys.stdout.flush()
             return written.getvalue()
 
-    return Prepared(len(whole(path).table), run)
+    return PreparedJob(len(whole(path).table), run)
 
 
-def _rows(size: int) -> Prepared:
+def _rows(size: int) -> PreparedJob:
     from captures.tables.exchange_rows import ExchangeTables
     from captures.tables.schema import TABLES
     from captures.tables.whole_rows import WholeTables
@@ -193,11 +193,11 @@ def _rows(size: int) -> Prepared:
                 made.append(rows.take())
         return [*made, rows.take(), all_of_it.batches()]
 
-    return Prepared(len(capture.table), run)
+    return PreparedJob(len(capture.table), run)
 
 
-def _diagnosed(size: int) -> Prepared:
-    from captures.analysis.deciding import TAKEN
+def _diagnosed(size: int) -> PreparedJob:
+    from captures.analysis.decision_columns import TAKEN
     from captures.analysis.findings.diagnosis import Diagnosis
     from captures.exchanges.columns import ExchangeColumns
 
@@ -211,10 +211,10 @@ def _diagnosed(size: int) -> Prepared:
         deque(diagnosis.add_all(reader, columns, np.arange(len(reader))), maxlen=0)
         return diagnosis, diagnosis.findings(), diagnosis.blind()
 
-    return Prepared(len(capture.table), run)
+    return PreparedJob(len(capture.table), run)
 
 
-def _columns(size: int) -> Prepared:
+def _columns(size: int) -> PreparedJob:
     from captures.exchanges.columns import COLUMNS, ExchangeColumns
     from captures.filters import TableColumns, compile_filter
     from captures.filters.filter import context_of
@@ -239,10 +239,10 @@ def _columns(size: int) -> Prepared:
         )
         return messages, [wanted.mask(columns_of, context_of(reader, wanted)) for wanted in filters]
 
-    return Prepared(len(capture.table), run)
+    return PreparedJob(len(capture.table), run)
 
 
-def _ranges(size: int) -> Prepared:
+def _ranges(size: int) -> PreparedJob:
     from captures.ranges.jobs import Input, give_out, read_here
     from captures.ranges.plan import make_plan
 
@@ -261,19 +261,19 @@ def _ranges(size: int) -> Prepared:
             for exchange in give_out(read.given, context, read.numbered.facts).exchanges()
         ]
 
-    return Prepared(len(whole(path).table), run)
+    return PreparedJob(len(whole(path).table), run)
 
 
 # ---------------------------------------------------------------- messages and records
-def _messages(size: int) -> Prepared:
+def _messages(size: int) -> PreparedJob:
     work = [(sample.layout.parse, sample.data) for sample in samples()] * (5 * size)
-    return Prepared(len(work), lambda: [parse(data) for parse, data in work])
+    return PreparedJob(len(work), lambda: [parse(data) for parse, data in work])
 
 
-def _traced(size: int) -> Prepared:
+def _traced(size: int) -> PreparedJob:
     # a heartbeat to the metadata of fifty topics: one of each is enough
     work = [(sample.layout.trace, sample.data) for sample in samples()] * size
-    return Prepared(len(work), lambda: [trace(data) for trace, data in work])
+    return PreparedJob(len(work), lambda: [trace(data) for trace, data in work])
 
 
 def _batch(count: int) -> bytes:
@@ -285,15 +285,15 @@ def _batch(count: int) -> bytes:
     )
 
 
-def _records(read: Callable[[Batch], object], count: int, size: int) -> Prepared:
+def _records(read: Callable[[Batch], object], count: int, size: int) -> PreparedJob:
     data = _batch(count * size)
-    return Prepared(count * size, lambda: [read(batch) for batch in batches(data)])
+    return PreparedJob(count * size, lambda: [read(batch) for batch in batches(data)])
 
 
-def _large_batches(size: int) -> Prepared:
+def _large_batches(size: int) -> PreparedJob:
     """From the 8,192nd record of a batch on, deltas of offsets are longer: twice as many records are two batches."""
     data = _batch(_RECORDS) * size
-    return Prepared(_RECORDS * size, lambda: [batch.records() for batch in batches(data)])
+    return PreparedJob(_RECORDS * size, lambda: [batch.records() for batch in batches(data)])
 
 
 # ---------------------------------------------------------------- a frame in pieces
@@ -304,7 +304,7 @@ def _pieces(size: int) -> list[bytes]:
     return [frame[at : at + _PIECE] for at in range(0, total, _PIECE)]
 
 
-def _assembled(size: int) -> Prepared:
+def _assembled(size: int) -> PreparedJob:
     pieces = _pieces(size)
 
     def run() -> object:
@@ -316,10 +316,10 @@ def _assembled(size: int) -> Prepared:
         conversation.finish("the end")
         return seen, list(conversation.events())
 
-    return Prepared(len(pieces), run)
+    return PreparedJob(len(pieces), run)
 
 
-def _pieces_captured(size: int) -> Prepared:
+def _pieces_captured(size: int) -> PreparedJob:
     """The same in a capture that begins after the handshake: read, put together, and looked at."""
     path, count = Path(f"pieces-{size}.pcap"), _PIECES // 8 * size
     records = _batch(count * _PIECE // 120)
@@ -339,7 +339,7 @@ def _pieces_captured(size: int) -> Prepared:
         reader = ExchangeReader(whole(lossy))
         return [reader.exchange(index) for index in range(len(reader))]
 
-    return Prepared(2 * count, run)
+    return PreparedJob(2 * count, run)
 
 
 # ---------------------------------------------------------------- the data plane
@@ -447,7 +447,7 @@ def cluster(size: int) -> list[tuple[bytes, bytes]]:
 
 def _frames(
     talk: Callable[[int], list[tuple[bytes, bytes]]], size: int, *, recorded: bool = False
-) -> Prepared:
+) -> PreparedJob:
     """Each read from a socket brings one frame, as where one waits for the other."""
     frames = talk(size)
 
@@ -459,10 +459,10 @@ def _frames(
                 answer(response)
             return session.requests.transport, session.responses.transport
 
-    return Prepared(len(frames), run)
+    return PreparedJob(len(frames), run)
 
 
-def _buffers(size: int) -> Prepared:
+def _buffers(size: int) -> PreparedJob:
     """Each read brings a bufferful, which begins and ends anywhere, as where many are on their way."""
     frames = _talk(size)
     asked, answered = (b"".join(side) for side in zip(*frames, strict=True))
@@ -474,10 +474,10 @@ def _buffers(size: int) -> Prepared:
                     half.data_received(data[at : at + _READ])
             return session.requests.transport, session.responses.transport
 
-    return Prepared(len(frames), run)
+    return PreparedJob(len(frames), run)
 
 
-def _collected(size: int) -> Prepared:
+def _collected(size: int) -> PreparedJob:
     """A Metadata response, which is collected to be rewritten, that arrives in small pieces."""
     count = _PIECES // 4 * size
     topics = [{"name": "orders", "partitions": []}]
@@ -493,7 +493,7 @@ def _collected(size: int) -> Prepared:
                 session.responses.data_received(piece)
             return session.responses.transport
 
-    return Prepared(len(pieces), run)
+    return PreparedJob(len(pieces), run)
 
 
 JOBS = (

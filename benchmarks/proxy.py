@@ -71,7 +71,7 @@ class Sample:
 
 
 @dataclass
-class Measured:
+class LoadResult:
     """A load and its samples, by peer, one for each round.
 
     :ivar sustained: the highest rate at which a peer that records dropped nothing
@@ -116,9 +116,9 @@ class Course:
         self._folder = folder
         self._seconds = seconds
 
-    def run(self, loads: Sequence[Load], rounds: int, topics: dict[str, Topic]) -> list[Measured]:
+    def run(self, loads: Sequence[Load], rounds: int, topics: dict[str, Topic]) -> list[LoadResult]:
         """Measure all in turns; who cannot carry a load is left out of it from then on."""
-        done = [Measured(load) for load in loads]
+        done = [LoadResult(load) for load in loads]
         for number in range(-1, rounds):
             for each in done:
                 for name in self._peers:
@@ -132,7 +132,7 @@ class Course:
                     each.sustained[name] = self._sustained(each, name)
         return done
 
-    def _turn(self, each: Measured, name: str, topic: Topic, *, counts: bool) -> None:
+    def _turn(self, each: LoadResult, name: str, topic: Topic, *, counts: bool) -> None:
         try:
             sample = self._sample(
                 each.load, self._peers[name], topic, self._seconds if counts else _WARM_UP_S
@@ -170,7 +170,7 @@ class Course:
         used = (cpu[1] - cpu[0]) / amount * 1e6
         return Sample(got.rate, got.mb_s, got.p50, got.p99, used, memory, peer.dropped)
 
-    def _sustained(self, each: Measured, name: str) -> float:
+    def _sustained(self, each: LoadResult, name: str) -> float:
         """Find the highest rate at which everything is recorded, by halving."""
         peer, load = self._peers[name], each.load
         if not any(sample.dropped for sample in each.samples[name]):
@@ -204,7 +204,7 @@ def _broker(folder: Path) -> Iterator[tuple[int, dict[str, Topic]]]:
         yield port, {"broker-bulk-fetch": filled}
 
 
-def measured(options: argparse.Namespace, left_out: dict[str, str]) -> Iterator[Measured]:
+def measured(options: argparse.Namespace, left_out: dict[str, str]) -> Iterator[LoadResult]:
     """Measure what was asked for; what is missing is said, and put into ``left_out``."""
     wanted = [load for load in LOADS if not options.only or load.name in options.only]
     ours = [load for load in wanted if load.answer is not None]
@@ -233,7 +233,7 @@ def _tell(missing: dict[str, str], left_out: dict[str, str]) -> None:
 
 
 # ---------------------------------------------------------------- what came out
-def print_table(each: Measured) -> None:
+def print_table(each: LoadResult) -> None:
     """Print a line for each peer."""
     what = "MB/s" if each.load.bulk else "requests/s"
     per = "MB" if each.load.bulk else "request"
@@ -256,7 +256,7 @@ def print_table(each: Measured) -> None:
     print()
 
 
-def aims(all_measured: Sequence[Measured]) -> Iterator[Aim]:
+def aims(all_measured: Sequence[LoadResult]) -> Iterator[Aim]:
     """Compare with what has to be reached, as far as it was measured."""
     for each in all_measured:
         name, bulk, real = each.load.name, each.load.bulk, each.load.answer is None
@@ -282,7 +282,7 @@ def aims(all_measured: Sequence[Measured]) -> Iterator[Aim]:
             yield from _added(each)
 
 
-def _added(each: Measured) -> Iterator[Aim]:
+def _added(each: LoadResult) -> Iterator[Aim]:
     for peer in ("kproxy", "kproxy-w"):
         if not each.has(peer):
             continue
@@ -296,7 +296,7 @@ def _added(each: Measured) -> Iterator[Aim]:
                 )
 
 
-def figures(each: Measured) -> dict[str, Any]:
+def figures(each: LoadResult) -> dict[str, Any]:
     """Return what was found with a load: medians, what kproxy has of each peer's figures, and all samples."""
     return {
         "about": each.load.about,
@@ -309,7 +309,7 @@ def figures(each: Measured) -> dict[str, Any]:
     }
 
 
-def _figures_of(each: Measured, name: str) -> dict[str, Any]:
+def _figures_of(each: LoadResult, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         "throughput": each.throughput(name),
         **{what: each.median(name, what) for what in ("p50", "p99", "cpu_us", "memory")},

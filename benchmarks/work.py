@@ -96,7 +96,7 @@ _GENERATED = ("<decoder of", "<walk>", "<projection>", "<filter>", "<field>")
 
 # ---------------------------------------------------------------- counting, in a process of its own
 @dataclass
-class Counted:
+class JobWork:
     """What one job takes.
 
     :ivar units: how many of ``unit`` were done
@@ -113,13 +113,13 @@ class Counted:
         """Return a count for one unit."""
         return self.counts[name] / self.units
 
-    def largest(self) -> Counted:
+    def largest(self) -> JobWork:
         """Return it with the largest functions only."""
         functions = {
             name: dict(sorted(found.items(), key=lambda each: (-each[1], each[0]))[:_MOST_FUNCTIONS])
             for name, found in self.functions.items()
         }
-        return Counted(self.unit, self.units, self.counts, functions)
+        return JobWork(self.unit, self.units, self.counts, functions)
 
 
 def _is_own(code: CodeType) -> bool:
@@ -316,7 +316,7 @@ def _seams(run: Callable[[], object]) -> tuple[int, int]:
     return counted[0], counted[1]
 
 
-def count(run: Callable[[], object], unit: str, units: int, *, memory: bool = True) -> Counted:
+def count(run: Callable[[], object], unit: str, units: int, *, memory: bool = True) -> JobWork:
     """Count what a job takes, after it was run so that nothing is done for the first time.
 
     :param memory: count all; otherwise calls and lines only, which is done sooner
@@ -329,7 +329,7 @@ def count(run: Callable[[], object], unit: str, units: int, *, memory: bool = Tr
         found = {"calls": own, "other calls": others}
         counts = {name: sum(by.values()) for name, by in found.items()}
         if not memory:
-            return Counted(unit, units, counts | {"lines": _lines(run)})
+            return JobWork(unit, units, counts | {"lines": _lines(run)})
         gc.collect()
         found["lines"], found["allocated"] = _lines_and_memory(run)
         counts |= {name: sum(found[name].values()) for name in ("lines", "allocated")}
@@ -341,7 +341,7 @@ def count(run: Callable[[], object], unit: str, units: int, *, memory: bool = Tr
         counts["read"], counts["checked"] = _seams(run)
     finally:
         gc.enable()
-    return Counted(unit, units, counts, {name: dict(by) for name, by in found.items()})
+    return JobWork(unit, units, counts, {name: dict(by) for name, by in found.items()})
 
 
 def _count_here(names: Sequence[str], *, twice: bool) -> Iterator[dict[str, Any]]:
@@ -361,14 +361,14 @@ def _count_here(names: Sequence[str], *, twice: bool) -> Iterator[dict[str, Any]
 
 
 # ---------------------------------------------------------------- asking that process
-class Measured(NamedTuple):
+class MeasuredJob(NamedTuple):
     """Counts of a job.
 
     :ivar double: of the same with twice the traffic, if that was asked for
     """
 
-    found: Counted
-    double: Counted | None
+    found: JobWork
+    double: JobWork | None
 
 
 def jobs() -> dict[str, str]:
@@ -380,7 +380,7 @@ def jobs() -> dict[str, str]:
 
 def measured(
     names: Iterable[str] = (), *, twice: bool = False, first: str = "", folder: str | None = None
-) -> dict[str, Measured]:
+) -> dict[str, MeasuredJob]:
     """Count jobs in a process of their own.
 
     :param names: of the jobs, all if there are none
@@ -403,7 +403,9 @@ def measured(
         raise RuntimeError(f"counting failed:\n{ran.stderr}")
     every = [json.loads(line) for line in ran.stdout.splitlines()]
     return {
-        each["job"]: Measured(Counted(**each["found"]), Counted(**each["double"]) if each["double"] else None)
+        each["job"]: MeasuredJob(
+            JobWork(**each["found"]), JobWork(**each["double"]) if each["double"] else None
+        )
         for each in every
     }
 
@@ -445,7 +447,7 @@ def _serve(names: Sequence[str], twice: bool) -> None:
 
 # ---------------------------------------------------------------- what is kept
 @dataclass
-class Kept:
+class KeptCounts:
     """The counts that hold.
 
     :ivar python: version they were counted with, ``3.11``
@@ -454,23 +456,23 @@ class Kept:
 
     python: str
     libraries: dict[str, str]
-    jobs: dict[str, Counted]
+    jobs: dict[str, JobWork]
 
     @classmethod
-    def here(cls, counted: Mapping[str, Counted]) -> Kept:
+    def here(cls, counted: Mapping[str, JobWork]) -> KeptCounts:
         """Return counts as they are kept if they were counted here."""
         libraries = {name: version(name) for name in _LIBRARIES}
         python = ".".join(platform.python_version_tuple()[:2])
         return cls(python, libraries, {name: each.largest() for name, each in counted.items()})
 
     @classmethod
-    def load(cls, path: Path | None = None) -> Kept:
+    def load(cls, path: Path | None = None) -> KeptCounts:
         """Read those that are kept."""
         shape = json.loads((path or KEPT).read_text())
         return cls(
             shape["python"],
             shape["libraries"],
-            {name: Counted(**each) for name, each in shape["jobs"].items()},
+            {name: JobWork(**each) for name, each in shape["jobs"].items()},
         )
 
     def save(self) -> None:
@@ -478,7 +480,7 @@ class Kept:
         KEPT.write_text(json.dumps(asdict(self), indent=1) + "\n")
 
 
-def table(kept: Kept) -> list[tuple[str, ...]]:
+def table(kept: KeptCounts) -> list[tuple[str, ...]]:
     """Return the kept counts as a table: a line with titles, then one for each job; figures are for one unit."""
     lines = [("job", "for one", *COUNTS)]
     for name, job in kept.jobs.items():
@@ -494,12 +496,12 @@ def _figure(value: float) -> str:
 
 
 # ---------------------------------------------------------------- the guard
-def compare(kept: Kept, found: Mapping[str, Counted], here: Kept | None = None) -> list[str]:
+def compare(kept: KeptCounts, found: Mapping[str, JobWork], here: KeptCounts | None = None) -> list[str]:
     """Return what is wrong with counts, one text for each count of a job; none if all is well.
 
     :param here: what versions they were counted with, None for those of this process
     """
-    here = Kept.here({}) if here is None else here
+    here = KeptCounts.here({}) if here is None else here
     wrong = []
     for job, now in found.items():
         if job not in kept.jobs:
@@ -513,7 +515,7 @@ def compare(kept: Kept, found: Mapping[str, Counted], here: Kept | None = None) 
     return wrong
 
 
-def _compared(job: str, name: str, kept: Counted, now: Counted, *, same: bool) -> str:
+def _compared(job: str, name: str, kept: JobWork, now: JobWork, *, same: bool) -> str:
     """Return what is wrong with one count, empty if nothing is.
 
     :param same: whether both were counted with the same versions
@@ -532,7 +534,7 @@ def _compared(job: str, name: str, kept: Counted, now: Counted, *, same: bool) -
     return ""
 
 
-def _grown(name: str, kept: Counted, now: Counted) -> Iterator[str]:
+def _grown(name: str, kept: JobWork, now: JobWork) -> Iterator[str]:
     """Yield the functions of which a count grew most.
 
     Of those that are not kept it is only known that each had less than the last one that is.
@@ -553,7 +555,7 @@ def _grown(name: str, kept: Counted, now: Counted) -> Iterator[str]:
         yield f"  {function} {verb} {_figure(each)} {noun} for one {now.unit}, {was}"
 
 
-def not_linear(job: str, found: Counted, double: Counted) -> list[str]:
+def not_linear(job: str, found: JobWork, double: JobWork) -> list[str]:
     """Return which counts grow faster than the traffic, one text each."""
     # halves of units: a capture that is twice as long may have an exchange more or less
     times = TWICE * double.units / (2 * found.units)
@@ -582,7 +584,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not names:
         parser.error(f"there is no such job; there are: {', '.join(jobs())}")
     counted = {name: each.found for name, each in measured(names).items()}
-    found = Kept.here(counted)
+    found = KeptCounts.here(counted)
     if options.write:
         _keep(found)
     if options.json:
@@ -594,15 +596,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         cells = [cell.rjust(width) for cell, width in zip(line[2:], widths[2:], strict=True)]
         print(line[0].ljust(widths[0]), line[1].ljust(widths[1]), *cells, sep="  ")
     if not options.write and KEPT.exists():
-        for told in compare(Kept.load(), counted, found):
+        for told in compare(KeptCounts.load(), counted, found):
             print(f"\n{told}")
 
 
-def _keep(found: Kept) -> None:
+def _keep(found: KeptCounts) -> None:
     """Keep what was counted; of jobs that were not, what is kept, if it was counted with the same versions."""
     every = jobs()
     if KEPT.exists():
-        kept = Kept.load()
+        kept = KeptCounts.load()
         if (kept.python, kept.libraries) == (found.python, found.libraries):
             found = replace(found, jobs=kept.jobs | found.jobs)
     missing = every.keys() - found.jobs.keys()

@@ -43,13 +43,13 @@ MAX_COMPACT_BYTE = 127  # longest uvarint of one byte
 
 
 # ---------------------------------------------------------------- called by generated code
-class _Spending(threading.local):
+class _ThreadBudget(threading.local):
     """The budget of the message that this thread decodes and counts, if it does."""
 
     budget: Budget | None = None
 
 
-_spending = _Spending()
+_spending = _ThreadBudget()
 
 
 def _spend(amount: int, pos: int) -> None:

@@ -18,7 +18,7 @@ from aiohttp import web
 from textual_serve.server import Server
 
 from kproxy.addresses import Address, address_text
-from kproxy.printing import notice
+from kproxy.output import notice
 
 LOOPBACK = "127.0.0.1"
 MOST_PAGES = 16

@@ -1,7 +1,7 @@
 """The configuration file, ``kproxy.toml``: where it is, what it says, and a profile of it laid over the rest.
 
 What its tables mean is known elsewhere: options of commands in :mod:`kproxy.cli.config`, the UI in
-:mod:`kproxy.tui.config`. Nothing in kproxy writes it (:mod:`kproxy.kept` holds what is chosen in the UI and kept).
+:mod:`kproxy.tui.config`. Nothing in kproxy writes it (:mod:`kproxy.saved_choices` keeps choices made in the UI).
 """
 
 from __future__ import annotations

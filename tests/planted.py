@@ -49,7 +49,7 @@ def readings_of(secret: str = SECRET) -> tuple[str, ...]:
     return tuple(found)
 
 
-class Planting:
+class PlantedValues:
     """Makes values of wire types.
 
     :param secretive: whether what no declaration knows is secret here
@@ -148,7 +148,7 @@ def frames(key: int, version: int, **fields: Any) -> Iterator[tuple[bytes, bytes
     both = []
     for message, response in ((known.request, False), (known.response, True)):
         body: MessageVersion = message[min(version, message.versions.last)]
-        planting = Planting(secretive=api_may_hold_secrets(key, response=response))
+        planting = PlantedValues(secretive=api_may_hold_secrets(key, response=response))
         value = planting.struct(body.struct)
         value |= {name: item for name, item in fields.items() if name in value}
         both.append(_header(key, version, response=response) + body.build(value))
@@ -186,7 +186,7 @@ def request_log() -> bytes:
         version = known.request.versions.last
         bodies = []
         for message, response in ((known.request, False), (known.response, True)):
-            planting = Planting(secretive=api_may_hold_secrets(key, response=response))
+            planting = PlantedValues(secretive=api_may_hold_secrets(key, response=response))
             body = message[min(version, message.versions.last)]
             bodies.append(_as_json(body.struct, planting.struct(body.struct)))
         lines.append(_entry(key, version, *bodies))
@@ -268,7 +268,7 @@ def _cluster() -> Iterator[tuple[bytes, bytes]]:
     whole = cluster_records()
     for data in (whole, whole[:-20], whole[:70] + b"\xff\xff\xff\xff\xff" + whole[75:], SECRET.encode() * 5):
         (request, _), *_ = frames(FETCH, 12)
-        body = Planting(secretive=False).struct(known.response[12].struct)
+        body = PlantedValues(secretive=False).struct(known.response[12].struct)
         body["responses"][0]["topic"] = "__cluster_metadata"
         body["responses"][0]["partitions"][0]["records"] = data
         yield request, _framed(_header(FETCH, 12, response=True) + known.response[12].build(body))

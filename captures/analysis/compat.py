@@ -30,7 +30,7 @@ from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
 
 NEEDS = fingerprints.NEEDS | {"replica", "software", "response.api_keys", "response.error_code"}
-"""What has to be read of exchanges (:mod:`captures.exchanges.projected`)."""
+"""What has to be read of exchanges (:mod:`captures.exchanges.projected_reader`)."""
 
 
 class Compatibility:

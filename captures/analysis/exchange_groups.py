@@ -148,7 +148,7 @@ def undecoded(exchange: Exchange) -> bool:
 
 
 # ---------------------------------------------------------------- by column
-class Grouping:
+class RowGroups:
     """Rows with equal keys.
 
     :ivar first: for each group the first row that is in it; groups are in this order
@@ -199,7 +199,7 @@ class Grouping:
         return found
 
 
-def api_grouping(columns: ExchangeColumns, *keys: NDArray[np.integer]) -> Grouping:
+def api_grouping(columns: ExchangeColumns, *keys: NDArray[np.integer]) -> RowGroups:
     """Return exchanges grouped by API and version; raw tokens and orphans, which have neither, are told apart.
 
     :param keys: what else rows of one group have the same
@@ -209,7 +209,7 @@ def api_grouping(columns: ExchangeColumns, *keys: NDArray[np.integer]) -> Groupi
     kinds = columns.flat("api_key").astype(np.int64) * _VERSIONS + np.where(
         columns.flat("api_key") < 0, 0, versions
     )
-    return Grouping(kinds * 2 + token, *keys)
+    return RowGroups(kinds * 2 + token, *keys)
 
 
 def apis_of(columns: ExchangeColumns, rows: Int64s) -> list[tuple[str, int | None, int | None]]:
@@ -309,7 +309,7 @@ def _undecoded(columns: ExchangeColumns) -> Bools:
 def client_names(columns: ExchangeColumns) -> tuple[Int64s, list[str]]:
     """Return for each exchange the number of its client's name, and the names: as
     :func:`captures.analysis.client_identity.client_name` has them."""
-    grouping = Grouping(columns.flat("client_id"), columns.flat("connection"))
+    grouping = RowGroups(columns.flat("client_id"), columns.flat("connection"))
     ids, clients = columns.texts("client_id"), columns.texts("client")
     names: dict[str, int] = {}
     codes = []

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from captures.analysis.client_identity import Introductions, client_name, connection_key
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.exchange_groups import ExchangeGroup
 from captures.analysis.offered_versions import kafka_4_least, too_old
 from captures.analysis.version_matrix import (
@@ -138,7 +138,7 @@ class Negotiation:
             client.count(group, group.api_key, group.version)
 
     @staticmethod
-    def deciding(rows: Deciding) -> Bools:
+    def deciding(rows: DecisionColumns) -> Bools:
         """Return which exchanges of a whole capture it has to learn from."""
         return rows.introducing | rows.first(rows.columns.flat("replica_id") >= 0)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.exchange_groups import Grouping, client_names
+from captures.analysis.exchange_groups import RowGroups, client_names
 from captures.exchanges import Exchange
 from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import Names
@@ -171,7 +171,7 @@ class TopicStats:
         partitions, clients = columns.ragged("flow_partitions").values, client_names(columns)
         keys, replicas = columns.flat("api_key")[topics.rows], columns.flat("replica_id")[topics.rows]
         direction = np.where(keys == ApiKey.PRODUCE, 0, np.where(replicas >= 0, 2, 1))
-        grouping = Grouping(topics.values, partitions, direction, clients[0][topics.rows])
+        grouping = RowGroups(topics.values, partitions, direction, clients[0][topics.rows])
         texts = columns.texts("flow_topics")
         sums = zip(grouping.first.tolist(), *(grouping.sums(values) for values in figures), strict=True)
         for first, *found in sums:

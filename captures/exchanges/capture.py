@@ -42,7 +42,7 @@ from captures.packets import (
     read_packets,
 )
 from captures.packets.errors import DROPPED
-from captures.packets.joined import JoinedSource, file_at
+from captures.packets.joined_source import JoinedSource, file_at
 from captures.packets.reader import BLOCK_SIZE
 from captures.packets.source import KEPT
 from captures.packets.spool import DEFAULT_SPOOL

@@ -103,7 +103,7 @@ class Column:
     """How a field is decided.
 
     :ivar part: makes what evaluates a test on columns
-    :ivar needs: what is decoded where columns do not decide (:data:`captures.exchanges.projected.NEEDS`); None is
+    :ivar needs: decoded where columns do not decide (:data:`captures.exchanges.projected_reader.NEEDS`); None is
         everything: what annotation finds out, and the content of records, of which it masks secrets
     :ivar messages: columns of the messages that decide (:data:`captures.exchanges.columns.COLUMNS`)
     """

@@ -14,7 +14,7 @@ from captures.arrays import Int64s
 from captures.exchanges import Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.parallel import in_processes, shares_of
-from captures.exchanges.projected import ProjectedExchanges
+from captures.exchanges.projected_reader import ProjectedExchanges
 from captures.faults import Faults
 from captures.filters import binding, bodies, grammar
 from captures.filters.columns import compile_columns, fields_of, needs_bodies

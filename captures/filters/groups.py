@@ -21,7 +21,7 @@ import numpy as np
 
 from captures.arrays import Bools, Int32s, Int64s
 from captures.exchanges import Exchange, ExchangeReader
-from captures.exchanges.projected import BLOCK_ROWS, ProjectedExchanges
+from captures.exchanges.projected_reader import BLOCK_ROWS, ProjectedExchanges
 from captures.filters import table_columns
 from captures.filters.table_columns import TableColumns
 from captures.filters.values import split_endpoint

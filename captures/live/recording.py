@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from captures.packets.files import Succession, by_name, expanded, is_one_file
-from captures.packets.merged import open_succession
+from captures.packets.joined_reader import open_succession
 from captures.packets.source import Source
 from captures.packets.spool import DEFAULT_SPOOL
 

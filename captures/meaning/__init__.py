@@ -17,7 +17,7 @@ hold. Nothing here raises for what is missing, nothing decompresses records, and
 
 from captures.meaning.errors import ErrorFound, errors_in, errors_text
 from captures.meaning.exchange import Body, Names
-from captures.meaning.expected import EXPECTED, ExpectedError, expected_errors
+from captures.meaning.expected_errors import EXPECTED, ExpectedError, expected_errors
 from captures.meaning.mentions import (
     Producer,
     groups_in,

@@ -66,9 +66,9 @@ from captures.packets.addresses import AddressBook
 from captures.packets.connections import Connection, Connections
 from captures.packets.errors import CaptureError
 from captures.packets.index import MissingBytes, SegmentIndex
-from captures.packets.joined import JoinedSource
+from captures.packets.joined_reader import JoinedReader, open_files, read_packets
+from captures.packets.joined_source import JoinedSource
 from captures.packets.memory import Memory
-from captures.packets.merged import JoinedReader, open_files, read_packets
 from captures.packets.reader import PacketReader
 from captures.packets.source import Source, open_source
 from captures.packets.table import (

@@ -23,6 +23,7 @@ from captures.packets import remote
 from captures.packets.clock_offsets import ClockOffset
 from captures.packets.errors import CaptureError, NotACapture
 from captures.packets.feeds import LEAST_HEADER, REQUEST_LOG
+from captures.packets.pcap_over_ip import is_pcap_over_ip
 from captures.packets.reader import PacketReader, recognise
 from captures.packets.source import Source, open_logs, open_source
 from captures.packets.spool import Quota
@@ -103,6 +104,8 @@ class FileStatus:
         """
         if remote.is_remote(path):
             return cls(*remote.status(path), True)
+        if is_pcap_over_ip(path):
+            return cls(0, 0, (0, hash(path)), False)
         told = os.fstat(0) if path == STANDARD_INPUT else Path(remote.local(path)).stat()
         regular = path != STANDARD_INPUT and stat.S_ISREG(told.st_mode)
         return cls(told.st_size, told.st_mtime_ns, (told.st_dev, told.st_ino), regular)
@@ -128,7 +131,12 @@ def is_one_file(path: str) -> bool:
 
     :raises CaptureError: if it is elsewhere and cannot be reached
     """
-    return path == STANDARD_INPUT or (not is_folder(path) and not _is_pattern(path))
+    return comes_once(path) or (not is_folder(path) and not _is_pattern(path))
+
+
+def comes_once(path: str) -> bool:
+    """Whether a path is no file that can be read again: standard input, or a connection."""
+    return path == STANDARD_INPUT or is_pcap_over_ip(path)
 
 
 def is_folder(path: str) -> bool:

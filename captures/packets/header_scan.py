@@ -14,7 +14,7 @@ import numpy as np
 
 from captures.arrays import Bytes, Int64s
 from captures.packets.addresses import AddressBook
-from captures.packets.merged import read_packets
+from captures.packets.joined_reader import read_packets
 from captures.packets.source import Source
 from captures.packets.table import PacketBlock
 

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 from captures.packets.errors import CaptureError
+from captures.packets.pcap_over_ip import is_pcap_over_ip
 
 _SCHEME = pattern(r"[A-Za-z][A-Za-z0-9+.:-]*://")
 _BLOCK = 1 << 20
@@ -71,7 +72,7 @@ class RemoteStatus(NamedTuple):
 def is_remote(path: str) -> bool:
     """Whether a path is reached through fsspec."""
     found = _SCHEME.match(path)
-    return found is not None and found[0].lower() != "file://"
+    return found is not None and found[0].lower() != "file://" and not is_pcap_over_ip(path)
 
 
 def local(path: str) -> str:

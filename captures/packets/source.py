@@ -37,6 +37,7 @@ from captures.packets.feeds import (
     logs_as_packets,
     may_become_a_log,
 )
+from captures.packets.pcap_over_ip import PcapOverIpFeed, is_pcap_over_ip
 from captures.packets.spool import DEFAULT_SPOOL, Quota, Spool, spool_directory
 from captures.packets.stores import LocalFile, SpooledFeed, Store
 
@@ -217,7 +218,8 @@ def open_source(
 ) -> Source:
     """Open a capture file, or standard input for ``-``; gzip and zstd are recognised by content.
 
-    :param path: of this machine, or with a scheme (:mod:`~captures.packets.remote`)
+    :param path: of this machine, or with a scheme (:mod:`~captures.packets.remote`,
+        :mod:`~captures.packets.pcap_over_ip`)
     :param follow: whether a regular file is still being written, and to be read as it grows; a pipe always is
     :param over: tells whether nothing more will be written to a file that is followed, as when another has taken
         its turn; asked whenever nothing has come
@@ -233,6 +235,8 @@ def open_source(
             raise CaptureError(name, 0, "a file that is elsewhere cannot be followed while it is written")
         return _elsewhere(name, quota)
     try:
+        if is_pcap_over_ip(name):
+            return _over_ip(name, quota)
         return _opened(name, quota, over, follow=follow, first=first)
     except OSError as error:
         raise _unusable(name, 0, error) from error
@@ -282,6 +286,17 @@ def _opened(name: str, quota: Quota, over: Callable[[], bool] | None, *, follow:
         growing = GrowingFileFeed(fd, None if name == "-" else name, stop, over, first)
         return Source(name, partial(_follow, name, fd, growing, quota, closing), quota, stop, closing)
     feed = PipeFeed(fd, stop)
+    return Source(name, partial(_spooled, name, feed, quota, closing, live=True), quota, stop, closing)
+
+
+def _over_ip(name: str, quota: Quota) -> Source:
+    stop = Stop()
+    try:
+        feed = PcapOverIpFeed(name, stop)
+    except BaseException:
+        stop.close()
+        raise
+    closing = [stop.close, feed.close]
     return Source(name, partial(_spooled, name, feed, quota, closing, live=True), quota, stop, closing)
 
 

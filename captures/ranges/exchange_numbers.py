@@ -9,7 +9,7 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges.checkpoints import Endpoint
-from captures.packets.joined import file_at
+from captures.packets.joined_source import file_at
 from captures.packets.source import KEPT
 from captures.ranges.edges import Pair, SyncPoint
 from captures.ranges.plan import Plan, Range

@@ -11,7 +11,7 @@ import numpy as np
 from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.notes import NO_NOTE, Note, Notes
-from captures.exchanges.projected import ProjectedReader
+from captures.exchanges.projected_reader import ProjectedReader
 from captures.interventions import UNTOUCHED, Interventions
 from captures.packets import JoinedSource
 from captures.packets.index import Places

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from captures.analysis.deciding import TAKEN, Deciding
+from captures.analysis.decision_columns import TAKEN, DecisionColumns
 from captures.analysis.exchange_groups import COUNTED, undecoded
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Exchange
@@ -27,7 +27,7 @@ from captures.ranges.exchange_numbers import Context
 from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.jobs import Input, exchanges_of, give_out
 from captures.ranges.whole import Whole, WholeCapture
-from captures.spark.located import LOCATED, LocatedCapture, located, located_schema
+from captures.spark.located_exchanges import LOCATED, LocatedCapture, located, located_schema
 from captures.spark.task_shares import Share
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
@@ -276,18 +276,18 @@ class JudgeSettings:
             has=share.has,
         )
 
-    def deciding(self, part: RangeExchanges, elsewhere: Mapping[str, bool]) -> Deciding:
+    def deciding(self, part: RangeExchanges, elsewhere: Mapping[str, bool]) -> DecisionColumns:
         """Return what tells which exchanges of a range decide something."""
         columns = ExchangeColumns(part.capture, part.rows, names=self.task.knowledge().topic_name)
         columns.prepare((*COUNTED, *TAKEN))
-        return Deciding(columns, elsewhere)
+        return DecisionColumns(columns, elsewhere)
 
     @property
     def decides(self) -> bool:
         """Whether it has to be found out which exchanges decide something: not where all are shown."""
         return self.task.filter is None and any("connections" not in share.tables for share in self.shares)
 
-    def wanted(self, part: RangeExchanges, rows: Deciding) -> list[Bools]:
+    def wanted(self, part: RangeExchanges, rows: DecisionColumns) -> list[Bools]:
         """Return which exchanges of a range decide something for those who make the same as each share."""
         found: dict[tuple[Any, ...], Bools] = {}
         for share in self.shares:
@@ -297,7 +297,7 @@ class JudgeSettings:
 
 
 class Meet:
-    """Looks for what ranges have met that decides what is shown to rules in others (:attr:`Deciding.met`)."""
+    """Looks for what ranges have met that decides what is shown to rules in others (:attr:`DecisionColumns.met`)."""
 
     def __init__(self, judging: JudgeSettings) -> None:
         self._judging = judging

@@ -23,7 +23,7 @@ from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 from captures.json_objects import to_json
 from captures.names import Names, read_names
 from captures.packets import CaptureError, JoinedSource
-from captures.packets.files import STANDARD_INPUT, find_files
+from captures.packets.files import comes_once, find_files
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.packets.tls import KeyLog
 from captures.tables.columns import Needs
@@ -250,7 +250,7 @@ def write_tables(
 
 def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> RunInputs[list[str]]:
     """Look for captures, and leave out those that the tables have already."""
-    if STANDARD_INPUT in paths:
+    if any(map(comes_once, paths)):
         return RunInputs(list(paths), len(paths), [])
     files = find_files(paths, Quota(DEFAULT_SPOOL))
     unreadable = [OmittedFile(error.path, error.reason) for error in files.unreadable]

@@ -15,7 +15,7 @@ import numpy as np
 from captures.analysis.client_identity import client_name
 from captures.analysis.clients.libraries import told_library
 from captures.analysis.connection_stats import ConnectionStats
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.rule import Rule
@@ -150,7 +150,7 @@ class WholeTables:
         if "client_versions" in self.tables:
             self.faults.guarded(self._versions.add, doing("client_versions"))(exchange)
 
-    def wanted(self, rows: Deciding) -> Bools:
+    def wanted(self, rows: DecisionColumns) -> Bools:
         """Return which exchanges have to be added; the others are to be passed over, in the order of all."""
         if "connections" in self.tables:
             return ~rows.nothing

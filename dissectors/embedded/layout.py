@@ -81,7 +81,7 @@ def prefixed(message: Message, data: bytes, **more: Any) -> Layout | None:
 
 
 @dataclass(slots=True)
-class Reading:
+class LayoutValue:
     """What :func:`read` found.
 
     :ivar value: the fields, as far as they could be read
@@ -94,7 +94,7 @@ class Reading:
     parts: list[tuple[str, Layout, dict[str, Any]]]
 
 
-def read(layout: Layout, data: bytes) -> Reading:
+def read(layout: Layout, data: bytes) -> LayoutValue:
     """Read ``data``, never raising for malformed bytes."""
     problems: list[EmbeddedProblem] = []
     value, end = _fields(layout, data, problems)
@@ -116,7 +116,7 @@ def read(layout: Layout, data: bytes) -> Reading:
         value[UNDECODED] = data[end:]
         if layout.asked == layout.version and not problems:
             problems.append((end, "", f"{len(data) - end} bytes left over after {layout.label}"))
-    return Reading(value, problems, parts)
+    return LayoutValue(value, problems, parts)
 
 
 def embedded(layout: Layout, data: bytes, *, guess: str = "", show_secrets: bool = False) -> EmbeddedValue:

@@ -12,7 +12,7 @@ from dissectors.records.codecs import InflatedBytes, compress, decompress, infla
 from dissectors.records.control import ControlRecord, ControlType, control_record
 from dissectors.records.cursor import DECOMPRESSED
 from dissectors.records.record import DecodedRecords, Record
-from dissectors.records.sets import RecordSet, Trailing, left_out_records, record_set, records_size
+from dissectors.records.sets import RecordSet, TrailingEntry, left_out_records, record_set, records_size
 from dissectors.records.trace import RecordsTrace, trace_records
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "Record",
     "RecordSet",
     "RecordsTrace",
-    "Trailing",
+    "TrailingEntry",
     "compress",
     "control_record",
     "decompress",

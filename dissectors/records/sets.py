@@ -26,7 +26,7 @@ _UNUSED_ATTRIBUTES = ~0x7F
 
 
 @dataclass(frozen=True, slots=True)
-class Trailing:
+class TrailingEntry:
     """The incomplete entry at the end of a field.
 
     :ivar kind: "partial": cut off by the byte limit of the Fetch; "padding": the filler of lazy
@@ -55,7 +55,7 @@ class RecordSet:
 
     batches: list[Batch] = field(default_factory=list)
     leading: int = 0
-    trailing: Trailing | None = None
+    trailing: TrailingEntry | None = None
     problems: list[DecodeError] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -93,7 +93,7 @@ def record_set(data: Buffer, budget: Budget | None = None, *, aligned: bool = Tr
     """
     found = RecordSet([], 0, None, [])
     if len(data) == _TO_MAGIC and (size := records_size(bytes(data))) != len(data):
-        found.trailing = Trailing("left_out", 0, size, size)
+        found.trailing = TrailingEntry("left_out", 0, size, size)
         return found
     objects = limit("message_objects") if budget is None else budget.left("message_objects")
     most = objects // OBJECTS_PER_BATCH
@@ -137,12 +137,12 @@ def record_set(data: Buffer, budget: Budget | None = None, *, aligned: bool = Tr
     return found
 
 
-def _trailing(data: Buffer, start: int, announced: int | None) -> Trailing:
+def _trailing(data: Buffer, start: int, announced: int | None) -> TrailingEntry:
     """Padding is an offset of -1, a length past the end, and zeros where a header would be."""
     header = bytes(data[start : start + HEADER.size])
     zeros = header[_ENTRY.size :]
     padding = header[:8] == b"\xff" * 8 and not any(zeros)
-    return Trailing("padding" if padding else "partial", start, len(data) - start, announced)
+    return TrailingEntry("padding" if padding else "partial", start, len(data) - start, announced)
 
 
 def _first_batch(data: Buffer) -> int:

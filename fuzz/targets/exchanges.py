@@ -244,7 +244,7 @@ def _anew(key: int, said: Said, rng: Random) -> Said:
     bodies = []
     for from_client in (True, False):
         layout = _layout(key, version, from_client=from_client)
-        bodies.append(b"" if layout is None else _built(layout, Drawn(rng).draw(layout.struct)))
+        bodies.append(b"" if layout is None else _built(layout, DrawnValues(rng).draw(layout.struct)))
     return Said(key, version, how, said.took, *bodies)
 
 
@@ -254,7 +254,7 @@ def _other_body(said: Said, rng: Random, *, from_client: bool) -> bytes:
     layout = _layout(said.key, said.version, from_client=from_client)
     if layout is None:
         return havoc(body, rng, _LONGEST_BODY)
-    drawn = Drawn(rng)
+    drawn = DrawnValues(rng)
     try:
         value = layout.parse(body)
     except DecodeError:
@@ -284,7 +284,7 @@ def _contents() -> tuple[bytes, ...]:
     return tuple(each for each in found if len(each) <= 300)
 
 
-class Drawn(Values):
+class DrawnValues(Values):
     """Values of wire types: numbers at the edges of their types, names that come again, few elements."""
 
     def __init__(self, rng: Random) -> None:

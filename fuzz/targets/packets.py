@@ -22,7 +22,7 @@ from captures.packets.reader import BLOCK_SIZE
 from dissectors.budget import changed
 from fuzz.target import check
 from kproxy.export_files import packet_steps
-from tests.captures.packets.kit import Read, read
+from tests.captures.packets.kit import CaptureContent, read
 
 _LIMITS = {"batch_bytes": 1 << 20, "batch_ratio_floor": 1 << 16, "batch_records": 1000}
 SMALL_BLOCKS = (256, 900, 3000)
@@ -75,10 +75,10 @@ def block_of(size: int, chance: int) -> int:
     return least + chance % max(size - least, 1)
 
 
-def packets(data: bytes, block_size: int = BLOCK_SIZE) -> tuple[Read, dict[str, Any]] | None:
+def packets(data: bytes, block_size: int = BLOCK_SIZE) -> tuple[CaptureContent, dict[str, Any]] | None:
     """Read a capture up to its streams; None if it is none.
 
-    Whatever the streams lack must be a gap: :meth:`Read.stream` checks that segments and gaps tile each of them.
+    Whatever the streams lack must be a gap: :meth:`CaptureContent.stream` checks that segments and gaps tile each one.
     """
     try:
         return on_disk(data, lambda path: _packets(path, block_size))
@@ -87,7 +87,7 @@ def packets(data: bytes, block_size: int = BLOCK_SIZE) -> tuple[Read, dict[str, 
         return None
 
 
-def _packets(path: Path, block_size: int) -> tuple[Read, dict[str, Any]]:
+def _packets(path: Path, block_size: int) -> tuple[CaptureContent, dict[str, Any]]:
     got = read(path, block_size)
     connections = got.assembler.connections
     found: dict[str, Any] = {name: got.column(name).tolist() for name in PacketBlock.COLUMNS}

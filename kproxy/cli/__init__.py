@@ -12,7 +12,7 @@ import click
 
 from kproxy.cli.command import Group, made
 from kproxy.cli.options import ProgramOptions
-from kproxy.printing import gate_tracebacks, gated_errors, use_color
+from kproxy.output import gate_tracebacks, gated_errors, use_color
 
 # numpy's linear algebra, which nothing here uses, starts a thread for each processor; these spin for a while
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.cli.capture_run import CaptureRun, conclude
 from kproxy.cli.command import command, option, options
 from kproxy.cli.options import ClientOption, JobsOption, ReadingOptions, ReportOptions
-from kproxy.cli.reading import CaptureRun, conclude
-from kproxy.cli.selecting import chosen, there_are
+from kproxy.cli.selection import chosen, there_are
 
 if TYPE_CHECKING:
     from captures.analysis.version_matrix import Matrix
@@ -68,7 +68,7 @@ class ApiVersions(CaptureRun[ApiVersionsOptions]):
     def _matrix(self, capture: Capture, tally: Tally) -> Matrix:
         import numpy as np
 
-        from captures.analysis.deciding import Deciding
+        from captures.analysis.decision_columns import DecisionColumns
         from captures.analysis.exchange_groups import exchange_groups
         from captures.analysis.negotiation import Negotiation
         from captures.exchanges import ExchangeReader
@@ -80,7 +80,7 @@ class ApiVersions(CaptureRun[ApiVersionsOptions]):
         for group in exchange_groups(columns):
             negotiation.count(group)
         learn = capture.faults.guarded(negotiation.learn, "learning versions")
-        for exchange in reader.several(indexes[negotiation.deciding(Deciding(columns))].tolist()):
+        for exchange in reader.several(indexes[negotiation.deciding(DecisionColumns(columns))].tolist()):
             learn(exchange)
         return negotiation.result()
 

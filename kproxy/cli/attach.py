@@ -44,7 +44,7 @@ def attach(options: AttachOptions) -> None:
                 listen=options.web,
             )
         return
-    from kproxy.cli.attaching import Attaching
+    from kproxy.cli.attach_run import AttachRun
 
     with early_ends(), told_errors():
-        sys.exit(Attaching(run, options).run())
+        sys.exit(AttachRun(run, options).run())

@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import NoReturn
 
-from kproxy.printing import flush
+from kproxy.output import flush
 
 _BEGUN = b"."
 

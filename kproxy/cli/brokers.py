@@ -8,7 +8,7 @@ import click
 
 from kproxy.addresses import Address, address, addresses
 from kproxy.cli.command import option, options
-from kproxy.printing import echo
+from kproxy.output import echo
 
 if TYPE_CHECKING:
     from kproxy.proxy.tls.security import Security

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kproxy.cli.capture_run import CaptureRun, conclude_unread
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import with_progress
 from kproxy.cli.options import ClientOption, ReadingOptions, ReportOptions
-from kproxy.cli.reading import CaptureRun, conclude_unread
-from kproxy.cli.selecting import chosen
+from kproxy.cli.selection import chosen
 
 if TYPE_CHECKING:
     from captures.analysis.clients.inventory import Client

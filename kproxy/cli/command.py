@@ -97,7 +97,7 @@ class Command(click.Command):
         return super().parse_args(ctx, args)
 
     def _note_former(self, args: list[str]) -> None:
-        from kproxy.printing import notice
+        from kproxy.output import notice
 
         given = args[: args.index("--")] if "--" in args else args
         for option in options_of(self):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from kproxy.printing import echo
+from kproxy.output import echo
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -198,14 +198,14 @@ def refuse_to_overwrite(output: str, captures: Iterable[str], *, force: bool) ->
     :param force: whether another file may be
     :raises click.UsageError: if it may not
     """
-    from captures.packets.files import STANDARD_INPUT, expanded
+    from captures.packets.files import comes_once, expanded
     from captures.packets.remote import is_remote
 
     out = Path(output)
     if output == "-" or not out.exists():
         return
     here = (path for path in captures if not is_remote(path))
-    read = (name for path in here for name in expanded(path) if name != STANDARD_INPUT)
+    read = (name for path in here for name in expanded(path) if not comes_once(name))
     if any(Path(name).exists() and out.samefile(name) for name in read):
         raise click.UsageError(f"{output} is one of the captures")
     if not force and out.is_file():

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.cli.capture_run import CaptureRun, conclude
 from kproxy.cli.command import command, option, options
 from kproxy.cli.options import ReadingOptions, ReportOptions
-from kproxy.cli.reading import CaptureRun, conclude
 
 if TYPE_CHECKING:
     from captures.analysis.compat_model import Target
@@ -133,7 +133,7 @@ class Compat(CaptureRun[CompatOptions]):
 
         from captures.analysis.compat import NEEDS
         from captures.exchanges import ExchangeReader
-        from captures.exchanges.projected import ProjectedExchanges
+        from captures.exchanges.projected_reader import ProjectedExchanges
         from kproxy.cli.common import with_progress
 
         reader = ExchangeReader(capture, annotate=False, summary=False)

@@ -8,7 +8,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from kproxy.cli.command import argument, command, options
-from kproxy.printing import echo
+from kproxy.output import echo
 
 
 @options

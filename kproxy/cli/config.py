@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from kproxy.cli.command import Option, argument, command, option, options, options_of, path_of
 from kproxy.configuration import Configuration, ConfigurationError, load
-from kproxy.printing import echo, echo_json, terminal_width
+from kproxy.output import echo, echo_json, terminal_width
 
 _OTHERS = ("common", "filters", "ui")
 """Tables of the file that are of no command."""
@@ -186,7 +186,7 @@ def settings(configuration: Configuration) -> Iterator[Setting]:
 
     :raises ConfigurationError: if there is something wrong with the file
     """
-    from kproxy.kept import kept_path, saved_filters
+    from kproxy.saved_choices import kept_path, saved_filters
 
     common = set()
     for ctx in _contexts():

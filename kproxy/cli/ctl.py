@@ -11,7 +11,7 @@ import click
 from kproxy.cli.command import NoOptions, argument, command, group, option, options
 from kproxy.cli.options import FILTER
 from kproxy.cli.runs import RunOption, the_run, told_errors
-from kproxy.printing import echo, echo_json
+from kproxy.output import echo, echo_json
 
 
 @options

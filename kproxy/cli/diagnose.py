@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kproxy.cli.capture_run import CaptureRun, conclude
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import filter_option, read_to_the_end
 from kproxy.cli.options import FILTER, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
-from kproxy.cli.reading import CaptureRun, conclude
-from kproxy.cli.selecting import Selecting
-from kproxy.printing import echo, flush, terminal_width
+from kproxy.cli.selection import ExchangeSelection
+from kproxy.output import echo, flush, terminal_width
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -97,10 +97,10 @@ def diagnose(options: DiagnoseOptions) -> None:
     seen ten times as often; Ctrl-C ends with all of them. Exchanges are
     numbered in order of completion, as in kproxy read --follow.
     """
-    Diagnosing(options).execute()
+    DiagnoseRun(options).execute()
 
 
-class Diagnosing(CaptureRun[DiagnoseOptions]):
+class DiagnoseRun(CaptureRun[DiagnoseOptions]):
     """One run of ``kproxy diagnose``."""
 
     def __init__(self, options: DiagnoseOptions) -> None:
@@ -113,7 +113,9 @@ class Diagnosing(CaptureRun[DiagnoseOptions]):
         self.least = Severity[options.least.upper()]
         self.rules, self.limits = rules_and_limits(options.only, options.skip, options.thresholds)
         zone = self.reading.zone
-        self.selecting = Selecting(filter_option(options.wanted, zone), options.begin, options.end, zone)
+        self.selecting = ExchangeSelection(
+            filter_option(options.wanted, zone), options.begin, options.end, zone
+        )
         self.failed = False
 
     def run(self) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kproxy.cli.capture_run import CaptureInput, CaptureRun, conclude
 from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.options import Moment, ReadingOptions, ReportOptions, UtcOption
-from kproxy.cli.reading import CaptureRun, Reading, conclude
 
 if TYPE_CHECKING:
     from captures.analysis.comparison.model import Comparison
@@ -95,7 +95,7 @@ class Diff(CaptureRun[DiffOptions]):
         super().__init__(options, files if self.windows else files[:1])
         self.readings = [self.reading]
         if not self.windows:
-            self.readings.append(Reading(replace(options, files=files[1:]), utc=options.utc))
+            self.readings.append(CaptureInput(replace(options, files=files[1:]), utc=options.utc))
 
     @property
     def exit_code(self) -> int:
@@ -147,7 +147,7 @@ class Diff(CaptureRun[DiffOptions]):
         good, bad = sides
         return compare_sides(good, bad, histories.result())
 
-    def _read(self, reading: Reading, capture: Capture, reader: Any, learners: Iterable[Any]) -> None:
+    def _read(self, reading: CaptureInput, capture: Capture, reader: Any, learners: Iterable[Any]) -> None:
         """Pass all exchanges to the accumulators that learn from them."""
         from kproxy.text.summary import Tally
 

@@ -10,7 +10,7 @@ from kproxy.cli.command import command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE
 from kproxy.cli.config import current, problems
 from kproxy.cli.options import ColorOption
-from kproxy.printing import echo, echo_json, style, terminal_width
+from kproxy.output import echo, echo_json, style, terminal_width
 from kproxy.text.blocks import GAP, INDENT, wrapped
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from kproxy.cli.capture_run import CaptureRun, tell_faults
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import (
     EXIT_UNREADABLE,
@@ -21,8 +22,7 @@ from kproxy.cli.common import (
     with_progress,
 )
 from kproxy.cli.options import FILTER, JobsOption, Payload, ReadingOptions, TimeOptions, UtcOption
-from kproxy.cli.reading import CaptureRun, tell_faults
-from kproxy.cli.selecting import Selecting
+from kproxy.cli.selection import ExchangeSelection
 from kproxy.export_files import (
     FORMATS,
     MAX_STEPS,
@@ -36,7 +36,7 @@ from kproxy.export_files import (
     write_exchanges,
     write_pieces,
 )
-from kproxy.printing import echo, json_output
+from kproxy.output import echo, json_output
 
 if TYPE_CHECKING:
     from captures.arrays import Int64s
@@ -146,7 +146,7 @@ class Export(CaptureRun[ExportOptions]):
         super().__init__(options)
         self.format = options.format or _format_of(options.output)
         zone = self.reading.zone
-        self.selecting = Selecting(
+        self.selecting = ExchangeSelection(
             filter_option(options.wanted, zone),
             options.begin,
             options.end,

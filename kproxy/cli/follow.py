@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.cli.capture_run import CaptureRun, conclude
 from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import with_progress
 from kproxy.cli.options import ReadingOptions, ReportOptions, TimeOptions, UtcOption
-from kproxy.cli.reading import CaptureRun, conclude
-from kproxy.cli.selecting import there_are
-from kproxy.printing import echo
+from kproxy.cli.selection import there_are
+from kproxy.output import echo
 
 if TYPE_CHECKING:
     from captures.analysis.client_trace.model import Line, Party, Question

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.cli.capture_run import CaptureRun, conclude
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import read_to_the_end, refuse_to_overwrite
 from kproxy.cli.options import GroupOption, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
-from kproxy.cli.reading import CaptureRun, conclude
-from kproxy.cli.selecting import Selecting, chosen, fits
+from kproxy.cli.selection import ExchangeSelection, chosen, fits
 from kproxy.export_files import replacing
-from kproxy.printing import echo, flush
+from kproxy.output import echo, flush
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Groups(CaptureRun[GroupsOptions]):
         tally = Tally()
         live = LiveGroups(capture, reader.knowledge, lambda *told: self._tell(capture, *told))
         with ended_by_signals(capture.source.stop):
-            for exchange in Selecting().as_they_come(capture, reader, pause=live.look):
+            for exchange in ExchangeSelection().as_they_come(capture, reader, pause=live.look):
                 tally.add(exchange)
                 live.add(exchange)
         timelines = live.conclude()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 
+from captures.analysis.groups.call_reader import pending_calls
 from captures.analysis.groups.history import HISTORIES, GroupHistories
 from captures.analysis.groups.model import GroupTimeline, Rebalance
-from captures.analysis.groups.reading import pending_calls
 from captures.exchanges import Capture
 from dissectors.session_context import SessionContext
 from kproxy.pace import Pace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Event
 from typing import Any
 
-from kproxy.printing import echo, echo_json
+from kproxy.output import echo, echo_json
 from kproxy.proxy.control import ControlClient
 from kproxy.proxy.run_folder import Run
 from kproxy.signals import ended_by_signals

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.cli.capture_run import CaptureRun, conclude
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import read_to_the_end
 from kproxy.cli.options import JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
-from kproxy.cli.reading import CaptureRun, conclude
-from kproxy.cli.selecting import Selecting
-from kproxy.printing import flush
+from kproxy.cli.selection import ExchangeSelection
+from kproxy.output import flush
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Incidents(CaptureRun[IncidentsOptions]):
         from captures.analysis.findings.diagnosis import Diagnosis
         from captures.exchanges import ExchangeReader
         from kproxy.cli.live_findings import LiveFindings
-        from kproxy.cli.selecting import Selecting
+        from kproxy.cli.selection import ExchangeSelection
         from kproxy.text.summary import Tally
 
         reader = ExchangeReader(capture, annotate=False, summary=False, live=True)
@@ -100,7 +100,7 @@ class Incidents(CaptureRun[IncidentsOptions]):
 
         live = LiveFindings(diagnosis, capture, reader.knowledge, lambda _: None, incident=report)
         with ended_by_signals(capture.source.stop):
-            for exchange in Selecting().as_they_come(capture, reader, pause=live.tell):
+            for exchange in ExchangeSelection().as_they_come(capture, reader, pause=live.tell):
                 tally.add(exchange)
                 diagnosis.add(exchange)
         live.conclude()
@@ -115,7 +115,7 @@ class Incidents(CaptureRun[IncidentsOptions]):
         reader = ExchangeReader(capture, annotate=False, summary=False)
         diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
         tally = Tally()
-        everything = Selecting().indexes(capture, reader)
+        everything = ExchangeSelection().indexes(capture, reader)
         self.reading.diagnose(diagnosis, reader, everything, tally, "looking for incidents")
         diagnosis.findings()
         self.clean = conclude(capture, tally)

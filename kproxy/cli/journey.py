@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.cli.capture_run import CaptureRun, conclude_unread
 from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import with_progress
 from kproxy.cli.options import GroupOption, ReadingOptions, ReportOptions, UtcOption
-from kproxy.cli.reading import CaptureRun, conclude_unread
-from kproxy.cli.selecting import chosen
-from kproxy.printing import echo
+from kproxy.cli.selection import chosen
+from kproxy.output import echo
 
 if TYPE_CHECKING:
     from captures.analysis.journey import JourneyResult, RecordQuery

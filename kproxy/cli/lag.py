@@ -7,11 +7,11 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from kproxy.cli.capture_run import CaptureRun, conclude
 from kproxy.cli.command import command, option, options
 from kproxy.cli.options import GroupOption, JobsOption, ReadingOptions, ReportOptions, UtcOption
-from kproxy.cli.reading import CaptureRun, conclude
-from kproxy.cli.selecting import chosen
-from kproxy.printing import terminal_width
+from kproxy.cli.selection import chosen
+from kproxy.output import terminal_width
 
 if TYPE_CHECKING:
     from captures.analysis.lag import LagRow

@@ -17,13 +17,13 @@ from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rule import Rule
 from captures.analysis.findings.rule_selection import UnknownRuleError, chosen, limits
-from captures.analysis.groups.reading import pending_calls
+from captures.analysis.groups.call_reader import pending_calls
 from captures.analysis.incidents.model import Incident
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from dissectors.session_context import SessionContext
 from dissectors.units import SECOND
+from kproxy.output import echo, notice
 from kproxy.pace import Pace
-from kproxy.printing import echo, notice
 from kproxy.text.blocks import BLANK, Block, Paragraph
 from kproxy.text.findings import FindingsText, verdict
 from kproxy.text.formats import text_lines

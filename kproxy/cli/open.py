@@ -6,10 +6,10 @@ import dataclasses
 import sys
 from pathlib import Path
 
+from kproxy.cli.capture_run import CaptureInput
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, filter_option
 from kproxy.cli.options import FILTER, ContentOptions, ReadingOptions, ReadOnlyOption
-from kproxy.cli.reading import Reading
 from kproxy.cli.ui import opens_ui, run_ui
 
 
@@ -49,7 +49,7 @@ def open_(options: OpenOptions) -> None:
 def _show(options: OpenOptions) -> int:
     from kproxy.session import Session
 
-    reading = Reading(options, utc=options.utc, follow=options.follow)
+    reading = CaptureInput(options, utc=options.utc, follow=options.follow)
     first = filter_option(options.wanted, reading.zone)
     capture = reading.opened()
     with capture.source:

@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 from kproxy.addresses import Address
 from kproxy.cli.brokers import HostPort
 from kproxy.cli.command import ConfigurationOptions, argument, option, options
-from kproxy.printing import use_color
+from kproxy.output import use_color
 
 __all__ = ["Duration", "Moment"]
 
@@ -101,8 +101,8 @@ class FilterText(click.ParamType[str]):
         from captures.filters import FilterError
         from kproxy.cli.config import current
         from kproxy.configuration import ConfigurationError
-        from kproxy.kept import saved_filters
         from kproxy.proxy.rules.parser import with_saved_filters
+        from kproxy.saved_choices import saved_filters
 
         try:
             return with_saved_filters(value, saved_filters(current()))

@@ -1,4 +1,4 @@
-"""``kproxy proxy``: the live proxy. What is here reads options and files; :mod:`kproxy.cli.proxying` runs it."""
+"""``kproxy proxy``: the live proxy. What is here reads options and files; :mod:`kproxy.cli.proxy_run` runs it."""
 
 from __future__ import annotations
 
@@ -293,11 +293,11 @@ def proxy(options: ProxyOptions) -> None:
         from kproxy.cli.background import continue_in_background
 
         background = continue_in_background()
-    from kproxy.cli.proxying import Proxying
+    from kproxy.cli.proxy_run import ProxyRun
 
     quiet = options.quiet or (options.detach and not _prints(options))
     with early_ends():
-        sys.exit(Proxying(settings, options, quiet=quiet, background=background).run())
+        sys.exit(ProxyRun(settings, options, quiet=quiet, background=background).run())
 
 
 def _prints(options: ProxyOptions) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from kproxy.cli.capture_run import CaptureRun, tell_faults
 from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import (
     filter_option,
@@ -17,12 +18,11 @@ from kproxy.cli.common import (
     undecided_notes,
     with_progress,
 )
+from kproxy.cli.exchange_output import SAMPLE, SHOWING, ExchangeOutput
 from kproxy.cli.options import FILTER, JobsOption, ReadingOptions, ShowingOptions, TimeOptions
-from kproxy.cli.reading import CaptureRun, tell_faults
-from kproxy.cli.selecting import Selecting
-from kproxy.cli.showing import SAMPLE, SHOWING, Showing
+from kproxy.cli.selection import ExchangeSelection
 from kproxy.export_files import replacing
-from kproxy.printing import colored, echo, echo_lines, flush
+from kproxy.output import colored, echo, echo_lines, flush
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -84,10 +84,10 @@ class ReadRun(CaptureRun[ReadOptions]):
     def __init__(self, options: ReadOptions) -> None:
         super().__init__(options)
         self.number = options.number
-        self.showing = Showing(options)
+        self.showing = ExchangeOutput(options)
         zone = self.showing.zone
         wanted = filter_option(options.wanted, zone)
-        self.selecting = Selecting(wanted, options.begin, options.end, zone, count=options.count)
+        self.selecting = ExchangeSelection(wanted, options.begin, options.end, zone, count=options.count)
         self.write = options.write
         if options.write is not None:
             refuse_to_overwrite(options.write, options.files, force=options.force)

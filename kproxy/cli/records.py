@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import click
 
+from kproxy.cli.capture_run import CaptureRun, conclude
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import filter_option, read_to_the_end, with_progress
 from kproxy.cli.options import FILTER, ColorOption, ReadingOptions, TimeOptions, UtcOption
-from kproxy.cli.reading import CaptureRun, conclude
-from kproxy.cli.selecting import Selecting
-from kproxy.printing import echo, echo_json, echo_lines, flush, terminal_width
+from kproxy.cli.selection import ExchangeSelection
+from kproxy.output import echo, echo_json, echo_lines, flush, terminal_width
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Records(CaptureRun[RecordsOptions]):
             read_to_the_end(capture)
         options = self.options
         reader = ExchangeReader(capture, annotate=False, summary=False, live=live)
-        selecting = Selecting(
+        selecting = ExchangeSelection(
             self.wanted, options.begin, options.end, self.reading.zone, apis=frozenset(CARRIERS)
         )
         if not live:

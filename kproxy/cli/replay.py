@@ -12,12 +12,12 @@ import click
 from dissectors.units import SECOND
 from kproxy.addresses import Address
 from kproxy.cli.brokers import Brokers, CommandConfigOption, security_of
+from kproxy.cli.capture_run import CaptureInput, tell_faults
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE, early_ends, filter_option, with_progress
 from kproxy.cli.options import FILTER, ColorOption, Duration, ReadingOptions, TimeOptions, UtcOption
-from kproxy.cli.reading import Reading, tell_faults
-from kproxy.cli.selecting import Selecting
-from kproxy.printing import echo, echo_json, flush, terminal_width
+from kproxy.cli.selection import ExchangeSelection
+from kproxy.output import echo, echo_json, flush, terminal_width
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -114,12 +114,12 @@ def replay(options: ReplayOptions) -> None:
     Exit codes: 0 all answered as recorded, 1 the capture or the cluster could not be read,
     2 wrong usage, 3 answers differ or are missing, 4 only the plan was shown.
     """
-    run = Replaying(options)
+    run = ReplayRun(options)
     with early_ends():
         sys.exit(run.run())
 
 
-class Replaying:
+class ReplayRun:
     """One run of ``kproxy replay``."""
 
     def __init__(self, options: ReplayOptions) -> None:
@@ -131,10 +131,10 @@ class Replaying:
         self.speed = None if options.speed == float("inf") else options.speed
         self.timeout = options.timeout / SECOND
         self.limit = None if options.show_all else _ROWS
-        self.reading = Reading(options, utc=options.utc)
+        self.reading = CaptureInput(options, utc=options.utc)
         zone = self.reading.zone
         wanted = filter_option(options.wanted, zone)
-        self.selecting = Selecting(wanted, options.begin, options.end, zone, options.connections)
+        self.selecting = ExchangeSelection(wanted, options.begin, options.end, zone, options.connections)
         self.terminal = sys.stdout.isatty()
         self.results = Results()
         self._annotators: tuple[Annotator, Annotator] | None = None

@@ -13,7 +13,7 @@ from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, early_ends, refuse_to_overwrite
 from kproxy.cli.options import UtcOption
 from kproxy.export_files import replacing
-from kproxy.printing import echo
+from kproxy.output import echo
 
 if TYPE_CHECKING:
     from captures.faults import Faults

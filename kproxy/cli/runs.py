@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from kproxy.cli.command import option, options
 from kproxy.cli.common import EXIT_UNREADABLE
-from kproxy.printing import echo, echo_error
+from kproxy.output import echo, echo_error
 
 if TYPE_CHECKING:
     from kproxy.proxy.run_folder import Run

@@ -1,7 +1,7 @@
 """``kproxy sniff``: live capture with tcpdump's switches, shown as ``kproxy read`` shows captures.
 
 What is here opens the interface and gives privileges up; it imports nothing that looks inside packets, and nothing
-that starts threads. What does (:mod:`kproxy.cli.sniffing`) is imported after that.
+that starts threads. What does (:mod:`kproxy.cli.sniff_run`) is imported after that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from captures import private
 from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE, early_ends, refuse_to_overwrite
 from kproxy.cli.options import FILTER, LEAST_SPOOL, LiveOptions, RecorderOptions, Size, WebOption
-from kproxy.printing import echo
+from kproxy.output import echo
 
 if TYPE_CHECKING:
     from captures.live.device import Device, Settings
@@ -177,10 +177,10 @@ def sniff(options: SniffOptions) -> None:
         echo(f"kproxy: {error}", err=True)
         sys.exit(EXIT_UNREADABLE)
 
-    from kproxy.cli.sniffing import Sniffing
+    from kproxy.cli.sniff_run import SniffRun
 
     with early_ends(lambda error: error.filename or settings.interface):
-        sys.exit(Sniffing(opened, options).run())
+        sys.exit(SniffRun(opened, options).run())
 
 
 def _refuse_contradictions(options: SniffOptions) -> None:

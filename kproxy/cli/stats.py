@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from captures.time_format import clock, zone_name
+from kproxy.cli.capture_run import CaptureRun, conclude, tell_notes
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import filter_option, with_progress
 from kproxy.cli.options import FILTER, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
-from kproxy.cli.reading import CaptureRun, conclude, tell_notes
-from kproxy.cli.selecting import Selecting
+from kproxy.cli.selection import ExchangeSelection
 
 if TYPE_CHECKING:
     from captures.analysis.api_stats import ApiStats
@@ -102,7 +102,9 @@ class Stats(CaptureRun[StatsOptions]):
         self.overview = not tables and not quick
         self.tables = ("api",) if quick else tuple(dict.fromkeys(tables)) or OVERVIEW
         zone = self.reading.zone
-        self.selecting = Selecting(filter_option(options.wanted, zone), options.begin, options.end, zone)
+        self.selecting = ExchangeSelection(
+            filter_option(options.wanted, zone), options.begin, options.end, zone
+        )
         if quick and self.selecting.wanted is not None and self.selecting.wanted.needs_bodies:
             raise click.UsageError("--quick decodes no bodies, which this filter needs")
         self.apis: ApiStats = ApiStats()
@@ -135,11 +137,11 @@ class Stats(CaptureRun[StatsOptions]):
 
     # ------------------------------------------------------------ adding up
     def _add(self, capture: Capture, connections: ConnectionStats, tally: Tally) -> None:
-        from captures.analysis.deciding import Deciding
+        from captures.analysis.decision_columns import DecisionColumns
         from captures.analysis.exchange_groups import COUNTED, exchange_groups
         from captures.exchanges import ExchangeReader
         from captures.exchanges.columns import ExchangeColumns
-        from captures.exchanges.projected import BLOCK_ROWS
+        from captures.exchanges.projected_reader import BLOCK_ROWS
 
         reader = self._reader = ExchangeReader(capture, annotate=False, summary=False)
         indexes = self.selecting.indexes(capture, reader)
@@ -163,7 +165,7 @@ class Stats(CaptureRun[StatsOptions]):
         def by_group(stats: ClientStats | ConnectionStats) -> None:
             for group in groups:
                 stats.count(group)
-            for exchange in reader.several(indexes[Deciding(columns).introducing].tolist()):
+            for exchange in reader.several(indexes[DecisionColumns(columns).introducing].tolist()):
                 stats.introduce(exchange)
 
         def of_topics() -> None:

@@ -16,7 +16,7 @@ import click
 from kproxy.addresses import Address
 from kproxy.cli.config import current
 from kproxy.cli.options import LiveOptions
-from kproxy.printing import notice, use_color
+from kproxy.output import notice, use_color
 
 if TYPE_CHECKING:
     from captures.filters import Filter

@@ -26,7 +26,7 @@ from kproxy.cli.common import (
     names_of,
 )
 from kproxy.cli.options import FILTER, HostsOption, Size
-from kproxy.printing import echo, echo_json
+from kproxy.output import echo, echo_json
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ Progress = Callable[[str, int, int], None]
 SMALL = 256 << 20
 """Bytes that one process reads in the time in which a JVM and its workers start and are warm."""
 _LEAST_RANGE = 1 << 20
-_STANDARD_INPUT = "-"
 
 
 class Engine(Protocol):
@@ -191,6 +190,7 @@ class WriteTables:
     """
 
     def __init__(self, options: TablesCommandOptions) -> None:
+        from captures.packets.files import comes_once
         from captures.tables.options import TablesOptions
 
         master, remote, follow = options.master, options.remote, options.follow
@@ -201,7 +201,7 @@ class WriteTables:
             {"--jobs": options.jobs, "--master": master, "--remote": remote},
             {"--follow": follow, "--engine single": single},
             {"--follow": follow, "--overwrite": options.overwrite},
-            {"--follow": follow, "CAPTURE -, standard input": _STANDARD_INPUT in options.paths},
+            {"--follow": follow, "standard input or a connection": any(map(comes_once, options.paths))},
         )
         _check_names(options.tables, options.columns, options.only, options.skip)
         filter_option(options.wanted, UTC)
@@ -307,6 +307,7 @@ def choose_engine(wanted: str, paths: Sequence[str], options: TablesOptions) -> 
     :raises click.UsageError: if Spark is needed and cannot be used
     """
     from captures.meaning.words import volume  # not needed to show help
+    from captures.packets.files import comes_once
     from captures.spark.errors import SparkUnavailable
 
     place = _place(options)
@@ -317,8 +318,8 @@ def choose_engine(wanted: str, paths: Sequence[str], options: TablesOptions) -> 
             return Choice(_on_spark, _spark(place or "this machine"))
         except SparkUnavailable as error:
             raise click.UsageError(str(error)) from None
-    if _STANDARD_INPUT in paths:
-        return Choice(_single, "one process: standard input can be read only once")
+    if any(map(comes_once, paths)):
+        return Choice(_single, "one process: standard input, or a connection, can be read only once")
     size = _size(paths)
     if size is not None and size < SMALL:
         return Choice(

@@ -9,7 +9,7 @@ from functools import partial
 
 from captures.exchanges import Capture, Exchange
 from captures.exchanges.broker_logs import Lack
-from captures.packets.joined import JoinedSource
+from captures.packets.joined_source import JoinedSource
 from dissectors.sides import SIDES, Side
 from kproxy.copy_as import dumps, kcat, python_source, texts, tools
 from kproxy.copy_as.request import CannotCopyError, rendered

@@ -32,7 +32,7 @@ from dissectors.headers import (
 from kproxy.addresses import Address, address_text
 from kproxy.proxy import sasl
 from kproxy.proxy.address_map import AddressMap
-from kproxy.proxy.dialling import Dialler
+from kproxy.proxy.dialler import Dialler
 from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.certificates import certificate_of
 from kproxy.proxy.tls.contexts import TlsConfigError, upstream_context

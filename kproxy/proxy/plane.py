@@ -38,7 +38,7 @@ from kproxy.proxy.brokers import Brokers, Place, Ports
 from kproxy.proxy.clock_steps import ClockSteps
 from kproxy.proxy.commands import changing, commands
 from kproxy.proxy.control import ControlServer
-from kproxy.proxy.dialling import Dialler
+from kproxy.proxy.dialler import Dialler
 from kproxy.proxy.half import Pause
 from kproxy.proxy.listeners import Listener, bind
 from kproxy.proxy.modes import ANY_HOST, MODES

@@ -11,7 +11,7 @@ from typing import Any
 
 from kproxy.addresses import Address, address_text
 from kproxy.proxy.address_map import Target
-from kproxy.proxy.dialling import ATTEMPT_DELAY, AllFailedError, Dialler, first_of
+from kproxy.proxy.dialler import ATTEMPT_DELAY, AllFailedError, Dialler, first_of
 from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.certificates import certificate_of
 

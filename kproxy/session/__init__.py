@@ -6,7 +6,7 @@ capture itself only by jobs, which the engine carries out one by one (:mod:`kpro
 
 from kproxy.session.access import Access
 from kproxy.session.engine import ClosedError, Priority, Steps
-from kproxy.session.folds import Fold, Folding
+from kproxy.session.folds import Fold, SessionFold
 from kproxy.session.published import HeldMessage, Order, ShownExchanges, State, Status, Summary
 from kproxy.session.session import Session
 from kproxy.session.summaries import Summaries
@@ -15,11 +15,11 @@ __all__ = [
     "Access",
     "ClosedError",
     "Fold",
-    "Folding",
     "HeldMessage",
     "Order",
     "Priority",
     "Session",
+    "SessionFold",
     "ShownExchanges",
     "State",
     "Status",

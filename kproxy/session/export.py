@@ -24,7 +24,7 @@ from captures.arrays import Int64s
 from captures.exchanges import Exchange
 from captures.export.mermaid import MAX_EXCHANGES
 from captures.packets import CaptureError
-from captures.packets.joined import JoinedSource
+from captures.packets.joined_source import JoinedSource
 from dissectors.annotate import Annotations
 from kproxy.export_files import Layout, WrittenPackets, packet_steps, replacing, write_exchanges
 from kproxy.session import Session

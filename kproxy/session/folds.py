@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Fold)
 T = TypeVar("T")
 
 
-class Folding(Generic[F]):
+class SessionFold(Generic[F]):
     """A fold over the exchanges that are shown and complete.
 
     It begins again when what is shown changes otherwise than by growing.

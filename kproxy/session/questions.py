@@ -163,7 +163,7 @@ def compat(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Bloc
     from captures.analysis.compat import NEEDS, Compatibility
     from captures.analysis.compat_model import Target
     from captures.analysis.releases import BrokerRelease
-    from captures.exchanges.projected import ProjectedExchanges
+    from captures.exchanges.projected_reader import ProjectedExchanges
     from kproxy.text import compat as tables
 
     try:

@@ -24,7 +24,7 @@ from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.columns.arrays import GrowingArray
-from captures.exchanges.projected import BLOCK_ROWS
+from captures.exchanges.projected_reader import BLOCK_ROWS
 from captures.faults import Faults
 from captures.filters import Context, Filter
 from captures.filters.groups import INFERRING, GroupInference
@@ -37,7 +37,7 @@ from dissectors.record_values import Payload
 from dissectors.session_context import OBSERVED_APIS, SessionContext
 from kproxy.session.access import Access
 from kproxy.session.engine import ClosedError, Engine, Priority, Steps
-from kproxy.session.folds import F, Folding
+from kproxy.session.folds import F, SessionFold
 from kproxy.session.order import ordered
 from kproxy.session.published import HeldMessage, Order, Rate, ShownExchanges, Status
 from kproxy.session.summaries import Summaries
@@ -122,7 +122,7 @@ class Session:
         self._filter_job: Future[None] | None = None
         self._filtering: float | None = None
         self._filter_rate = 0.0
-        self._foldings: dict[str, Folding[Any]] = {}
+        self._foldings: dict[str, SessionFold[Any]] = {}
         self._rate = Rate()
         self._noted = 0.0
         self._groups: GroupInference | None = None
@@ -641,11 +641,11 @@ class Session:
         *,
         annotated: bool = False,
         everything: bool = False,
-    ) -> Folding[F]:
+    ) -> SessionFold[F]:
         """Return the folding of this name; it is made when it is first asked for."""
         known = self._foldings.get(name)
         if known is None:
-            known = Folding(self, name, make, annotated=annotated, everything=everything)
+            known = SessionFold(self, name, make, annotated=annotated, everything=everything)
             self._foldings[name] = known
             begun = known
             self.do(lambda _: begun.begin_anew(self.countable(everything=everything)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from dissectors.printable import printable
-from kproxy.printing import style, unstyled
+from kproxy.output import style, unstyled
 from kproxy.text.cells import width as width_of
 
 INDENT = "  "

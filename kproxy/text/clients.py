@@ -10,7 +10,7 @@ from captures.analysis.clients.setting_display import DisplayedSetting
 from captures.analysis.clients.settings import How
 from captures.meaning import words
 from captures.names import Names
-from kproxy.printing import style
+from kproxy.output import style
 from kproxy.text.blocks import Line
 from kproxy.text.tables import Column, Table
 

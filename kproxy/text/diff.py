@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from datetime import tzinfo
 
-from captures.analysis.comparison.model import Aspect, Comparison, Difference, Shown, SideFacts
+from captures.analysis.comparison.model import Aspect, Comparison, Difference, SideFacts, SideValue
 from captures.meaning import words
 from captures.time_format import clock, day, span, zone_name
 from dissectors.units import SECOND
@@ -76,7 +76,7 @@ def _difference(place: int, each: Difference, leading: Collection[str]) -> Itera
         yield Fact(name, _shown(shown), _INDENT, _INDENT, number=numbers.get(name))
 
 
-def _shown(shown: Shown) -> str:
+def _shown(shown: SideValue) -> str:
     if not shown.examples:
         return words.line(shown.text)
     numbers = " ".join(f"#{number}" for number in shown.examples)

@@ -14,7 +14,7 @@ from captures.analysis.groups.model import Certainty
 from captures.meaning import words
 from captures.time_format import Clock, zone_name
 from dissectors.printable import printable
-from kproxy.printing import style
+from kproxy.output import style
 from kproxy.text.blocks import BLANK, INDENT, WIDE, Block, Fact, Heading, Paragraph, wrapped
 
 if TYPE_CHECKING:

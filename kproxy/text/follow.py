@@ -11,7 +11,7 @@ from captures.analysis.groups.model import Certainty
 from captures.meaning import words
 from captures.names import Names
 from captures.time_format import Clock, span, zone_name
-from kproxy.printing import style
+from kproxy.output import style
 from kproxy.text.blocks import BLANK, Block, Fact, Heading, Paragraph
 from kproxy.text.cells import fit, width
 

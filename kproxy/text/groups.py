@@ -30,7 +30,7 @@ from captures.analysis.incidents.model import Incident, in_line
 from captures.meaning import words
 from captures.names import Names
 from captures.time_format import Clock, span, zone_name
-from kproxy.printing import style
+from kproxy.output import style
 from kproxy.text.blocks import BLANK, Block, Fact, Heading, Paragraph
 from kproxy.text.tables import Column, Row, Table
 

@@ -11,7 +11,7 @@ from captures.analysis.journey.totals import GroupWaits, Range, TopicWaits
 from captures.analysis.percentiles import Percentiles
 from captures.meaning import words
 from captures.time_format import clock, milliseconds, span, zone_name
-from kproxy.printing import style
+from kproxy.output import style
 from kproxy.text.blocks import BLANK, GAP, Block, Fact, Heading, Paragraph
 from kproxy.text.tables import Column, Row, Table
 from kproxy.text.values import short

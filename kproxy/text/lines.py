@@ -11,7 +11,7 @@ from datetime import tzinfo
 from captures.exchanges import Exchange, Flag
 from captures.meaning import words
 from captures.time_format import clock, milliseconds, zone_name
-from kproxy.printing import style
+from kproxy.output import style
 from kproxy.text.cells import cut, fit
 from kproxy.text.cells import width as width_of
 from kproxy.text.interventions import marks

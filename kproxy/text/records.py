@@ -14,7 +14,7 @@ from captures.payloads.payload import Payload
 from captures.payloads.plain import read_plain
 from captures.time_format import Clock, clock, day
 from dissectors.units import MS
-from kproxy.printing import style
+from kproxy.output import style
 from kproxy.text.blocks import GAP
 from kproxy.text.cells import fit
 from kproxy.text.cells import width as width_of

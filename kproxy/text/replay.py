@@ -12,7 +12,7 @@ from captures.analysis.percentiles import Percentiles
 from captures.meaning.words import clipped, counted
 from captures.names import Names
 from captures.time_format import milliseconds, span
-from kproxy.printing import style
+from kproxy.output import style
 from kproxy.replay.plan import Plan, PlanRow
 from kproxy.replay.results import Outcome, Results
 from kproxy.text.tables import Column, Table

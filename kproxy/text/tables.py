@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kproxy.printing import style
+from kproxy.output import style
 from kproxy.text.blocks import GAP, INDENT, Line, escaped, inline, wrapped
 from kproxy.text.cells import cut, fit
 from kproxy.text.cells import width as width_of

@@ -14,7 +14,7 @@ from dissectors.masks import Masks
 from dissectors.records import DECOMPRESSED
 from dissectors.sides import Side
 from dissectors.trace import Node
-from kproxy.printing import style
+from kproxy.output import style
 from kproxy.text.interventions import Changes
 from kproxy.text.values import advice_on, has_parts, parts_of, short
 

@@ -19,7 +19,7 @@ from captures.filters.context import MEANINGS
 from captures.filters.errors import did_you_mean
 from captures.filters.values import duration
 from kproxy.configuration import FILE, Configuration, ConfigurationError, configuration_folder, load
-from kproxy.kept import ColumnEntry
+from kproxy.saved_choices import ColumnEntry
 from kproxy.session.summaries import SLOW
 from kproxy.tui.profiles import Profile, profile
 from kproxy.tui.row_colors import RowColor

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kproxy.export_files import write_private
-from kproxy.kept import state_directory
+from kproxy.saved_choices import state_directory
 
 MOST_ENTRIES = 500
 LONGEST_ENTRY = 10_000

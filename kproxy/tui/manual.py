@@ -18,7 +18,7 @@ from textual.keys import format_key
 
 from captures.filters import reference
 from kproxy.configuration import FILE, configuration_folder
-from kproxy.kept import kept_path, state_directory
+from kproxy.saved_choices import kept_path, state_directory
 from kproxy.tui.commands import COMMANDS, Command, Place
 from kproxy.tui.config import TABLES, Config, Nanoseconds
 from kproxy.tui.keymap import RESERVED, keys_of

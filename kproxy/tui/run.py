@@ -12,7 +12,7 @@ from typing import Literal
 
 from captures.filters import Filter
 from kproxy.configuration import Configuration
-from kproxy.printing import told_to
+from kproxy.output import told_to
 from kproxy.session import Session
 from kproxy.signals import ended_by_signals
 from kproxy.tui.app import KproxyApp, Leaving

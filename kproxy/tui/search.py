@@ -133,7 +133,7 @@ def _compiled(text: str, kind: Kind, pattern: str, *, any_case: bool, begin: int
 
 # ---------------------------------------------------------------- in the list
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchHit:
     """Where it was met.
 
     :ivar number: of the exchange
@@ -177,7 +177,7 @@ class ListSearch:
         self._deep = deep or search.kind is Kind.BYTES
         self._slow = slow
 
-    def __call__(self, access: Access) -> Steps[Found | None]:
+    def __call__(self, access: Access) -> Steps[SearchHit | None]:
         """Return what was found, None if nothing was."""
         looked_at, began = 0, perf_counter()
         for begin, end, wrapped in self._stretches():
@@ -190,7 +190,7 @@ class ListSearch:
                 if access.capture.faults.made(fits, "the search", without=False, number=exchange.number):
                     offset = numbers.index(exchange.number)
                     index = begin + offset if self._forward else end - 1 - offset
-                    return Found(exchange.number, index, wrapped)
+                    return SearchHit(exchange.number, index, wrapped)
             looked_at += end - begin
             self.share = looked_at / len(self._shown)
             if perf_counter() - began > _TURN:

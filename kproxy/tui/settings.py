@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from captures.filters import FilterError, compile_filter
 from captures.filters.errors import did_you_mean
-from kproxy.kept import ColumnEntry, SavedChoices, change_kept, kept_path, read_kept
+from kproxy.saved_choices import ColumnEntry, SavedChoices, change_kept, kept_path, read_kept
 from kproxy.tui.config import Config, LoadedConfig, filter_name_problem, load_settings, profile_of
 from kproxy.tui.keymap import Keymap, keymap
 from kproxy.tui.profiles import BUILT_IN, DEFAULT, Profile

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import work
-from benchmarks.work import Counted, Kept, Measured, compare, count, measured, not_linear
+from benchmarks.work import JobWork, KeptCounts, MeasuredJob, compare, count, measured, not_linear
 
 #: all jobs, in parts of about equal length that run side by side
 LOTS = (
@@ -34,7 +34,7 @@ LOTS = (
         "proxy that records bufferfuls",
     ),
 )
-KEPT = Kept.load()
+KEPT = KeptCounts.load()
 
 
 # ---------------------------------------------------------------- what is guarded
@@ -93,7 +93,7 @@ def test_figures_are_the_same_in_every_process(tmp_path: Path, monkeypatch: pyte
 
 
 @cache
-def _before() -> Counted:
+def _before() -> JobWork:
     """Return what the job takes as the code is; counted once for all that is added to it."""
     return measured(["proxy"])["proxy"].found
 
@@ -205,19 +205,19 @@ def test_a_process_that_fails_is_told() -> None:
 
 
 # ---------------------------------------------------------------- what is said
-def _counted(units: int = 1000, **counts: int) -> Counted:
+def _counted(units: int = 1000, **counts: int) -> JobWork:
     functions = {name: {"kproxy/a.py: old": counts.get(name, 0)} for name in work.BY_FUNCTION}
     every = dict.fromkeys(work.COUNTS, 10_000) | {
         name.replace("_", " "): value for name, value in counts.items()
     }
-    return Counted("exchange", units, every, functions)
+    return JobWork("exchange", units, every, functions)
 
 
-def _kept(job: Counted, python: str = "3.11", numpy: str = "2.0") -> Kept:
-    return Kept(python, {"numpy": numpy}, {"a job": job})
+def _kept(job: JobWork, python: str = "3.11", numpy: str = "2.0") -> KeptCounts:
+    return KeptCounts(python, {"numpy": numpy}, {"a job": job})
 
 
-HERE = Kept("3.11", {"numpy": "2.0"}, {})
+HERE = KeptCounts("3.11", {"numpy": "2.0"}, {})
 
 
 def test_what_is_within_the_bounds_is_well() -> None:
@@ -300,7 +300,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _answer(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
     monkeypatch.setattr(
-        work, "measured", lambda names: {name: Measured(_counted(calls=calls), None) for name in names}
+        work, "measured", lambda names: {name: MeasuredJob(_counted(calls=calls), None) for name in names}
     )
 
 
@@ -310,11 +310,11 @@ def test_write_keeps_all_and_then_some(made: Path, monkeypatch: pytest.MonkeyPat
         work.main(["--write", "proxy"])
     assert not made.exists()
     work.main(["--write"])
-    kept = Kept.load(made)
+    kept = KeptCounts.load(made)
     assert list(kept.jobs) == list(work.jobs())
     _answer(monkeypatch, 20_000)
     work.main(["--write", "read --json"])
-    changed = {name for name, job in Kept.load(made).jobs.items() if job.counts["calls"] == 20_000}
+    changed = {name for name, job in KeptCounts.load(made).jobs.items() if job.counts["calls"] == 20_000}
     assert changed == {"read --json"}
 
 

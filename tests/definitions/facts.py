@@ -73,7 +73,7 @@ class Error:
 
 
 @dataclass
-class Served:
+class ServedVersions:
     """Since when brokers know a version of a request.
 
     :ivar since: the first release that has the version, of those read with definitions (2.2 and later)
@@ -95,7 +95,7 @@ class Facts:
 
     releases: list[str] = field(default_factory=list)
     messages: dict[Identity, Message] = field(default_factory=dict)
-    served: dict[tuple[int, int], Served] = field(default_factory=dict)
+    served: dict[tuple[int, int], ServedVersions] = field(default_factory=dict)
     errors: dict[int, Error] = field(default_factory=dict)
 
     def of_kind(self, *kinds: str) -> list[Message]:
@@ -185,7 +185,7 @@ class Facts:
 
     def _add_served(self, key: int, versions: Sequence[int], release: str, *, is_unstable: bool) -> None:
         for version in versions:
-            known = self.served.setdefault((key, version), Served(release))
+            known = self.served.setdefault((key, version), ServedVersions(release))
         if is_unstable and release not in known.unstable:
             known.unstable.append(release)
 
@@ -231,7 +231,7 @@ def read(folder: Path = FOLDER) -> Facts:
                 known.layouts.setdefault(version, []).extend(layouts)
     for row in _rows(folder / "served.tsv"):
         place = int(row["api_key"]), int(row["version"])
-        facts.served[place] = Served(row["since"], row["unstable_in"].split())
+        facts.served[place] = ServedVersions(row["since"], row["unstable_in"].split())
     for row in _rows(folder / "errors.tsv"):
         code, names = int(row["code"]), row["former_names"].split()
         facts.errors[code] = Error(code, row["name"], row["retriable"] == "true", row["since"], names)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tests.definitions import facts
 from tests.definitions.__main__ import main
 from tests.definitions.declared import drift
-from tests.definitions.facts import FOLDER, Facts, Served
+from tests.definitions.facts import FOLDER, Facts, ServedVersions
 from tests.definitions.layouts import Field, Layout, expand, flat
 from tests.definitions.sources import CannotRun, Definitions, KafkaError, definition, from_folder
 
@@ -135,7 +135,10 @@ def test_what_a_later_release_brings(found: Definitions, tmp_path: Path) -> None
     known.write(tmp_path)
     message = facts.read(tmp_path).messages["request", 200]
     assert (message.name, list(message.layouts)) == ("SeekRequest", [1, 2, 3, 4])  # v1 stays known
-    assert [known.served[200, version] for version in (1, 4)] == [Served("5.0.0"), Served("5.1.0", ["5.1.0"])]
+    assert [known.served[200, version] for version in (1, 4)] == [
+        ServedVersions("5.0.0"),
+        ServedVersions("5.1.0", ["5.1.0"]),
+    ]
     assert known.errors[1] == facts.Error(1, "LATE", True, "5.0.0", ["SLOW"])
 
 

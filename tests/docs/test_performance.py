@@ -69,7 +69,7 @@ def proxy_entry(loads: tuple[str, ...] = ("pingpong", "many", "fetch")) -> dict[
     by_name = {each.name: each for each in LOADS}
     done = []
     for name in loads:
-        each = proxy.Measured(by_name[name])
+        each = proxy.LoadResult(by_name[name])
         each.samples = {
             "direct": [sample(1000, 10, 0, 0)],
             "kproxy": [sample(800, 30, 4, 30 * MIB)],

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.printing import use_color
+from kproxy.output import use_color
 
 
 @pytest.fixture(autouse=True)

@@ -43,7 +43,7 @@ Answer = Callable[[Body, int], Any]
 _SIZE = struct.Struct(">i")
 
 
-class Advertised(NamedTuple):
+class AdvertisedBroker(NamedTuple):
     """A broker as Metadata, FindCoordinator and DescribeCluster tell of it."""
 
     node_id: int
@@ -52,7 +52,7 @@ class Advertised(NamedTuple):
 
 
 @dataclass(slots=True)
-class Received:
+class ReceivedRequest:
     """A request as it came.
 
     :ivar connection: 1 for the first that was accepted
@@ -109,7 +109,7 @@ class FakeBroker:
     host: str = "127.0.0.1"
     tls: ssl.SSLContext | None = None
     port: int = 0
-    received: list[Received] = field(default_factory=list)
+    received: list[ReceivedRequest] = field(default_factory=list)
     connections: int = 0
     _server: asyncio.Server | None = None
     _serving: set[asyncio.Task[None]] = field(default_factory=set)
@@ -151,13 +151,13 @@ class FakeBroker:
         return made
 
     @property
-    def brokers(self) -> list[Advertised]:
+    def brokers(self) -> list[AdvertisedBroker]:
         """The cluster as it is told."""
         if self.advertised is None:
-            return [Advertised(self.node_id, self.host, self.port)]
-        return [Advertised(*each) for each in self.advertised]
+            return [AdvertisedBroker(self.node_id, self.host, self.port)]
+        return [AdvertisedBroker(*each) for each in self.advertised]
 
-    def of(self, key: int) -> list[Received]:
+    def of(self, key: int) -> list[ReceivedRequest]:
         """Return the requests of one API that came."""
         return [request for request in self.received if request.key == key]
 
@@ -190,7 +190,7 @@ class FakeBroker:
                 writer.write(answer if isinstance(answer, bytes) else response_frame(request, answer))
                 await writer.drain()
 
-    def _refusal(self, request: Received) -> Any:
+    def _refusal(self, request: ReceivedRequest) -> Any:
         """Return what Kafka says to a version that it does not know; None if it does."""
         lowest, highest = self.versions.get(request.key, (0, -1))
         if lowest <= request.version <= highest and request.body is not None:
@@ -200,7 +200,7 @@ class FakeBroker:
         known = {"api_key": API_VERSIONS, "min_version": lowest, "max_version": highest}
         return response_frame(request, {"error_code": UNSUPPORTED_VERSION, "api_keys": [known]}, version=0)
 
-    async def _answer(self, request: Received) -> Any:
+    async def _answer(self, request: ReceivedRequest) -> Any:
         assert request.body is not None
         answer = self.answers.get(request.key) or self._own.get(request.key)
         if answer is None:
@@ -353,10 +353,10 @@ class FakeBroker:
 _NO_ID = uuid_text(bytes(16))
 
 
-def _received(connection: int, frame: bytes) -> Received:
+def _received(connection: int, frame: bytes) -> ReceivedRequest:
     decoded = decode_request(frame[4:])
     exact = not decoded.problems and decoded.version == decoded.asked
-    return Received(
+    return ReceivedRequest(
         connection,
         decoded.key,
         decoded.asked,
@@ -367,7 +367,7 @@ def _received(connection: int, frame: bytes) -> Received:
     )
 
 
-def response_frame(request: Received, body: Body, *, version: int | None = None) -> bytes:
+def response_frame(request: ReceivedRequest, body: Body, *, version: int | None = None) -> bytes:
     """Return a response from its size field on.
 
     :param version: in which it is built, that of the request unless given

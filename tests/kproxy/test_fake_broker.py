@@ -16,7 +16,7 @@ from tests.kproxy.fake_broker import (
     CLOSE,
     METADATA,
     FakeBroker,
-    Received,
+    ReceivedRequest,
     cluster,
     response_frame,
 )
@@ -145,7 +145,7 @@ def test_what_it_says_by_itself_has_no_error() -> None:
             assert known is not None
             for version in range(lowest, highest + 1):
                 body = known.request[version].parse(known.request[version].build({}))
-                request = Received(1, key, version, 7, "test", b"", body)
+                request = ReceivedRequest(1, key, version, 7, "test", b"", body)
                 answer = await broker._answer(request)
                 if answer is None:
                     continue  # Produce with acks=0

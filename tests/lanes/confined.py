@@ -48,7 +48,7 @@ def enter() -> None:
     Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("10000 65000")
 
 
-class Confined:
+class ConnectionCounter:
     """Counts connections to ports, as a context manager.
 
     :ivar culprits: command lines that were seen with a connection that they should not have
@@ -60,7 +60,7 @@ class Confined:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
-    def __enter__(self) -> Confined:
+    def __enter__(self) -> ConnectionCounter:
         ports = ", ".join(map(str, sorted(self._ports)))
         opens = f"tcp dport {{ {ports} }} tcp flags & (syn | ack) == syn"
         rules = (

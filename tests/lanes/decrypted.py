@@ -16,7 +16,7 @@ _RECORD = re.compile(rb"record \d+")
 
 
 @dataclass(frozen=True)
-class Decrypted:
+class DecryptedCapture:
     """A capture read with a key log.
 
     :ivar connections: that are TLS
@@ -46,7 +46,7 @@ class Decrypted:
         return ""
 
 
-def decrypted(capture_file: Path, keys: KeyLog | None) -> Decrypted:
+def decrypted(capture_file: Path, keys: KeyLog | None) -> DecryptedCapture:
     """Read a capture with a key log."""
     capture = open_capture(str(capture_file), keylog=keys)
     capture.read()
@@ -55,7 +55,7 @@ def decrypted(capture_file: Path, keys: KeyLog | None) -> Decrypted:
     fetched = [each.response.raw for each in exchanges if each.api == "Fetch" and each.response]
     tls = capture.decryption.tls.values()
     whole = [each for each in exchanges if Flag.RESPONSE_DAMAGED not in each.flag]
-    return Decrypted(
+    return DecryptedCapture(
         connections=len(tls),
         opaque=[each.info.reason for each in tls if each.info.reason],
         requests=sum(each.request is not None for each in exchanges),

@@ -28,7 +28,7 @@ from kproxy.proxy.control import CommandError
 from kproxy.proxy.rules.outages import MANNERS
 from tests.lanes.broker import CONSUMER, PRODUCER, java
 from tests.lanes.cluster import NODES, Cluster
-from tests.lanes.confined import Confined, enter
+from tests.lanes.confined import ConnectionCounter, enter
 from tests.lanes.crowd import at_once, one_by_one
 from tests.lanes.kproxy_run import Kproxy
 from tests.lanes.through import CLIENTS, Command, Endurer, JavaEndurer, ProgramEndurer, errand
@@ -58,7 +58,7 @@ class Lane:
     :ivar faults: how many things were not as they should be
     """
 
-    def __init__(self, cluster: Cluster, kproxy: Kproxy, confined: Confined, work: Path) -> None:
+    def __init__(self, cluster: Cluster, kproxy: Kproxy, confined: ConnectionCounter, work: Path) -> None:
         self.faults = 0
         self._cluster = cluster
         self._kproxy = kproxy
@@ -375,7 +375,7 @@ def main(parts: tuple[str, ...], clients: str) -> None:
     commands, left_out = _clients(clients)
     try:
         enter()
-        with Cluster(work / "cluster") as cluster, Confined(cluster.ports.values()) as confined:
+        with Cluster(work / "cluster") as cluster, ConnectionCounter(cluster.ports.values()) as confined:
             kproxy = Kproxy(cluster.bootstrap, work / "kproxy")
             kproxy.start()
             lane = Lane(cluster, kproxy, confined, work)

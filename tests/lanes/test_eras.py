@@ -12,7 +12,7 @@ from dissectors.apis import api, version_limits
 from dissectors.frames import decode_request
 from tests.lanes.broker import Node, number
 from tests.lanes.eras.official import spoken
-from tests.lanes.eras.releases import RELEASES, Running, configuration
+from tests.lanes.eras.releases import RELEASES, RunningBroker, configuration
 from tests.lanes.eras.sweep import request
 from tests.lanes.eras.tools_of_the_time import ERRANDS, RECORDS, Errand, Scene, errands, told
 
@@ -22,7 +22,7 @@ _TRANSACTIONS = Path(__file__).parent.parent / "data" / "captures" / "22_k430_ja
 
 def scene(release: str, folder: Path) -> Scene:
     node = Node(folder, {}, [], version=release)
-    return Scene(Running(release, "127.0.0.1:9", node), "127.0.0.1:10", "era-recorded", folder)
+    return Scene(RunningBroker(release, "127.0.0.1:9", node), "127.0.0.1:10", "era-recorded", folder)
 
 
 @pytest.mark.parametrize("key", _OF_BROKERS)

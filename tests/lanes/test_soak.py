@@ -10,7 +10,7 @@ import pytest
 
 from dissectors.frames import decode_request, decode_response
 from tests.lanes.soak import accounts, talk
-from tests.lanes.soak.accounts import Recorded, Stream, Told
+from tests.lanes.soak.accounts import ConnectionAccount, RecordedConnection, Stream
 from tests.lanes.soak.talk import VERSIONS, Habit
 from tests.lanes.soak.watch import Sample, course
 from tests.lanes.tools import Wrong
@@ -79,11 +79,14 @@ def test_what_is_missing_is_counted() -> None:
     streams = Stream(_PLAIN, 0), Stream(_PLAIN, 1)
     streams[0].data(0, b"".join(frame for _, frame in islice(talk.frames(_PLAIN, 0), 2)))
     size = streams[0].seen
-    one = Told(_PLAIN, sent=[size + 10, 40], received=[size + 4, 30])
-    lack = accounts.missing({_PLAIN: one}, {_PLAIN: Recorded(_PLAIN, streams)})
+    one = ConnectionAccount(_PLAIN, sent=[size + 10, 40], received=[size + 4, 30])
+    lack = accounts.missing({_PLAIN: one}, {_PLAIN: RecordedConnection(_PLAIN, streams)})
     assert (lack.at_least, lack.at_most, lack.connections) == (4 + 30, 10 + 40, 1)
     with pytest.raises(Wrong, match="were recorded of"):
-        accounts.missing({_PLAIN: Told(_PLAIN, sent=[size - 1, 0])}, {_PLAIN: Recorded(_PLAIN, streams)})
+        accounts.missing(
+            {_PLAIN: ConnectionAccount(_PLAIN, sent=[size - 1, 0])},
+            {_PLAIN: RecordedConnection(_PLAIN, streams)},
+        )
 
 
 @pytest.mark.parametrize(
@@ -97,7 +100,7 @@ def test_what_is_missing_is_counted() -> None:
     ],
 )
 def test_connections_end_as_they_were_meant_to(end: str, away: list[tuple[float, float]], fine: bool) -> None:
-    one = Told(_PLAIN, ends=[end, "fin"], at=[100.0, 100.0])
+    one = ConnectionAccount(_PLAIN, ends=[end, "fin"], at=[100.0, 100.0])
     if fine:
         assert sum(accounts.judge([one], away).values()) == 1
     else:

@@ -22,7 +22,7 @@ import click
 
 from captures.packets.tls import KeyLog
 from tests.lanes.broker import CONSUMER, PRODUCER, Broker, java
-from tests.lanes.decrypted import Decrypted, decrypted, kafka_frames
+from tests.lanes.decrypted import DecryptedCapture, decrypted, kafka_frames
 from tests.lanes.recording import recorded
 from tests.lanes.tools import CannotRun, cache, jar, need, run
 
@@ -298,7 +298,7 @@ class Lane:
             shutil.copyfile(own if client.own_keys else of_broker, CAPTURES / own.name)
             keep_expected(base, client.versions, found)
 
-    def _judge(self, what: str, pcap: Path, keylog: Path, port: int) -> Decrypted | None:
+    def _judge(self, what: str, pcap: Path, keylog: Path, port: int) -> DecryptedCapture | None:
         """Read a recording with a key log; return what it gave if that is all there was."""
         if not keylog.exists():
             self._fault(f"{what}: was not written")
@@ -320,7 +320,7 @@ class Lane:
         click.echo(f"  {text}")
 
 
-def keep_expected(base: str, versions: str, found: Decrypted) -> None:
+def keep_expected(base: str, versions: str, found: DecryptedCapture) -> None:
     """Write down what a recording holds, for the tests of the suite."""
     expected = json.loads(EXPECTED.read_text()) if EXPECTED.exists() else {}
     expected[base] = {

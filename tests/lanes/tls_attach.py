@@ -19,13 +19,13 @@ import click
 
 from captures.packets.tls import KeyLog
 from tests.lanes.broker import CONSUMER, PRODUCER, Broker, java
-from tests.lanes.decrypted import Decrypted, decrypted
+from tests.lanes.decrypted import DecryptedCapture, decrypted
 from tests.lanes.recording import recorded
 from tests.lanes.tls import AGENT, CAPTURES, LISTENERS, certificate, client_properties, records, tls_broker
 from tests.lanes.tools import CannotRun, cache, jar, run, wait_for
 
 
-def fault(found: Decrypted) -> str:
+def fault(found: DecryptedCapture) -> str:
     """Return what is wrong: the record from before must not be there, those from after must."""
     if (found.produced, found.consumed) != (["record 1", "record 2"], []):
         return f"produced {found.produced}, consumed {found.consumed}"

@@ -28,7 +28,7 @@ from captures.analysis.client_trace.model import Bond, Party, Question, Question
 from captures.analysis.groups.model import Certainty
 from captures.arrays import Int64s
 from captures.exchanges import Capture
-from captures.exchanges.projected import ProjectedReader
+from captures.exchanges.projected_reader import ProjectedReader
 from captures.names.names import split
 from dissectors.api_keys import MEMBER_APIS, PRODUCER_APIS
 

@@ -47,7 +47,7 @@ class Identity(NamedTuple):
 
 
 def needs(key: int) -> frozenset[str]:
-    """Return the fields in which the names are, for :class:`~captures.exchanges.projected.ProjectedReader`."""
+    """Return the fields in which the names are, for :class:`~captures.exchanges.projected_reader.ProjectedReader`."""
     wanted: frozenset[str] = frozenset()
     if key in MEMBER_APIS:
         wanted |= _MEMBER_NEEDS

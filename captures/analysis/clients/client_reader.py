@@ -15,7 +15,7 @@ from captures.analysis.clients import fields, fingerprints
 from captures.analysis.clients.inventory import Clients, Steady
 from captures.arrays import Bools, Int32s, Int64s
 from captures.exchanges import Exchange, ExchangeReader, Flag
-from captures.exchanges.projected import ProjectedExchanges
+from captures.exchanges.projected_reader import ProjectedExchanges
 from dissectors.api_keys import CONNECTING, ApiKey
 
 NEEDS = fields.NEEDS | fingerprints.NEEDS | {"errors"}

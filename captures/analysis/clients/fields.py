@@ -33,7 +33,7 @@ _NEEDED = {
     "ConsumerGroupHeartbeat": ("instance_id", "server_assignor", "member_epoch"),
 }
 NEEDS = frozenset(f"request.{path}" for paths in _NEEDED.values() for path in paths)
-"""The fields that are looked at, for :class:`~captures.exchanges.projected.ProjectedExchanges`."""
+"""The fields that are looked at, for :class:`~captures.exchanges.projected_reader.ProjectedExchanges`."""
 
 
 @dataclass(slots=True)

@@ -44,7 +44,7 @@ _KAFKAJS_PROTOCOL = "RoundRobinAssigner"
 NEEDS = frozenset({"request.reason", "request.protocols.name", "request.member_id"}) | frozenset(
     {"request.topics.partitions.committed_metadata"}
 )
-"""The fields that are looked at, for :class:`~captures.exchanges.projected.ProjectedExchanges`."""
+"""The fields that are looked at, for :class:`~captures.exchanges.projected_reader.ProjectedExchanges`."""
 
 Used = tuple[str, int, int]
 """Broker, API key, version."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from captures.analysis.comparison.model import Aspect, Difference, Shown
+from captures.analysis.comparison.model import Aspect, Difference, SideValue
 from captures.analysis.comparison.rates import EventCount, compare
 from captures.analysis.comparison.rhythm import MOST_EXAMPLES
 from captures.analysis.comparison.side import Side
@@ -55,11 +55,11 @@ def _of_finding(good: Finding | None, bad: Finding | None) -> Difference | None:
     )
 
 
-def _found(finding: Finding | None) -> Shown:
+def _found(finding: Finding | None) -> SideValue:
     if finding is None:
-        return Shown("not found")
+        return SideValue("not found")
     times = f"{finding.severity.word}, {words.counted(finding.count, 'time')}"
-    return Shown(times, count=finding.count, examples=finding.evidence[:MOST_EXAMPLES])
+    return SideValue(times, count=finding.count, examples=finding.evidence[:MOST_EXAMPLES])
 
 
 def rebalance_differences(

@@ -22,7 +22,7 @@ class Aspect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SideValue:
     """What there was on one side.
 
     :ivar text: in words, with figures
@@ -61,8 +61,8 @@ class Difference:
     subject: str
     what: str
     sentence: str
-    good: Shown
-    bad: Shown
+    good: SideValue
+    bad: SideValue
     score: Rounded
     ratio: float | None = None
     sure: float | None = None

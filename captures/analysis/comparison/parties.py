@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from captures.analysis.client_stats import ClientRow
-from captures.analysis.comparison.model import Aspect, Difference, Shown
+from captures.analysis.comparison.model import Aspect, Difference, SideValue
 from captures.analysis.comparison.rhythm import MOST_EXAMPLES
 from captures.analysis.comparison.side import Side
 from captures.analysis.releases import lines_matching
@@ -43,8 +43,8 @@ def client_differences(good: Side, bad: Side) -> list[Difference]:
                         subject=name,
                         what=what,
                         sentence=sentence,
-                        good=Shown(words.listed(before), examples=_numbers(good, name)),
-                        bad=Shown(words.listed(after), examples=_numbers(bad, name)),
+                        good=SideValue(words.listed(before), examples=_numbers(good, name)),
+                        bad=SideValue(words.listed(after), examples=_numbers(bad, name)),
                         score=score,
                     )
                 )
@@ -65,8 +65,8 @@ def _one_sided(
     share = row.exchanges / total if total else 0.0
     software = f" ({words.listed(row.software)})" if row.software else ""
     text = f"{words.counted(row.exchanges, 'exchange')}, {100 * share:.0f} % of all"
-    absent = Shown("not there")
-    there = Shown(text, count=row.exchanges, examples=good_examples or bad_examples)
+    absent = SideValue("not there")
+    there = SideValue(text, count=row.exchanges, examples=good_examples or bad_examples)
     return Difference(
         aspect=Aspect.CLIENTS,
         subject=row.name,
@@ -146,11 +146,11 @@ def _looks_like(matrix: Matrix) -> str:
     return words.listed(dict.fromkeys(names))
 
 
-def _offer_shown(matrix: Matrix, apis: int) -> Shown:
+def _offer_shown(matrix: Matrix, apis: int) -> SideValue:
     numbers = sorted(each.told for each in matrix.brokers if each.told is not None)
     name = _looks_like(matrix)
     text = f"{apis} APIs{f', as {name}' if name else ''}"
-    return Shown(text, count=len(numbers), examples=tuple(numbers[:MOST_EXAMPLES]))
+    return SideValue(text, count=len(numbers), examples=tuple(numbers[:MOST_EXAMPLES]))
 
 
 def _of_use(good: ClientVersions, bad: ClientVersions) -> Difference | None:
@@ -170,8 +170,8 @@ def _of_use(good: ClientVersions, bad: ClientVersions) -> Difference | None:
         subject=bad.name,
         what="used",
         sentence=f"client {bad.name} uses other versions: {words.listed(parts[:_APIS_SHOWN])}{more}",
-        good=Shown(texts[0], examples=_firsts(good, changed)),
-        bad=Shown(texts[1], examples=_firsts(bad, changed)),
+        good=SideValue(texts[0], examples=_firsts(good, changed)),
+        bad=SideValue(texts[1], examples=_firsts(bad, changed)),
         score=_USE + math.log2(1 + len(changed)) / 4,
     )
 

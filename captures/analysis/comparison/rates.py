@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from captures.analysis.comparison.model import Aspect, Difference, Shown
+from captures.analysis.comparison.model import Aspect, Difference, SideValue
 from captures.analysis.comparison.rhythm import Key, Rhythm
 from captures.analysis.comparison.side import ErrorKind, Side
 from captures.analysis.comparison.uncertainty import Interval, dispersion, rate_ratio, share_interval
@@ -45,13 +45,13 @@ class EventCount:
         """How much more it varies than Poisson's."""
         return dispersion(self.slices)
 
-    def shown(self, noun: str, plural: str = "") -> Shown:
+    def shown(self, noun: str, plural: str = "") -> SideValue:
         """Return it in words, with the interval of its rate."""
         worth = self.total / self.spread
         # a Poisson count is a share of a very long time
         low, high = _poisson(worth)
         factor = self.spread / self.seconds
-        return Shown(
+        return SideValue(
             f"{words.counted(self.total, noun, plural)}, {rate(self.rate)}",
             value=self.rate,
             count=self.total,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from captures.analysis.clients.inventory import Client
 from captures.analysis.clients.setting_display import DisplayedSetting
 from captures.analysis.clients.settings import How, alike
-from captures.analysis.comparison.model import Aspect, Difference, Shown
+from captures.analysis.comparison.model import Aspect, Difference, SideValue
 from captures.analysis.comparison.side import Side
 
 _READ, _ESTIMATED, _DANGEROUS = 3.0, 0.5, 2.0
@@ -61,5 +61,5 @@ def _of_setting(client: str, good: DisplayedSetting, bad: DisplayedSetting) -> D
     )
 
 
-def _shown(told: DisplayedSetting, text: str) -> Shown:
-    return Shown(text, count=told.setting.count, examples=tuple(told.setting.evidence))
+def _shown(told: DisplayedSetting, text: str) -> SideValue:
+    return SideValue(text, count=told.setting.count, examples=tuple(told.setting.evidence))

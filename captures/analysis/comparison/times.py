@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from captures.analysis.comparison.model import Aspect, Difference, Shown
+from captures.analysis.comparison.model import Aspect, Difference, SideValue
 from captures.analysis.comparison.rates import NOTABLE, proof, times
 from captures.analysis.comparison.side import Side
 from captures.analysis.comparison.uncertainty import Interval, binomial_dispersion, percentile_interval
@@ -42,9 +42,9 @@ class _Point:
     interval: Interval
     count: int
 
-    def shown(self, examples: tuple[int, ...]) -> Shown:
+    def shown(self, examples: tuple[int, ...]) -> SideValue:
         high = self.interval.high
-        return Shown(
+        return SideValue(
             f"{span(self.value)} of {words.counted(self.count, 'exchange')}",
             value=float(self.value),
             count=self.count,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.because_of import explain
 from captures.analysis.findings.finding import Finding
@@ -97,11 +97,12 @@ class Diagnosis:
     ) -> Iterator[Exchange]:
         """Show exchanges of a capture that was read to its end to the rules, those that decide what they find.
 
-        :param columns: of the exchanges, in the order of their numbers; :data:`~captures.analysis.deciding.TAKEN`
+        :param columns: of the exchanges, in the order of their numbers:
+            :data:`~captures.analysis.decision_columns.TAKEN`
         :param indexes: in the reader, of each row of the columns
         :return: the exchanges that were shown
         """
-        wanted = self.wanted(Deciding(columns))
+        wanted = self.wanted(DecisionColumns(columns))
         patterns, which = np.unique(np.packbits(wanted, axis=0), axis=1, return_inverse=True)
         chosen = np.unpackbits(patterns, axis=0, count=len(wanted)).astype(np.bool_).T
         rules = [list(compress(self._rules, pattern)) for pattern in chosen]
@@ -111,7 +112,7 @@ class Diagnosis:
             self._show(exchange, rules[code], of_groups=bool(chosen[code][-1]))
             yield exchange
 
-    def wanted(self, rows: Deciding) -> Bools:
+    def wanted(self, rows: DecisionColumns) -> Bools:
         """Return which exchanges each rule, and behind them the groups, have to be shown: by rule and exchange."""
         wanted = np.zeros((len(self._rules) + 1, len(rows.columns)), np.bool_)
         intervened = rows.columns.flat("intervened") > 0

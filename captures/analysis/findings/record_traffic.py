@@ -16,7 +16,7 @@ from captures.meaning import Names, words
 from captures.meaning.exchange import Body, number, rows, text
 from captures.meaning.places import TopicPartition, each, index
 from dissectors.api_keys import ApiKey
-from dissectors.records import Batch, Trailing, record_set, records_size
+from dissectors.records import Batch, TrailingEntry, record_set, records_size
 
 NO_PRODUCE = "no Produce request was captured"
 NO_FETCH = "no Fetch of a consumer was captured"
@@ -72,7 +72,7 @@ class FetchedPartition(PartitionRecords):
     :ivar log_start: first offset in the log; -1 if not told
     """
 
-    trailing: Trailing | None
+    trailing: TrailingEntry | None
     high_watermark: int
     last_stable_offset: int
     log_start: int

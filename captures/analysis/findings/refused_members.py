@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import NO_GROUPS
@@ -56,7 +56,7 @@ class RefusedMembers(Rule):
         self._refused: dict[tuple[str, int], RefusedCalls] = {}
         self._calls = False
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         """Return the calls that fail with these errors, and the first, which says that there are any."""
         return rows.with_errors(self.codes) | rows.evidence_of(rows.of_api(OF_MEMBERS))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import plain
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import RecordTraffic
@@ -137,7 +137,7 @@ class Rule:
             for threshold in self.thresholds
         }
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         """Return which exchanges of a whole capture it has to be shown, of those of its APIs; None for all of them.
 
         What it finds, and what it is blind to, are the same then. Exchanges in which kproxy intervened are shown in any

@@ -47,7 +47,7 @@ class Owner(NamedTuple):
     host: str
 
 
-class Committed(NamedTuple):
+class CommittedOffset(NamedTuple):
     """The latest commit of an offset that succeeded.
 
     :ivar time: when it was answered
@@ -111,7 +111,7 @@ class FetchRun:
     offset: int
     reached: int
     before: tuple[Before, ...] = ()
-    committed: dict[str, Committed] | None = field(default_factory=dict)
+    committed: dict[str, CommittedOffset] | None = field(default_factory=dict)
     _end: int = -1
     _last: int = -1
 
@@ -159,7 +159,7 @@ class Consumption:
         self._lines: dict[tuple[int, str], Line] = {}
         self._runs: dict[TopicPartition, dict[Owner, list[FetchRun]]] = {}
         self._current: dict[Line, dict[TopicPartition, FetchRun]] = {}
-        self._committed: dict[TopicPartition, dict[str, Committed]] = {}
+        self._committed: dict[TopicPartition, dict[str, CommittedOffset]] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange, of whichever API."""
@@ -273,7 +273,7 @@ class Consumption:
             if place in stored and offset >= 0:
                 known = self._committed.setdefault(place, {})
                 if group not in known or known[group].time <= time:
-                    known[group] = Committed(offset, time, member, exchange.number)
+                    known[group] = CommittedOffset(offset, time, member, exchange.number)
 
     # ------------------------------------------------------------ what came of it
     def of_group(self, group: str) -> dict[TopicPartition, list[FetchRun]]:

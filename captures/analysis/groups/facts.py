@@ -111,10 +111,10 @@ def facts(
 
     :param shown: of what there may be many, so many are named; None for all
     """
-    return [fact for fact in _every(told, timeline, labels, _Cut(shown)) if fact.text]
+    return [fact for fact in _every(told, timeline, labels, _TextJoiner(shown)) if fact.text]
 
 
-def _every(told: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _Cut) -> Iterator[Fact]:
+def _every(told: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _TextJoiner) -> Iterator[Fact]:
     if told.because_of is not None:
         yield Fact("because of", f"{told.because_of.id}: {words.line(told.because_of.sentence)}", Tone.ODD)
     end = told.cause.session_end
@@ -145,7 +145,7 @@ def _silence(end: SessionEnd) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
+class _TextJoiner:
     """Joins texts as far as they are to be shown."""
 
     shown: int | None
@@ -178,7 +178,7 @@ def _awaited(each: AwaitedMember, timeline: GroupTimeline, labels: Labels) -> st
     return "; ".join(parts)
 
 
-def _waits(told: Rebalance, labels: Labels, cut: _Cut) -> str:
+def _waits(told: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
     waits = sorted(told.waits, key=lambda wait: -(wait.total or 0))
     parts = [(labels.of(wait.member, wait.client), _parts(wait)) for wait in waits]
     return cut([f"{name} {waited}" for name, waited in parts if waited], "; ")
@@ -201,13 +201,13 @@ def _slowest(told: Rebalance, labels: Labels) -> str:
     return f"{labels.of(slowest.member, slowest.client)} joined {span(slowest.late)} after it began"
 
 
-def _moved(told: Rebalance, labels: Labels, cut: _Cut) -> str:
+def _moved(told: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
     most = len(told.moved) if cut.shown is None else cut.shown
     found = transfers(told.moved, labels)
     return cut([f"{partitions(each.places, most)}: {each.before} → {each.after}" for each in found], "; ")
 
 
-def _stopped(told: Rebalance, cut: _Cut) -> str:
+def _stopped(told: Rebalance, cut: _TextJoiner) -> str:
     if not told.stopped:
         return ""
     stops = sorted(told.stopped, key=lambda stop: -stop.duration)
@@ -233,7 +233,7 @@ def _consumed_on(count: int) -> str:
     return "; 1 other was consumed on" if count == 1 else f"; {count:,} others were consumed on"
 
 
-def _again(told: Rebalance, cut: _Cut) -> str:
+def _again(told: Rebalance, cut: _TextJoiner) -> str:
     if not told.again:
         return ""
     total = sum(each.count for each in told.again)
@@ -243,7 +243,7 @@ def _again(told: Rebalance, cut: _Cut) -> str:
     return f"{words.counted(total, 'offset')} fetched again: {cut(parts, ', ')}"
 
 
-def _failures(told: Rebalance, labels: Labels, cut: _Cut) -> str:
+def _failures(told: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
     if not told.commit_failures:
         return ""
     parts = [f"{each.name} {labels.of(each.member)} (#{each.number})" for each in told.commit_failures]
@@ -288,7 +288,9 @@ def storm_facts(block: Sequence[Rebalance]) -> list[Fact]:
         Fact("twice", f"{words.counted(again, 'offset')} fetched again" if again else "", Tone.ODD),
         Fact("commits", f"{failed} failed" if failed else "", Tone.TROUBLE),
         Fact(
-            "evidence", _Cut(SHOWN).numbers([each.evidence[0] for each in block if each.evidence]), Tone.QUIET
+            "evidence",
+            _TextJoiner(SHOWN).numbers([each.evidence[0] for each in block if each.evidence]),
+            Tone.QUIET,
         ),
     ]
     return [fact for fact in found if fact.text]

@@ -19,6 +19,7 @@ from functools import partial
 
 from captures.analysis.attempts import Acceptances
 from captures.analysis.groups import classic, modern
+from captures.analysis.groups.call_reader import read_call
 from captures.analysis.groups.calls import OF_MEMBERS, Call, GroupCalls, group_of
 from captures.analysis.groups.connectors import ConfigChanges
 from captures.analysis.groups.consumption import NEEDED as BY_CONSUMPTION
@@ -28,7 +29,6 @@ from captures.analysis.groups.effects import fill_effects
 from captures.analysis.groups.farewells import NEEDED as BY_FAREWELLS
 from captures.analysis.groups.interventions import InterventionLog
 from captures.analysis.groups.model import GroupTimeline, Kind
-from captures.analysis.groups.reading import read_call
 from captures.analysis.groups.refusals import refused_clients
 from captures.analysis.groups.silence import Silences, explain_timeouts
 from captures.analysis.groups.storms import mark_storms

@@ -25,7 +25,7 @@ from captures.analysis.journey.transactions import Transactions
 from captures.analysis.journey.waits import Waits
 from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader, ExchangeTable
-from captures.exchanges.projected import ProjectedExchanges, ProjectedReader
+from captures.exchanges.projected_reader import ProjectedExchanges, ProjectedReader
 from captures.meaning import Names
 from captures.meaning.exchange import Body
 from captures.meaning.places import TopicPartition
@@ -102,7 +102,7 @@ READ = MEMBER_APIS | {
 
 
 def needs(key: int) -> frozenset[str]:
-    """Return what is needed of the bodies of an API (:class:`~captures.exchanges.projected.ProjectedExchanges`)."""
+    """Return the needed parts of an API's bodies (:class:`~captures.exchanges.projected_reader.ProjectedExchanges`)."""
     return _NEEDS.get(key, _OTHERS)
 
 

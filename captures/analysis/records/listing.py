@@ -127,7 +127,7 @@ class RecordListing:
             seen += len(read.records)
 
     def _batches(
-        self, sent: FieldBatches, key: int, budget: Budget, aborting: _Aborting | None
+        self, sent: FieldBatches, key: int, budget: Budget, aborting: _AbortedBatches | None
     ) -> Iterator[DecompressedBatch]:
         for each in read_batches(sent, key, budget):
             problems = [problem for problem in each.problems if not isinstance(problem, LimitReached)]
@@ -219,7 +219,7 @@ class RecordListing:
         place: TopicPartition,
         batch: Batch,
         offset: int | None,
-        aborting: _Aborting | None,
+        aborting: _AbortedBatches | None,
     ) -> bool | None:
         if not batch.transactional or batch.control:
             return None
@@ -246,7 +246,7 @@ class RecordListing:
         return self._facts
 
 
-class _Aborting:
+class _AbortedBatches:
     """Which batches of a partition in a Fetch response are of aborted transactions, as a consumer finds it out.
 
     Only with read_committed: then all transactions in the response are decided, and those not aborted are committed
@@ -313,9 +313,9 @@ class _Carrier(NamedTuple):
             aborted = _aborted(response, names)
         return cls(exchange, key, Origin.FETCHED, paths, aborted)
 
-    def aborting(self, place: TopicPartition) -> _Aborting | None:
+    def aborting(self, place: TopicPartition) -> _AbortedBatches | None:
         """Return what tells batches of aborted transactions; None if the exchange does not."""
-        return None if self.aborted is None else _Aborting(self.aborted.get(place, []))
+        return None if self.aborted is None else _AbortedBatches(self.aborted.get(place, []))
 
 
 def _paths(body: Body, side: Side, names: Names) -> dict[TopicPartition, str]:

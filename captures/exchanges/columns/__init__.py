@@ -8,8 +8,8 @@
     names = columns.texts("topics")               # what the codes of columns["topics"] stand for
     columns.extend(rows)                          # live: more exchanges have become complete
 
-What the message columns hold is decoded by projection (:mod:`captures.exchanges.projected`): values are those that
-the full decode and :mod:`captures.meaning` give. :data:`COLUMNS` says what there is.
+Message columns are decoded by projection (:mod:`captures.exchanges.projected_reader`): values are those that the full
+decode and :mod:`captures.meaning` give. :data:`COLUMNS` says what there is.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from captures.exchanges.columns.builders import (
     members,
 )
 from captures.exchanges.parallel import in_processes, jobs_for
-from captures.exchanges.projected import BLOCK_ROWS, PROBLEMS, ProjectedReader, paths_of
+from captures.exchanges.projected_reader import BLOCK_ROWS, PROBLEMS, ProjectedReader, paths_of
 from captures.meaning.exchange import Names
 from dissectors.apis import api
 from dissectors.session_context import SessionContext

@@ -1,7 +1,7 @@
 """What columns take from the bodies of exchanges: one maker for the columns that are found in one place.
 
 A maker gets the exchanges of a block one by one, then closes the block. It does not get exchanges of APIs for which it
-has no :data:`paths <captures.exchanges.projected.NEEDS>`: their rows have no value unless one is added.
+has no :data:`paths <captures.exchanges.projected_reader.NEEDS>`: their rows have no value unless one is added.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from captures.exchanges.columns.arrays import (
     without_repeats,
 )
 from captures.exchanges.columns.waits import designed_waits
-from captures.exchanges.projected import PROBLEMS, Part, Parts
+from captures.exchanges.projected_reader import PROBLEMS, Part, Parts
 from captures.meaning import designed_wait_ns, errors_in, expected_errors, groups_in, members_in, topics_in
 from captures.meaning.exchange import Names, number, replica_of
 from captures.meaning.flows import CARRIERS, asked_for, carried
@@ -50,7 +50,7 @@ def bodies(parts: Parts) -> Iterator[tuple[int, dict[str, Any], Side]]:
 class Builder(ABC):
     """Gets exchanges, block by block.
 
-    :ivar need: the fields that it needs (:data:`captures.exchanges.projected.NEEDS`)
+    :ivar need: the fields that it needs (:data:`captures.exchanges.projected_reader.NEEDS`)
     :ivar filled: how many rows it has
     """
 

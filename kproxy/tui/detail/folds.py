@@ -45,7 +45,7 @@ class Line:
     more: int = 0
 
 
-class Folding:
+class FoldedLines:
     """The lines of one side.
 
     :param wished: what was folded and unfolded by hand, by path; is added to

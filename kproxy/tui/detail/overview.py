@@ -7,7 +7,7 @@ import numpy as np
 from captures.analysis.round_trips import RoundTrips
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
-from captures.packets.joined import JoinedSource
+from captures.packets.joined_source import JoinedSource
 from captures.time_format import latency as duration
 from captures.time_format import span
 from kproxy.session.access import Access

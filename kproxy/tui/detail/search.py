@@ -27,7 +27,7 @@ class TextPattern(Protocol):
         """Return where it is last met in bytes, beginning before an offset."""
 
 
-class Found(NamedTuple):
+class ByteMatch(NamedTuple):
     """Bytes that were looked for.
 
     :ivar buffer: index of what they are in
@@ -59,7 +59,7 @@ def next_field(
 
 def next_bytes(
     wanted: TextPattern, side: SideDetail, buffer: int, offset: int, *, forward: bool
-) -> Found | None:
+) -> ByteMatch | None:
     """Return the next bytes that are looked for; after the last of one buffer come those of the next.
 
     :param buffer: where to begin: index of the bytes
@@ -72,12 +72,12 @@ def next_bytes(
     data = side.buffers[buffer].data
     found = search(wanted, data, offset + 1, len(data)) if forward else search(wanted, data, 0, offset)
     if found is not None:
-        return Found(buffer, *found)
+        return ByteMatch(buffer, *found)
     for step in range(1, count + 1):
         other = (buffer + (step if forward else -step)) % count
         found = search(wanted, side.buffers[other].data, 0, len(side.buffers[other].data))
         if found is not None:
-            return Found(other, *found)
+            return ByteMatch(other, *found)
     return None
 
 

@@ -20,7 +20,7 @@ from textual.widgets import ContentSwitcher, Input, ProgressBar, Static
 from captures.meaning import words
 from dissectors.apis import api_name
 from kproxy.addresses import addresses
-from kproxy.printing import notice
+from kproxy.output import notice
 from kproxy.proxy.tls.properties import PropertiesError, client_config, read_properties
 from kproxy.proxy.tls.security import PLAINTEXT, Security
 from kproxy.replay import permission

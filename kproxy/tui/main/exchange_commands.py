@@ -7,7 +7,7 @@ from kproxy.copy_as.request import CannotCopyError
 from kproxy.session import Priority
 from kproxy.session.response_pairs import PairError, response_pair
 from kproxy.tui.clipboard import copy
-from kproxy.tui.detail.copied import field_formats
+from kproxy.tui.detail.field_formats import field_formats
 from kproxy.tui.dialogs.comment import CommentDialog
 from kproxy.tui.dialogs.comparison import recorded_comparison
 from kproxy.tui.dialogs.copy import CopyDialog, making, taking

@@ -13,7 +13,7 @@ from captures.time_format import day, zone_name
 from dissectors.printable import printable
 from kproxy.session import Status
 from kproxy.text.cells import cut, width
-from kproxy.tui.views.base import Counting
+from kproxy.tui.views.base import Progress
 
 _GAP = "   "
 
@@ -35,9 +35,9 @@ class Headline(Widget):
         self._zone = zone
         self._status = Status()
         self._filter_off = ""
-        self._counting: Counting | None = None
+        self._counting: Progress | None = None
 
-    def show(self, status: Status, filter_off: str = "", counting: Counting | None = None) -> None:
+    def show(self, status: Status, filter_off: str = "", counting: Progress | None = None) -> None:
         """Show a state.
 
         :param filter_off: a filter that was switched off, to be switched on again

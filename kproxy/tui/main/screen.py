@@ -23,7 +23,7 @@ from kproxy.tui.main.questions import Questions
 from kproxy.tui.main.searches import Searches
 from kproxy.tui.main.view_line import ViewLine, Visit
 from kproxy.tui.safe import plain
-from kproxy.tui.views.base import Counting, View
+from kproxy.tui.views.base import Progress, View
 from kproxy.tui.views.conversation import ConversationView
 from kproxy.tui.views.exchanges import Arrangement, Exchanges
 from kproxy.tui.views.faults import Faults
@@ -92,7 +92,7 @@ class MainScreen(Screen[None]):
         self._seen: tuple[int, ...] = ()
         self._view_seen: tuple[Any, ...] = ()
         self._ticks = 0
-        self._counting: Counting | None = None
+        self._counting: Progress | None = None
         self._finished = False
         self._banner_of: tuple[str, ...] = ()
         self._visits: list[Visit] = []

@@ -13,11 +13,11 @@ from captures.filters.regex import TextRegex
 from kproxy.session.engine import ClosedError
 
 if TYPE_CHECKING:
-    from kproxy.session import Folding, Session
+    from kproxy.session import Session, SessionFold
 
 
 @dataclass(frozen=True, slots=True)
-class Counting:
+class Progress:
     """How far a view has counted.
 
     :ivar share: of the exchanges
@@ -28,7 +28,7 @@ class Counting:
     rate: float
 
     @classmethod
-    def of(cls, *foldings: Folding[Any]) -> Counting | None:
+    def of(cls, *foldings: SessionFold[Any]) -> Progress | None:
         """Return how far some foldings are, None if they have counted all."""
         slowest = min(foldings, key=lambda folding: folding.progress)
         return None if slowest.progress >= 1 else cls(slowest.progress, slowest.rate)
@@ -96,7 +96,7 @@ class View(Widget):
         return (self.session.status.version,)
 
     @property
-    def counting(self) -> Counting | None:
+    def counting(self) -> Progress | None:
         """How far counting is, None when all is counted."""
         return None
 

@@ -20,7 +20,7 @@ from kproxy.tui.views.table_view import Detail, TableView, facts
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, sized
 
 
-class _Made(NamedTuple):
+class _CachedRow(NamedTuple):
     """A row, and what it was made of.
 
     :ivar state: changes when the row is to be made anew; None if it is at any time
@@ -40,7 +40,7 @@ class ConnectionsFold:
         self.stats = ConnectionStats(capture)
         self.stories = ConnectionStories(capture)
         self._counts: Counter[int] = Counter()
-        self._made: dict[int, _Made] = {}
+        self._made: dict[int, _CachedRow] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Count one exchange."""
@@ -64,14 +64,14 @@ class ConnectionsFold:
         found.sort(key=lambda made: made.rank)
         return [made.row for made in found]
 
-    def _row(self, connection: int, packets: int, make: Callable[[ConnectionRow], Row]) -> _Made:
+    def _row(self, connection: int, packets: int, make: Callable[[ConnectionRow], Row]) -> _CachedRow:
         state = packets, self._counts[connection], connection in self._capture.foreign
         made = self._made.get(connection)
         if made is None or made.state != state:
             row = self.stats.row(connection)
             waits = row.ended == OPEN and row.unanswered_for is not None  # longer and longer
             rank = not row.troubled, -row.exchanges, connection
-            made = self._made[connection] = _Made(None if waits else state, rank, make(row))
+            made = self._made[connection] = _CachedRow(None if waits else state, rank, make(row))
         return made
 
 

@@ -47,7 +47,7 @@ EVIDENCE = (
 """Columns of the exchanges that something rests on."""
 
 
-class Found(NamedTuple):
+class DiagnosisResult(NamedTuple):
     """What the rules have said.
 
     :ivar blind: the rules that could not judge
@@ -68,7 +68,7 @@ class FindingsFold:
 
     def __init__(self, access: Access) -> None:
         self._diagnosis = Diagnosis(access.capture, access.plain.knowledge.topic_name)
-        self.found = PacedValue(Found())
+        self.found = PacedValue(DiagnosisResult())
         self.first = 0
         self._added = 0
         self._latest = 0
@@ -80,7 +80,7 @@ class FindingsFold:
         self._latest = max(self._latest, exchange.end)
         self._diagnosis.add(exchange)
 
-    def ask(self, access: Access, *, everything: bool, live: bool) -> Found:
+    def ask(self, access: Access, *, everything: bool, live: bool) -> DiagnosisResult:
         """Return what the rules say.
 
         :param everything: as for :meth:`GroupFold.timelines`
@@ -88,10 +88,10 @@ class FindingsFold:
         """
         now = access.capture.latest if everything else self._latest
 
-        def tell() -> Found:
+        def tell() -> DiagnosisResult:
             pending = access.pending(OF_MEMBERS) if live and everything else ()
             found = self._diagnosis.findings(now=now, pending=pending)
-            return Found(found, self._diagnosis.blind(), self._diagnosis.incidents)
+            return DiagnosisResult(found, self._diagnosis.blind(), self._diagnosis.incidents)
 
         return self.found.get((self._added, now), tell)
 
@@ -126,7 +126,7 @@ class Findings(TableView[FindingsFold]):
             rows.append(_blind_row(len(found.blind)))
         return rows
 
-    def _ask(self, fold: FindingsFold, access: Access) -> Found:
+    def _ask(self, fold: FindingsFold, access: Access) -> DiagnosisResult:
         return fold.ask(access, everything=self._folding.progress >= 1, live=self.goes_on)
 
     def state(self) -> tuple[Hashable, ...]:

@@ -15,7 +15,7 @@ from captures.filters.regex import TextRegex
 from captures.time_format import latency
 from kproxy.text.tables import Column
 from kproxy.tui.commands import Place, bindings
-from kproxy.tui.views.base import Counting, View
+from kproxy.tui.views.base import Progress, View
 from kproxy.tui.widgets.latency_map import LatencyMap, Picture
 from kproxy.tui.widgets.latency_scale import Scale, fitting
 from kproxy.tui.widgets.row_table import RowTable
@@ -95,9 +95,9 @@ class LatencyView(View):
         return (self.session.status.version, self._folding.version)
 
     @property
-    def counting(self) -> Counting | None:
+    def counting(self) -> Progress | None:
         """How far counting is."""
-        return Counting.of(self._folding)
+        return Progress.of(self._folding)
 
     async def refresh_data(self) -> None:
         """Show what was counted so far."""

@@ -20,9 +20,9 @@ from captures.filters.regex import TextRegex
 from dissectors.printable import printable
 from kproxy.session.access import Access
 from kproxy.session.engine import ClosedError
-from kproxy.session.folds import F, Folding
+from kproxy.session.folds import F, SessionFold
 from kproxy.text.tables import Column
-from kproxy.tui.views.base import Counting, View
+from kproxy.tui.views.base import Progress, View
 from kproxy.tui.widgets.fact_text import BEHIND_LABEL, FactText
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import AnyCell, Role, Row, role_of, text_of
@@ -121,7 +121,7 @@ class TableView(View, Generic[F]):
         self._all = (
             session.fold(f"{name} of all", self.make, everything=True) if self.FACTS else self._folding
         )
-        self._wanted: tuple[Folding[F], ...] = ()
+        self._wanted: tuple[SessionFold[F], ...] = ()
         self._table = RowTable(self.COLUMNS, empty="", classes="rows")
         self._text = FactText()
         self._details = [RowTable(columns, empty="") for columns in self.DETAILS]
@@ -176,7 +176,7 @@ class TableView(View, Generic[F]):
         yield self._detail
 
     @property
-    def _counts(self) -> Folding[F]:
+    def _counts(self) -> SessionFold[F]:
         """What counts the exchanges that are shown."""
         return self._all if self.unfiltered else self._folding
 
@@ -184,7 +184,7 @@ class TableView(View, Generic[F]):
         """Return the fold of all exchanges, where facts are told of them; in the engine's thread."""
         return self._all.fold(access)
 
-    def _want(self, *foldings: Folding[F]) -> None:
+    def _want(self, *foldings: SessionFold[F]) -> None:
         if foldings != self._wanted:
             before, self._wanted = self._wanted, foldings
             for folding in before:
@@ -204,8 +204,8 @@ class TableView(View, Generic[F]):
         return (self.session.status.version, self._folding.version, self._all.version)
 
     @property
-    def counting(self) -> Counting | None:
-        return Counting.of(*self._wanted) if self._wanted else None
+    def counting(self) -> Progress | None:
+        return Progress.of(*self._wanted) if self._wanted else None
 
     async def refresh_data(self) -> None:
         if self._wanted:  # a filter may have been set or taken away

@@ -22,7 +22,7 @@ from dissectors.sides import Side
 from kproxy.text.cells import cut, width
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.detail.filter_names import filter_field
-from kproxy.tui.detail.folds import Fold, Folding, Line
+from kproxy.tui.detail.folds import Fold, FoldedLines, Line
 from kproxy.tui.detail.lines import Class, pieces
 from kproxy.tui.detail.nodes import FieldNode, SideDetail
 from kproxy.tui.widgets.cursor_lines import CursorLines
@@ -113,7 +113,7 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         self._wished: dict[str, dict[str, Fold]] = {}
         self._fields: dict[str, str] = {}
         """Path of the field that the cursor was last put on, by API."""
-        self._folding: Folding | None = None
+        self._folding: FoldedLines | None = None
         self._strips: LRUCache[int, Strip] = LRUCache(256)
         """Lines as they are without the cursor, until something else about them changes."""
 
@@ -124,7 +124,7 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         :param api: exchanges of the same are folded alike
         """
         self._detail, self._api = detail, api
-        self._folding = None if detail is None else Folding(detail, self._wished.setdefault(api, {}))
+        self._folding = None if detail is None else FoldedLines(detail, self._wished.setdefault(api, {}))
         self.cursor = self._line_near(self._fields.get(api, ""))
         self._measure()
         self.show_cursor()

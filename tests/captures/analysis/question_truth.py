@@ -74,7 +74,7 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenRecord:
     """A record that an application handed over, and that was acknowledged.
 
     :ivar sent: just before the library had it
@@ -92,7 +92,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedRecord:
     """A record that an application had."""
 
     key: str
@@ -154,7 +154,7 @@ class Truth:
         return [each["t"] for each in self.events if (each["who"], each["what"]) == (who, what)]
 
     @cached_property
-    def written(self) -> dict[str, Written]:
+    def written(self) -> dict[str, WrittenRecord]:
         """All records that were acknowledged, by key."""
         sent = {each["id"]: each for each in self.events if each["what"] == "sent"}
         found = {}
@@ -163,20 +163,20 @@ class Truth:
                 begun = sent[each["id"]]
                 copy = "-copy" if self.workers[each["who"]].role == "copy" else ""
                 place = Place(f"{self.topic}{copy}", each["partition"], each["offset"])
-                found[each["id"]] = Written(
+                found[each["id"]] = WrittenRecord(
                     each["id"], each["who"], begun["t"], each["t"], place, begun.get("transaction")
                 )
         return found
 
     @cached_property
-    def received(self) -> dict[str, dict[Place, list[Received]]]:
+    def received(self) -> dict[str, dict[Place, list[ReceivedRecord]]]:
         """What the members of each group had, in the order of time."""
-        found: dict[str, dict[Place, list[Received]]] = defaultdict(lambda: defaultdict(list))
+        found: dict[str, dict[Place, list[ReceivedRecord]]] = defaultdict(lambda: defaultdict(list))
         for each in self.events:
             if each["what"] == "received":
                 group = self.workers[each["who"]].group or ""
                 place = Place(self.topic, each["partition"], each["offset"])
-                found[group][place].append(Received(each["id"], each["who"], group, each["t"], place))
+                found[group][place].append(ReceivedRecord(each["id"], each["who"], group, each["t"], place))
         return found
 
     @cached_property
@@ -223,7 +223,7 @@ class Truth:
                 number += 1
                 yield Transaction(worker, number, word, told.pop(0), each["t"])
 
-    def committed(self, record: Written) -> bool:
+    def committed(self, record: WrittenRecord) -> bool:
         """Whether a record is not part of a transaction that was aborted."""
         if record.transaction is None:
             return True

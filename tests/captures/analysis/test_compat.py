@@ -14,7 +14,7 @@ from captures.analysis.compat_model import ApiVerdict, Report, Target, Verdict
 from captures.analysis.groups.model import Certainty
 from captures.analysis.releases import BrokerRelease
 from captures.exchanges import Capture, Exchange, ExchangeReader, Flag, open_capture
-from captures.exchanges.projected import ProjectedExchanges
+from captures.exchanges.projected_reader import ProjectedExchanges
 from tests.captures.analysis.kit import exchange
 
 pytestmark = pytest.mark.quick

@@ -25,7 +25,7 @@ from captures.analysis.releases import (
 )
 from captures.analysis.version_matrix import Range
 from captures.exchanges import Capture, ExchangeReader, open_capture
-from captures.exchanges.projected import ProjectedExchanges
+from captures.exchanges.projected_reader import ProjectedExchanges
 from dissectors.apis import NAMES, version_limits
 from tests.definitions import facts
 

@@ -23,7 +23,7 @@ from tests.captures.packets.kit import MS, T0, Conversation, Record, pcap
 from tests.dissectors.conversation import streams
 
 
-class Expected(NamedTuple):
+class ExpectedExchange(NamedTuple):
     """What the table should say of an exchange; sizes count the size field, -1 and 0 stand for nothing."""
 
     connection: int
@@ -42,7 +42,7 @@ class Talk:
 
     number: int
     messages: list[tuple[bool, bytes]] = field(default_factory=list)
-    exchanges: list[Expected] = field(default_factory=list)
+    exchanges: list[ExpectedExchange] = field(default_factory=list)
     in_flight: deque[tuple[int, int]] = field(default_factory=deque)
 
     def ask(
@@ -80,7 +80,7 @@ class Talk:
         both = streams.frame(question), streams.frame(answer)
         self.messages += [(True, both[0]), (False, both[1])]
         self.exchanges.append(
-            Expected(self.number, -1, -1, 0, None, len(both[0]), len(both[1]), Flag.SASL_TOKEN)
+            ExpectedExchange(self.number, -1, -1, 0, None, len(both[0]), len(both[1]), Flag.SASL_TOKEN)
         )
 
     def exchange(self, correlation_id: int, **request: Any) -> None:
@@ -93,7 +93,7 @@ class Talk:
     ) -> None:
         self.messages.append((True, sent))
         self.exchanges.append(
-            Expected(self.number, key, version, correlation_id, client_id, len(sent), 0, flags)
+            ExpectedExchange(self.number, key, version, correlation_id, client_id, len(sent), 0, flags)
         )
 
 
@@ -189,10 +189,10 @@ def outcome(capture: Capture) -> tuple[Any, ...]:
     return rows(capture), sorted(map(repr, capture.skipped)), capture.foreign
 
 
-def exchanges(capture: Capture) -> list[Expected]:
+def exchanges(capture: Capture) -> list[ExpectedExchange]:
     """The table as expectations, connection by connection."""
     found = [
-        Expected(
+        ExpectedExchange(
             row["connection"],
             row["api_key"],
             row["version"],

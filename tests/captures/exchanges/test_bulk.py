@@ -39,7 +39,7 @@ def taken(folder: Path, talk: Talk, block_size: int = 1 << 22) -> list[int]:
     """Connections that the bulk way gave up, in order."""
     given_up: list[int] = []
 
-    class Watched(Capture):
+    class WatchedCapture(Capture):
         def _feed(self, block: SegmentBlock) -> None:
             before = self.ordinary.copy()
             super()._feed(block)
@@ -47,7 +47,7 @@ def taken(folder: Path, talk: Talk, block_size: int = 1 << 22) -> list[int]:
             new = self.ordinary[len(before) :]
             given_up.extend((len(before) + np.flatnonzero(~new)).tolist())
 
-    capture = capture_of(folder, packets(talk, Random(1)), block_size, Watched)
+    capture = capture_of(folder, packets(talk, Random(1)), block_size, WatchedCapture)
     assert exchanges(capture) == talk.exchanges
     return given_up
 

@@ -65,12 +65,12 @@ def ways(folder: Path, talk: Talk, block_size: int, **options: bool) -> list[boo
     """After each block, whether connection 0 takes the fast way."""
     seen: list[bool] = []
 
-    class Watched(Capture):
+    class WatchedCapture(Capture):
         def _feed(self, block: SegmentBlock) -> None:
             super()._feed(block)
             seen.append(bool(self.ordinary[:1].any()))
 
-    capture_of(folder, packets(talk, Random(7), most=200, **options), block_size, Watched)
+    capture_of(folder, packets(talk, Random(7), most=200, **options), block_size, WatchedCapture)
     return seen
 
 

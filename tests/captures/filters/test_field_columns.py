@@ -7,7 +7,7 @@ import pytest
 
 from captures.exchanges import ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
-from captures.exchanges.projected import ProjectedExchanges
+from captures.exchanges.projected_reader import ProjectedExchanges
 from captures.filters import TableColumns, compile_filter
 from captures.filters.field_columns import DecidedBy
 from captures.filters.fields import FIELDS

@@ -182,7 +182,7 @@ def enhanced(
 
 
 @dataclass
-class Read:
+class CaptureContent:
     """A capture read to the end."""
 
     reader: PacketReader
@@ -234,7 +234,7 @@ class Read:
         return b"".join(out)
 
 
-def read(path: Path | str, block_size: int = 1 << 22) -> Read:
+def read(path: Path | str, block_size: int = 1 << 22) -> CaptureContent:
     """Read a capture file through all steps."""
     source = open_source(path)
     reader = read_packets(source, block_size)
@@ -247,10 +247,10 @@ def read(path: Path | str, block_size: int = 1 << 22) -> Read:
     segments.append(assembler.finish())
     statistics = reader.statistics
     assert statistics.packets == statistics.tcp + statistics.not_tcp.total() + statistics.fragments_waiting
-    return Read(reader, blocks, segments, assembler, index)
+    return CaptureContent(reader, blocks, segments, assembler, index)
 
 
-def read_bytes(folder: Path, data: bytes, block_size: int = 1 << 22) -> Read:
+def read_bytes(folder: Path, data: bytes, block_size: int = 1 << 22) -> CaptureContent:
     """Read a capture given as bytes."""
     path = folder / "capture"
     path.unlink(missing_ok=True)  # an earlier one may still be read from

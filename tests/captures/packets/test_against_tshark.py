@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.captures.packets.kit import Read, read
+from tests.captures.packets.kit import CaptureContent, read
 
 pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 
@@ -30,7 +30,7 @@ def followed(path: Path, streams: int) -> list[dict[str, bytes]]:
     return found
 
 
-def ours(got: Read) -> list[dict[str, bytes]]:
+def ours(got: CaptureContent) -> list[dict[str, bytes]]:
     connections, text = got.assembler.connections, got.reader.addresses.text
     return [
         {

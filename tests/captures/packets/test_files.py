@@ -10,7 +10,7 @@ import pytest
 
 from captures.packets import CaptureError, open_files, open_source
 from captures.packets.files import FoundFiles, expanded, find_files, first_time
-from captures.packets.joined import JoinedSource
+from captures.packets.joined_source import JoinedSource
 from captures.packets.spool import Quota
 from tests.captures.packets import kit
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from captures.packets import ACK, RST, SYN, GapCause
-from tests.captures.packets.kit import MS, Conversation, Read, pcap, read_bytes
+from tests.captures.packets.kit import MS, CaptureContent, Conversation, pcap, read_bytes
 
 BLOCKS = pytest.mark.parametrize("block_size", [256, 1 << 22])
 
 
-def run(folder: Path, talk: Conversation, block_size: int) -> Read:
+def run(folder: Path, talk: Conversation, block_size: int) -> CaptureContent:
     return read_bytes(folder, pcap(list(talk.records), nano=True), block_size)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.packets import ACK, CaptureError, open_source
+from captures.packets import ACK, CaptureError, joined_reader, open_source
 from captures.packets.header_scan import Headers, headers_between
 from captures.packets.source import Source
 from tests.captures.packets.kit import BROKER6, CLIENT6, MS, T0, Conversation, Endpoint, pcap
@@ -54,9 +54,9 @@ def test_only_those_of_the_time(tmp_path: Path) -> None:
 def test_small_blocks_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = written(tmp_path, talk(seconds=50), talk(OTHER, seconds=50))
     whole = headers_between(source, [ENDS], 0, 1 << 62)[ENDS]
-    from captures.packets import header_scan, merged
+    from captures.packets import header_scan
 
-    monkeypatch.setattr(header_scan, "read_packets", lambda each: merged.read_packets(each, 300))
+    monkeypatch.setattr(header_scan, "read_packets", lambda each: joined_reader.read_packets(each, 300))
     parts = headers_between(source, [ENDS], 0, 1 << 62)[ENDS]
     assert len(whole) == 100
     assert parts.time.tolist() == whole.time.tolist()

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from captures.exchanges import Capture, Flag, open_capture
 from captures.packets import ACK, FIN, GRACE, RST, GapCause
-from tests.captures.exchanges.talk import Expected, Talk, exchanges
+from tests.captures.exchanges.talk import ExpectedExchange, Talk, exchanges
 from tests.captures.packets.kit import (
     MS,
     Conversation,
@@ -41,7 +41,7 @@ ALL = 12
 
 
 @dataclass
-class Sent:
+class SentPacket:
     """A packet with payload: of which message of the conversation, and where in its stream."""
 
     message: int
@@ -62,13 +62,13 @@ def conversation(first: int = 0) -> Talk:
     return talk
 
 
-def packets(talk: Talk, most: int = 100) -> list[Sent]:
+def packets(talk: Talk, most: int = 100) -> list[SentPacket]:
     """The messages in packets of up to `most` bytes, none with bytes of two messages."""
     found, ends = [], {True: 0, False: 0}
     for number, (from_client, message) in enumerate(talk.messages):
         for at in range(0, len(message), most):
             payload = message[at : at + most]
-            found.append(Sent(number, from_client, ends[from_client], payload, ends[not from_client]))
+            found.append(SentPacket(number, from_client, ends[from_client], payload, ends[not from_client]))
             ends[from_client] += len(payload)
     return found
 
@@ -78,7 +78,7 @@ def message_of(exchange: int, side: str) -> int:
     return exchange // 2 * 4 + exchange % 2 + (2 if side == "response" else 0)
 
 
-def sent_by(sent: list[Sent], wire: Conversation | None = None) -> Conversation:
+def sent_by(sent: list[SentPacket], wire: Conversation | None = None) -> Conversation:
     """A connection with its handshake, then these packets."""
     wire = wire or Conversation()
     wire.handshake()
@@ -109,7 +109,7 @@ def gaps(folder: Path, wire: Conversation) -> list[tuple[int, int, int, str]]:
     return read_bytes(folder, pcap(list(wire.records), nano=True)).gaps()
 
 
-def flagged(expected: list[Expected], flags: dict[int, Flag]) -> list[Expected]:
+def flagged(expected: list[ExpectedExchange], flags: dict[int, Flag]) -> list[ExpectedExchange]:
     """The exchanges, some of them with flags."""
     return [each._replace(flags=flags.get(number, each.flags)) for number, each in enumerate(expected)]
 

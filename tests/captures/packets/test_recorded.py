@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from captures.packets import open_source, read_packets
-from tests.captures.packets.kit import Read, read
+from tests.captures.packets.kit import CaptureContent, read
 from tests.captures.packets.test_tcp import outcome
 from tests.reference import REFERENCE, captures_dir, needs_reference
 
@@ -27,7 +27,7 @@ def index_rows() -> dict[str, dict[str, str]]:
         return {row["file"]: row for row in csv.DictReader(lines, delimiter="\t")}
 
 
-def without_gaps(got: Read) -> int:
+def without_gaps(got: CaptureContent) -> int:
     return sum(int(each.length.sum()) for each in got.segments)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from captures.packets import ACK, GRACE, RST, GapCause
 from captures.packets.reorder import BEHIND, PATIENCE
-from tests.captures.packets.kit import MS, T0, Conversation, Read, Record, limited, pcap, read_bytes
+from tests.captures.packets.kit import MS, T0, CaptureContent, Conversation, Record, limited, pcap, read_bytes
 from tests.captures.packets.model import Model
 from tests.captures.packets.test_tcp import outcome
 
@@ -83,7 +83,7 @@ def random_stream(rng: Random) -> tuple[list[Record], Model]:
     return talk.records, model
 
 
-def check(got: Read, model: Model) -> None:
+def check(got: CaptureContent, model: Model) -> None:
     rows: list[tuple[int, int] | None] = [None] * model.position
     for each in got.segments:
         columns = (each.stream, each.position, each.length, each.number, each.delivered)
@@ -217,7 +217,7 @@ def test_each_hole_waits_for_itself_only(tmp_path: Path) -> None:
     assert len(got.segments[0].gaps) == 49
 
 
-def overlapping(folder: Path, count: int) -> tuple[Read, int]:
+def overlapping(folder: Path, count: int) -> tuple[CaptureContent, int]:
     """Packets that each come one byte before the last one and overlap it; and how many reads that took."""
     talk = Conversation()
     talk.handshake()

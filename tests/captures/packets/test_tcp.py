@@ -21,8 +21,8 @@ from tests.captures.packets.kit import (
     CLIENT6,
     MS,
     T0,
+    CaptureContent,
     Conversation,
-    Read,
     Record,
     packet,
     pcap,
@@ -32,7 +32,7 @@ from tests.captures.packets.kit import (
 DATA = random.Random(5).randbytes(4000)
 
 
-def run(folder: Path, talk: Conversation, block_size: int = 1 << 22) -> Read:
+def run(folder: Path, talk: Conversation, block_size: int = 1 << 22) -> CaptureContent:
     return read_bytes(folder, pcap(list(talk.records), nano=True), block_size)
 
 
@@ -204,7 +204,7 @@ def test_the_outcome_does_not_depend_on_blocks(tmp_path: Path) -> None:
         assert outcome(read_bytes(tmp_path, data, block_size)) == reference
 
 
-def outcome(got: Read) -> tuple[object, ...]:
+def outcome(got: CaptureContent) -> tuple[object, ...]:
     """All rows and counters, in stream order."""
     names = ("stream", "position", "offset", "length", "time", "delivered", "number", "flags")
     rows = sorted(

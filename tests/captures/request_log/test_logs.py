@@ -12,7 +12,7 @@ import pytest
 
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.packets.feeds import FileFeed
-from captures.packets.joined import JoinedSource
+from captures.packets.joined_source import JoinedSource
 from captures.request_log import packets
 from captures.request_log.entries import Entry, entry_of
 from captures.request_log.feed import RequestLogFeed

@@ -28,7 +28,7 @@ TLS = DATA / "24_k430_tls13_franz.pcap"
 KEYLOG = DATA / "24_k430_tls13_franz.keylog"
 
 
-class Followed:
+class FollowedFolder:
     """A folder into which files are put, and its tables."""
 
     def __init__(
@@ -70,7 +70,7 @@ def answered(rows: list[dict[str, Any]], *, numbers: bool = False) -> list[str]:
 def test_batches_of_files_that_go(spark: SparkSession, tmp_path: Path) -> None:
     tables = ("exchanges", "connections", "findings", "rebalances")
     files = cut(SAMPLE, 3, tmp_path / "cut")
-    followed = Followed(spark, tmp_path, tables)
+    followed = FollowedFolder(spark, tmp_path, tables)
     found = []
     for path in files:
         followed.put(path)
@@ -99,7 +99,7 @@ def test_it_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
     """A program that was ended reads no file into the tables twice, and knows where connections stood."""
     options = replace(OPTIONS, keylog=str(KEYLOG))
     files = cut(TLS, 3, tmp_path / "cut")
-    followed = Followed(spark, tmp_path, ("exchanges",), options)
+    followed = FollowedFolder(spark, tmp_path, ("exchanges",), options)
     followed.put(files[0])  # a TLS connection goes on: all its packets are carried
     followed.put(files[1])
     followed.start(append=True)
@@ -116,7 +116,9 @@ def test_it_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_names_that_come_again_and_files_that_grow(spark: SparkSession, tmp_path: Path) -> None:
-    followed = Followed(spark, tmp_path, ("exchanges",), replace(OPTIONS, columns=("api", "latency_ns")))
+    followed = FollowedFolder(
+        spark, tmp_path, ("exchanges",), replace(OPTIONS, columns=("api", "latency_ns"))
+    )
     files = cut(SAMPLE, 3, tmp_path / "cut")
     followed.put(files[0], "ring0")
     first = followed.follower.summary.exchanges

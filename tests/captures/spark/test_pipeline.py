@@ -284,12 +284,12 @@ def test_progress_is_told(tmp_path: Path) -> None:
 
 
 def test_a_fault_in_a_task_is_told_by_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Failing(RefusedByKafka4):  # of no module, so that its code goes to the tasks
+    class FailingRule(RefusedByKafka4):  # of no module, so that its code goes to the tasks
         def add(self, exchange: Exchange) -> None:
             if exchange.number in (17, 300):
                 raise KeyError("planted")
 
-    wanted = TableRequest(rules=(Failing, *RULES))
+    wanted = TableRequest(rules=(FailingRule, *RULES))
     monkeypatch.setattr(TableRequest, "of", lambda _: wanted)
     made = on_spark([SAMPLE], tmp_path / "out", replace(ALL, tables=wanted.tables, range_bytes=60_000))
     single = by_one_process([SAMPLE], tmp_path / "single", replace(ALL, tables=wanted.tables))

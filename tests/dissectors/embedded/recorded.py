@@ -12,7 +12,7 @@ from dissectors.embedded import Hints
 from tests.reference import captures_dir
 
 
-class Recorded(NamedTuple):
+class RecordedField(NamedTuple):
     """One bytes field: what it holds, what its surroundings tell, and the recording it is from."""
 
     content: str
@@ -27,7 +27,7 @@ _APIS = (
 _WANTED = tuple(f'{{"api":"{name}"'.encode() for name in _APIS)
 
 
-def recorded() -> Iterator[Recorded]:
+def recorded() -> Iterator[RecordedField]:
     """Yield every field, in the order of the recordings."""
     for path in sorted((captures_dir() / "oracle").glob("*.jsonl.gz")):
         origin = path.name.removesuffix(".jsonl.gz")
@@ -36,7 +36,7 @@ def recorded() -> Iterator[Recorded]:
             if line.startswith(_WANTED):
                 for content, text, hints in _fields(json.loads(line), asked):
                     data = b64decode(text or "")
-                    yield Recorded(content, data, hints, origin)
+                    yield RecordedField(content, data, hints, origin)
 
 
 # what a request tells about its response, by connection and correlation ID

@@ -8,7 +8,7 @@ import pytest
 
 from dissectors import embedded
 from dissectors.embedded import EmbeddedValue
-from tests.dissectors.embedded.recorded import Recorded, recorded
+from tests.dissectors.embedded.recorded import RecordedField, recorded
 from tests.reference import needs_reference
 
 pytestmark = needs_reference
@@ -26,23 +26,23 @@ FIELDS = {
 
 
 @pytest.fixture(scope="module")
-def decoded() -> list[tuple[Recorded, EmbeddedValue]]:
+def decoded() -> list[tuple[RecordedField, EmbeddedValue]]:
     return [(field, embedded.decode(field.content, field.data, field.hints)) for field in recorded()]
 
 
-def made_up(field: Recorded) -> bool:
+def made_up(field: RecordedField) -> bool:
     """What no client library wrote: sweeps fill bytes fields with "sweep", raw error tests with a bare 0."""
     if "_sweep" in field.origin:
         return field.data == b"sweep"
     return "_errors" in field.origin and field.data == b"\0\0"
 
 
-def test_all_are_there(decoded: list[tuple[Recorded, EmbeddedValue]]) -> None:
+def test_all_are_there(decoded: list[tuple[RecordedField, EmbeddedValue]]) -> None:
     assert Counter(field.content for field, _ in decoded) == FIELDS
 
 
 def test_all_that_clients_wrote_is_read_without_problem(
-    decoded: list[tuple[Recorded, EmbeddedValue]],
+    decoded: list[tuple[RecordedField, EmbeddedValue]],
 ) -> None:
     for field, found in decoded:
         if field.data and not made_up(field):
@@ -52,13 +52,13 @@ def test_all_that_clients_wrote_is_read_without_problem(
             assert (found.value, found.problems) == (None, ())
 
 
-def test_what_is_made_up_is_told_apart(decoded: list[tuple[Recorded, EmbeddedValue]]) -> None:
+def test_what_is_made_up_is_told_apart(decoded: list[tuple[RecordedField, EmbeddedValue]]) -> None:
     told = [found for field, found in decoded if made_up(field)]
     assert len(told) == 71
     assert all(found.problems or found.value is None for found in told)
 
 
-def test_trees_say_what_values_say(decoded: list[tuple[Recorded, EmbeddedValue]]) -> None:
+def test_trees_say_what_values_say(decoded: list[tuple[RecordedField, EmbeddedValue]]) -> None:
     compared = 0
     for field, found in decoded:
         if not field.content.startswith("envelope"):
@@ -69,7 +69,7 @@ def test_trees_say_what_values_say(decoded: list[tuple[Recorded, EmbeddedValue]]
     assert compared > 2800
 
 
-def test_no_secret_is_shown(decoded: list[tuple[Recorded, EmbeddedValue]]) -> None:
+def test_no_secret_is_shown(decoded: list[tuple[RecordedField, EmbeddedValue]]) -> None:
     for field, found in decoded:
         if field.content == "sasl_token":
             assert "secret" not in repr(found)

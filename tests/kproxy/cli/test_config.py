@@ -22,8 +22,8 @@ from kproxy import cli
 from kproxy.cli import main
 from kproxy.cli.command import Option, options_of
 from kproxy.cli.config import _contexts
-from kproxy.kept import SavedChoices, change_kept, kept_path
 from kproxy.proxy.rules.parser import with_saved_filters
+from kproxy.saved_choices import SavedChoices, change_kept, kept_path
 
 SAMPLE = str(Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap")
 

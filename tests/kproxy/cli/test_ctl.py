@@ -53,7 +53,7 @@ RULE = {
 }
 
 
-class Scripted(FakePlane):
+class ScriptedPlane(FakePlane):
     """Answers every command, and remembers what it was asked."""
 
     def __init__(self, path: Path) -> None:
@@ -84,10 +84,10 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def plane() -> Iterator[Scripted]:
+def plane() -> Iterator[ScriptedPlane]:
     folder = RunFolder.create(9092)
     folder.write(listen="127.0.0.1:9092", capture="")
-    with serving(Scripted(folder.control_socket)) as made:
+    with serving(ScriptedPlane(folder.control_socket)) as made:
         yield made
 
 
@@ -127,14 +127,14 @@ def ctl(*arguments: str, **how: Any) -> Result:
         ),
     ],
 )
-def test_what_the_plane_is_asked(plane: Scripted, arguments: list[str], asked: tuple[str, dict]) -> None:
+def test_what_the_plane_is_asked(plane: ScriptedPlane, arguments: list[str], asked: tuple[str, dict]) -> None:
     result = ctl(*arguments)
     assert (result.exit_code, result.stderr) == (0, "")
     assert plane.asked == [asked]
     assert json.loads(result.stdout) == plane.answers.get(asked[0], {})
 
 
-def test_a_body_or_a_frame_in_place_of_fields(plane: Scripted, tmp_path: Path) -> None:
+def test_a_body_or_a_frame_in_place_of_fields(plane: ScriptedPlane, tmp_path: Path) -> None:
     (tmp_path / "frame").write_bytes(b"\0\0\0\1x")
     assert ctl("edit", "1", "--frame", str(tmp_path / "frame")).exit_code == 0
     assert ctl("edit", "1", "--body", "-", input='{"topics": []}').exit_code == 0
@@ -153,14 +153,14 @@ def test_a_body_or_a_frame_in_place_of_fields(plane: Scripted, tmp_path: Path) -
         (["forwarding", "maybe"], "'maybe' is not one of 'on', 'off'"),
     ],
 )
-def test_what_makes_no_sense_is_refused(plane: Scripted, arguments: list[str], said: str) -> None:
+def test_what_makes_no_sense_is_refused(plane: ScriptedPlane, arguments: list[str], said: str) -> None:
     result = ctl(*arguments)
     assert result.exit_code == 2
     assert said in result.stderr
     assert plane.asked == []
 
 
-def test_what_the_plane_refuses_is_said(plane: Scripted) -> None:
+def test_what_the_plane_refuses_is_said(plane: ScriptedPlane) -> None:
     plane.answers["add_rule"] = CommandError("no such action:\n  error => dely\n           ^^^^")
     result = ctl("rule", "add", "error => dely")
     assert (result.exit_code, result.stderr) == (
@@ -169,7 +169,7 @@ def test_what_the_plane_refuses_is_said(plane: Scripted) -> None:
     )
 
 
-def test_a_command_that_leaves_at_once_ends_no_holds(plane: Scripted) -> None:
+def test_a_command_that_leaves_at_once_ends_no_holds(plane: ScriptedPlane) -> None:
     ctl("release", "1")
     plane.until(lambda: not plane.server._connections)
     assert plane.left == 0
@@ -184,7 +184,7 @@ def test_without_a_proxy_it_says_so() -> None:
     )
 
 
-def test_of_several_one_has_to_be_named(plane: Scripted) -> None:
+def test_of_several_one_has_to_be_named(plane: ScriptedPlane) -> None:
     RunFolder.create(9093).write(listen="127.0.0.1:9093", capture="")
     result = ctl("status")
     assert result.exit_code == 2
@@ -197,7 +197,7 @@ def test_of_several_one_has_to_be_named(plane: Scripted) -> None:
 
 
 @pytest.mark.slow
-def test_running_proxies_are_completed(plane: Scripted) -> None:
+def test_running_proxies_are_completed(plane: ScriptedPlane) -> None:
     code = "from kproxy.cli import main; main(prog_name='kproxy')"
     environment = {
         "_KPROXY_COMPLETE": "bash_complete",
@@ -216,7 +216,7 @@ def test_running_proxies_are_completed(plane: Scripted) -> None:
 
 # ------------------------------------------------------------ hold
 @pytest.mark.slow
-def test_hold_stays_until_ctrl_c(plane: Scripted) -> None:
+def test_hold_stays_until_ctrl_c(plane: ScriptedPlane) -> None:
     code = "from kproxy.cli import main; main()"
     command = [sys.executable, "-c", code, "ctl", "hold", "api == Produce"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -239,7 +239,7 @@ def test_hold_stays_until_ctrl_c(plane: Scripted) -> None:
 
 @pytest.mark.slow
 def test_on_a_terminal_held_messages_are_printed_in_lines(
-    plane: Scripted, monkeypatch: pytest.MonkeyPatch
+    plane: ScriptedPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from kproxy.cli import main
 from kproxy.cli.doctor import lines
 from kproxy.doctor import AREAS, Check, Examination, State
-from kproxy.printing import unstyled
+from kproxy.output import unstyled
 
 LIMITED = Check(
     "capturing", State.MISSING, "not permitted", "kproxy sniff needs CAP_NET_RAW", "sudo kproxy sniff"

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from captures.exchanges import parallel
 from kproxy.cli import main
-from kproxy.cli.reading import _jobs
+from kproxy.cli.capture_run import _jobs
 from tests.captures.recorded import FOLDER
 
 RECORDINGS = (

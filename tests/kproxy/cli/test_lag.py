@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from captures.analysis.lag import LagOverTime, LagRow
 from kproxy.cli import main
-from kproxy.cli.selecting import chosen
+from kproxy.cli.selection import chosen
 from kproxy.text.lag import lag_table, sparkline
 
 ROOT = Path(__file__).parents[3]

@@ -79,7 +79,7 @@ def test_the_less_grave_is_not_told() -> None:
     assert told(DATA / "21_k430_java_sigstop.pcap.zst", CommitFailures, least=Severity.HIGH) == []
 
 
-class Growing(Rule):
+class GrowingRule(Rule):
     """Finds something that grows."""
 
     name = "growing"
@@ -114,10 +114,10 @@ class Growing(Rule):
 def test_what_grows_tenfold_or_is_graver_is_told_again() -> None:
     capture = open_capture(str(BLOCKED))
     reader = ExchangeReader(capture, live=True)
-    diagnosis = Diagnosis(capture, reader.knowledge.topic_name, rules=[Growing])
+    diagnosis = Diagnosis(capture, reader.knowledge.topic_name, rules=[GrowingRule])
     found: list[Finding] = []
     live = LiveFindings(diagnosis, capture, reader.knowledge, found.append)
-    for _ in Growing.seen:
+    for _ in GrowingRule.seen:
         live.tell()
     assert [(each.severity, each.count) for each in found] == [
         (Severity.LOW, 1),

@@ -18,10 +18,10 @@ from kproxy.cli import main
 from kproxy.cli.live_findings import DiagnosisBeside
 from kproxy.copy_as.formats import FORMATS, Context
 from kproxy.copy_as.request import CannotCopyError
-from kproxy.printing import echo_lines, notice
+from kproxy.output import echo_lines, notice
 from kproxy.text.events import _SENTENCES, sentence_of
 from kproxy.text.tree import problem_lines, traced_exchange
-from kproxy.tui.detail.copied import field_formats
+from kproxy.tui.detail.field_formats import field_formats
 from kproxy.tui.detail.make import detail_of
 from kproxy.tui.detail.nodes import FieldNode
 from tests.planted import FORGED, HOSTILE, SECRET, readings_of, request_log, written

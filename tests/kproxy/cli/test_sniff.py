@@ -25,7 +25,7 @@ from click.testing import CliRunner, Result
 from captures.live.device import Counts, DeviceError, NotPermittedError, Settings
 from kproxy.cli import main
 from kproxy.cli.sniff import _output
-from kproxy.cli.sniffing import _ring_folder
+from kproxy.cli.sniff_run import _ring_folder
 from tests.captures.live.kit import needs_capturing, needs_libpcap, needs_root, replay
 
 ROOT = Path(__file__).parents[3]

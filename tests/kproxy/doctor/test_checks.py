@@ -109,13 +109,13 @@ def test_root_without_the_capability_is_in_a_container(monkeypatch: pytest.Monke
 def test_with_the_privilege_the_interfaces_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     closed = []
 
-    class Opened:
+    class FakeDevice:
         def __init__(self, settings: object) -> None: ...
 
         def close(self) -> None:
             closed.append(self)
 
-    monkeypatch.setattr("captures.live.device.open_device", Opened)
+    monkeypatch.setattr("captures.live.device.open_device", FakeDevice)
     monkeypatch.setattr(
         "captures.live.device.interfaces", lambda: [NetworkInterface("any"), NetworkInterface("eth0")]
     )

@@ -23,7 +23,7 @@ UNRECORDED = RecordingOptions(on=False)
 PATIENCE = 10.0  # seconds that anything may take
 
 
-class Told(Reports):
+class ReportLog(Reports):
     """Reports that are kept: what a user would have been told."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Told(Reports):
 class RunningPlane:
     """A plane and what it told."""
 
-    def __init__(self, plane: Plane, told: Told) -> None:
+    def __init__(self, plane: Plane, told: ReportLog) -> None:
         self.plane = plane
         self.told = told
 
@@ -62,7 +62,7 @@ async def running(state: Path, *bootstrap: Address, **settings: Any) -> AsyncIte
     """
     folder = RunFolder.create(0, base=state)
     settings = {"listen": ("127.0.0.1", 0), "recorded": UNRECORDED, "drain": 0.5} | settings
-    told = Told()
+    told = ReportLog()
     plane = Plane(Settings(run_folder=str(folder.path), bootstrap=bootstrap, **settings), told)
     task = asyncio.create_task(plane.run())
     try:

@@ -21,7 +21,7 @@ MS = 1_000_000
 PATIENCE = 20.0  # seconds, on a busy machine
 
 
-class Recorded:
+class RecordedTee:
     """A tee, and a recorder that has begun."""
 
     def __init__(self, settings: RecorderSettings, size: int = 1 << 20, *, lossless: bool = False) -> None:
@@ -62,7 +62,7 @@ class Recorded:
         rest, _ = self.process.communicate(timeout=PATIENCE)
         self.events += [json.loads(line) for line in rest.splitlines()]
 
-    def __enter__(self) -> Recorded:
+    def __enter__(self) -> RecordedTee:
         return self
 
     def __exit__(

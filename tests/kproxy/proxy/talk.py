@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.kproxy.fake_broker import PRODUCE, FakeBroker, Received
+from tests.kproxy.fake_broker import PRODUCE, FakeBroker, ReceivedRequest
 from tests.kproxy.frames import request_frame
 from tests.kproxy.proxy.planes import Client, RunningPlane
 
@@ -19,7 +19,7 @@ def heartbeat(correlation_id: int = 1) -> bytes:
     return request_frame(HEARTBEAT, 4, body, correlation_id)
 
 
-def heard(broker: FakeBroker) -> list[Received]:
+def heard(broker: FakeBroker) -> list[ReceivedRequest]:
     """Return what came from clients, not from kproxy itself."""
     return [each for each in broker.received if each.client_id != "kproxy"]
 

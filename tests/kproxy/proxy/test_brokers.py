@@ -15,7 +15,7 @@ from kproxy.proxy.brokers import Brokers, Place, Ports, PortsError
 from kproxy.proxy.tls.sni import NodeNames
 
 
-class Listening:
+class FakeListeners:
     """Opens no listener, but remembers which were asked for."""
 
     def __init__(self, *, busy: frozenset[int] = frozenset()) -> None:
@@ -47,7 +47,7 @@ def saved(brokers: Brokers) -> None:
 
 
 def test_the_port_is_a_base_and_the_node_id() -> None:
-    brokers = Listening().brokers()
+    brokers = FakeListeners().brokers()
     assert [brokers.advertise(broker(each)) for each in (0, 7, 1001)] == [
         ("proxy", 9093),
         ("proxy", 9100),
@@ -58,27 +58,27 @@ def test_the_port_is_a_base_and_the_node_id() -> None:
 
 def test_controllers_have_ports_of_their_own() -> None:
     """In combined mode they have the node IDs of brokers, and other addresses."""
-    brokers = Listening().brokers()
+    brokers = FakeListeners().brokers()
     assert brokers.advertise(broker(1)) == ("proxy", 9094)
     assert brokers.advertise(broker(1, port=9093, role="controller")) == ("proxy", 10_094)
 
 
 def test_a_range_is_given_out_in_the_order_of_appearance_then_the_system_chooses() -> None:
-    listening = Listening()
+    listening = FakeListeners()
     brokers = listening.brokers("9093-9094")
     assert [brokers.advertise(broker(each))[1] for each in (500, 3, 9)] == [9093, 9094, 50_000]
 
 
 def test_node_ids_beyond_the_ports_there_are_get_one_that_the_system_chooses() -> None:
-    assert Listening().brokers().advertise(broker(2_000_000)) == ("proxy", 50_000)
+    assert FakeListeners().brokers().advertise(broker(2_000_000)) == ("proxy", 50_000)
 
 
 def test_a_busy_port_is_replaced() -> None:
-    assert Listening(busy=frozenset({9094})).brokers().advertise(broker(1)) == ("proxy", 50_000)
+    assert FakeListeners(busy=frozenset({9094})).brokers().advertise(broker(1)) == ("proxy", 50_000)
 
 
 def test_without_a_listener_clients_are_sent_nowhere_until_there_is_one() -> None:
-    listening = Listening()
+    listening = FakeListeners()
     open_now = False
     brokers = Brokers(
         Ports.parse("", 9092), "proxy", lambda _, port: port if open_now else 0, listening.changed
@@ -89,14 +89,14 @@ def test_without_a_listener_clients_are_sent_nowhere_until_there_is_one() -> Non
 
 
 def test_with_sni_all_share_a_port() -> None:
-    listening = Listening()
+    listening = FakeListeners()
     brokers = listening.brokers(sni=(NodeNames("b{node_id}.kafka.test"), 9092))
     assert brokers.advertise(broker(3)) == ("b3.kafka.test", 9092)
     assert not listening.asked
 
 
 def test_a_broker_that_moves_keeps_its_listener() -> None:
-    listening = Listening()
+    listening = FakeListeners()
     brokers = listening.brokers()
     before = brokers.advertise(broker(1, "old"))
     assert brokers.advertise(broker(1, "new", 19092)) == before
@@ -109,10 +109,10 @@ def test_a_broker_that_moves_keeps_its_listener() -> None:
 
 def test_what_is_known_outlives_a_restart(tmp_path: Path) -> None:
     options = {"file": tmp_path / "state" / "brokers.json", "bootstrap": (("kafka", 9092),)}
-    first = Listening().brokers("any", **options)
+    first = FakeListeners().brokers("any", **options)
     ports = {each: first.advertise(broker(each))[1] for each in (4, 2)}
     saved(first)
-    again = Listening()
+    again = FakeListeners()
     second = again.brokers("any", **options)
     second.remember()
     assert {place.node_id: place.listens for place in second} == ports
@@ -121,20 +121,20 @@ def test_what_is_known_outlives_a_restart(tmp_path: Path) -> None:
 
 def test_another_choice_of_ports_overrules_what_is_known(tmp_path: Path) -> None:
     options = {"file": tmp_path / "brokers.json", "bootstrap": (("kafka", 9092),)}
-    first = Listening().brokers("any", **options)
+    first = FakeListeners().brokers("any", **options)
     first.advertise(broker(4))
     saved(first)
-    brokers = Listening().brokers("12000+", **options)
+    brokers = FakeListeners().brokers("12000+", **options)
     brokers.remember()
     assert [place.listens for place in brokers] == [12_004]
 
 
 def test_another_cluster_is_not_what_is_known(tmp_path: Path) -> None:
     file = tmp_path / "brokers.json"
-    first = Listening().brokers(file=file, bootstrap=(("kafka", 9092),))
+    first = FakeListeners().brokers(file=file, bootstrap=(("kafka", 9092),))
     first.advertise(broker(4))
     saved(first)
-    other = Listening().brokers(file=file, bootstrap=(("elsewhere", 9092),))
+    other = FakeListeners().brokers(file=file, bootstrap=(("elsewhere", 9092),))
     other.remember()
     assert not list(other)
 
@@ -142,7 +142,7 @@ def test_another_cluster_is_not_what_is_known(tmp_path: Path) -> None:
 def test_the_file_is_written_once_however_many_brokers_there_are(tmp_path: Path) -> None:
     """Not by whoever forwards: 12,000 brokers in one answer had it written 12,000 times, for 100 seconds."""
     file = tmp_path / "brokers.json"
-    brokers = Listening().brokers(file=file)
+    brokers = FakeListeners().brokers(file=file)
     assert brokers.saving() is None
     for each in range(100):
         brokers.advertise(broker(each))
@@ -155,7 +155,7 @@ def test_the_file_is_written_once_however_many_brokers_there_are(tmp_path: Path)
 
 def test_more_brokers_than_there_may_be_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(budget.IN_FORCE, "brokers", 3)
-    listening = Listening()
+    listening = FakeListeners()
     told: list[tuple[int, str]] = []
     brokers = listening.brokers(refused=lambda broker, why: told.append((broker.node_id, why)))
     addresses = [brokers.advertise(broker(each)) for each in range(50)]
@@ -184,7 +184,7 @@ def test_more_brokers_than_there_may_be_lead_nowhere(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_what_is_no_address_leads_nowhere(node_id: int, host: str, port: int) -> None:
-    listening = Listening()
+    listening = FakeListeners()
     told: list[str] = []
     brokers = listening.brokers(refused=lambda broker, why: told.append(why))
     assert brokers.advertise(Broker("broker", node_id, host, port)) == ("proxy", 1)
@@ -196,31 +196,31 @@ def test_what_is_no_address_leads_nowhere(node_id: int, host: str, port: int) ->
 
 
 def test_a_broker_that_moves_to_what_is_no_address_stays_where_it_is() -> None:
-    brokers = Listening().brokers()
+    brokers = FakeListeners().brokers()
     brokers.advertise(broker(1))
     assert brokers.advertise(broker(1, "a b")) == ("proxy", 1)
     assert brokers.advertise(broker(1)) == ("proxy", 9094)
 
 
 def test_with_sni_what_is_no_address_leads_nowhere_too() -> None:
-    brokers = Listening().brokers(sni=(NodeNames("b{node_id}.kafka.test"), 9092))
+    brokers = FakeListeners().brokers(sni=(NodeNames("b{node_id}.kafka.test"), 9092))
     assert brokers.advertise(broker(3, "a b")) == ("proxy", 1)
 
 
 def test_what_is_remembered_is_judged_too(tmp_path: Path) -> None:
     file = tmp_path / "brokers.json"
-    first = Listening().brokers(file=file)
+    first = FakeListeners().brokers(file=file)
     for each in (1, 2):
         first.advertise(broker(each, f"10.0.0.{each}"))
     saved(first)
-    again = Listening().brokers(file=file, announced=BrokerPolicy(["10.0.0.2"]))
+    again = FakeListeners().brokers(file=file, announced=BrokerPolicy(["10.0.0.2"]))
     again.remember()
     assert [place.node_id for place in again] == [2]
 
 
 def test_why_brokers_are_left_out_is_not_told_for_each_of_very_many() -> None:
     told: list[str] = []
-    brokers = Listening().brokers(refused=lambda broker, why: told.append(why))
+    brokers = FakeListeners().brokers(refused=lambda broker, why: told.append(why))
     for each in range(1000):
         brokers.advertise(broker(each, "a b"))
     assert len(told) == 20
@@ -229,7 +229,7 @@ def test_why_brokers_are_left_out_is_not_told_for_each_of_very_many() -> None:
 
 def test_a_damaged_file_is_as_good_as_none(tmp_path: Path) -> None:
     (tmp_path / "brokers.json").write_text("{")
-    brokers = Listening().brokers(file=tmp_path / "brokers.json")
+    brokers = FakeListeners().brokers(file=tmp_path / "brokers.json")
     brokers.remember()
     assert not list(brokers)
 

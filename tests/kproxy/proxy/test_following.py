@@ -18,7 +18,7 @@ from captures.packets import JoinedSource
 from captures.packets.errors import CaptureError, SpoolDropped
 from kproxy.proxy.recorder import RecorderSettings
 from tests.dissectors.conversation import streams
-from tests.kproxy.proxy.recordings import BROKER, MS, PATIENCE, T0, Recorded, read, until
+from tests.kproxy.proxy.recordings import BROKER, MS, PATIENCE, T0, RecordedTee, read, until
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,7 @@ class Follower(threading.Thread):
 class Client:
     """A connection that asks and is answered."""
 
-    def __init__(self, recorded: Recorded, port: int = 50_001) -> None:
+    def __init__(self, recorded: RecordedTee, port: int = 50_001) -> None:
         self.recorded = recorded
         self.connection = recorded.tee.connection(("10.1.0.7", port), BROKER, T0)
         self.asked = 0
@@ -78,7 +78,7 @@ KINDS: dict[str, Callable[[Path], RecorderSettings]] = {
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_exchanges_come_as_they_are_recorded(kind: str, end: str, tmp_path: Path) -> None:
     settings = KINDS[kind](tmp_path)
-    with Recorded(settings) as recorded, Follower(settings.capture) as follower:
+    with RecordedTee(settings) as recorded, Follower(settings.capture) as follower:
         assert is_being_recorded(settings.capture)
         client = Client(recorded)
         for _ in range(5):
@@ -106,7 +106,7 @@ def test_exchanges_come_as_they_are_recorded(kind: str, end: str, tmp_path: Path
 def test_the_oldest_chunks_vanish_while_it_is_followed(tmp_path: Path) -> None:
     """A reader that is slower than the traffic: it misses what was dropped, and goes on with what is there."""
     settings = RecorderSettings(folder=str(tmp_path / "spool"), limit=1 << 20)
-    with Recorded(settings) as recorded, Follower(settings.capture) as follower:
+    with RecordedTee(settings) as recorded, Follower(settings.capture) as follower:
         client = Client(recorded)
         follower.pause = 0.05
         for number in range(3000):
@@ -132,7 +132,7 @@ def test_the_oldest_chunks_vanish_while_it_is_followed(tmp_path: Path) -> None:
 
 def test_it_can_be_followed_from_now_on(tmp_path: Path) -> None:
     settings = KINDS["spool"](tmp_path)
-    with Recorded(settings) as recorded:
+    with RecordedTee(settings) as recorded:
         client = Client(recorded)
         for _ in range(600):
             client.ask(1000)
@@ -149,7 +149,7 @@ def test_it_can_be_followed_from_now_on(tmp_path: Path) -> None:
 
 def test_a_recording_that_has_ended_is_read_to_its_end(tmp_path: Path) -> None:
     settings = KINDS["series"](tmp_path)
-    with Recorded(settings) as recorded:
+    with RecordedTee(settings) as recorded:
         client = Client(recorded)
         for _ in range(100):
             client.ask(1000)
@@ -165,7 +165,7 @@ def test_a_recording_that_has_ended_is_read_to_its_end(tmp_path: Path) -> None:
 def test_of_a_file_that_is_appended_to_what_is_new_is_followed(tmp_path: Path) -> None:
     settings = KINDS["file"](tmp_path)
     for run in range(2):
-        with Recorded(settings) as recorded:
+        with RecordedTee(settings) as recorded:
             begin = recorded.events[0]["begin"]
             assert bool(begin) is bool(run)
             with Follower(settings.capture, begin=begin) as follower:
@@ -182,7 +182,7 @@ def test_of_a_file_that_is_appended_to_what_is_new_is_followed(tmp_path: Path) -
 
 def test_following_can_be_stopped(tmp_path: Path) -> None:
     settings = KINDS["spool"](tmp_path)
-    with Recorded(settings), Follower(settings.capture) as follower:
+    with RecordedTee(settings), Follower(settings.capture) as follower:
         time.sleep(0.2)
         follower.source.stop()
         assert follower.ends()
@@ -190,7 +190,7 @@ def test_following_can_be_stopped(tmp_path: Path) -> None:
 
 def test_the_flight_recorder_copies_from_the_spool(tmp_path: Path) -> None:
     settings = RecorderSettings(folder=str(tmp_path / "spool"), limit=1 << 20)
-    with Recorded(settings) as recorded:
+    with RecordedTee(settings) as recorded:
         client = Client(recorded)
         now, told = [T0], list[str]()
         keeper = Recorder(

@@ -33,7 +33,7 @@ def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
-class Deciding:
+class ScriptedInspector:
     """An inspector whose decisions a test has written."""
 
     def __init__(self, *keys: int, side: str = "request", verdict: Verdict = GO_ON) -> None:
@@ -57,7 +57,7 @@ def test_an_answer_of_kproxys_own_comes_in_its_turn(tmp_path: Path) -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
             await asyncio.sleep(0)
             broker.received.clear()
-            inspector = proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(answer=own))
+            inspector = proxy.plane.inspector = ScriptedInspector(HEARTBEAT, verdict=Verdict(answer=own))
             frames = (
                 request_frame(METADATA, 12, ALL_TOPICS, 1),
                 heartbeat(2),
@@ -76,7 +76,7 @@ def test_a_changed_request_reaches_the_broker_changed(tmp_path: Path) -> None:
     async def test() -> None:
         other = heartbeat(2).replace(b"app", b"apt")
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(data=other))
+            proxy.plane.inspector = ScriptedInspector(HEARTBEAT, verdict=Verdict(data=other))
             await asked_through(proxy, heartbeat(2))
             assert heard(broker)[-1].frame == other
 
@@ -86,7 +86,7 @@ def test_a_changed_request_reaches_the_broker_changed(tmp_path: Path) -> None:
 def test_what_comes_behind_a_delayed_frame_waits_too(tmp_path: Path) -> None:
     async def test() -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(delay=100_000_000))
+            proxy.plane.inspector = ScriptedInspector(HEARTBEAT, verdict=Verdict(delay=100_000_000))
             begin = asyncio.get_running_loop().time()
             got = await asked_through(
                 proxy, heartbeat(1), request_frame(METADATA, 12, ALL_TOPICS, 2), count=2
@@ -112,7 +112,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Intervention]:
 def test_how_long_frames_waited_is_recorded(tmp_path: Path, recorded: list[Intervention]) -> None:
     async def test() -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(delay=100_000_000))
+            proxy.plane.inspector = ScriptedInspector(HEARTBEAT, verdict=Verdict(delay=100_000_000))
             await asked_through(proxy, heartbeat(1), request_frame(METADATA, 12, ALL_TOPICS, 2), count=2)
 
     run(test)
@@ -145,7 +145,7 @@ def test_a_frame_that_is_held_as_its_connection_ends_is_recorded(
 def test_a_held_frame_waits_until_it_is_released(tmp_path: Path) -> None:
     async def test() -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            inspector = Deciding(HEARTBEAT)
+            inspector = ScriptedInspector(HEARTBEAT)
             proxy.plane.inspector = inspector
             async with await Client.connect(proxy.address) as client:
                 hold = Hold(1, Frame(None, "request", b"", 0, 0, 0, 0), 0)  # type: ignore[arg-type]
@@ -172,7 +172,7 @@ def test_a_hold_knows_that_its_connection_has_gone(tmp_path: Path) -> None:
     async def test() -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
             hold = Hold(1, Frame(None, "request", b"", 0, 0, 0, 0), 0)  # type: ignore[arg-type]
-            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(hold=hold))
+            proxy.plane.inspector = ScriptedInspector(HEARTBEAT, verdict=Verdict(hold=hold))
             client = await Client.connect(proxy.address)
             client.send(heartbeat(1))
             await until(lambda: bool(proxy.plane.inspector.frames))
@@ -188,7 +188,7 @@ def test_a_verdict_can_end_the_connection(tmp_path: Path, then: Then) -> None:
     async def test() -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
             broker.received.clear()
-            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(data=b"", then=then))
+            proxy.plane.inspector = ScriptedInspector(HEARTBEAT, verdict=Verdict(data=b"", then=then))
             async with await Client.connect(proxy.address) as client:
                 client.send(heartbeat(1))
                 assert await client.ended() == b""
@@ -201,7 +201,7 @@ def test_a_verdict_can_end_the_connection(tmp_path: Path, then: Then) -> None:
 def test_a_black_hole_swallows_everything_and_stays_open(tmp_path: Path) -> None:
     async def test() -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            proxy.plane.inspector = Deciding(HEARTBEAT, verdict=Verdict(data=b"", then=Then.SWALLOW))
+            proxy.plane.inspector = ScriptedInspector(HEARTBEAT, verdict=Verdict(data=b"", then=Then.SWALLOW))
             async with await Client.connect(proxy.address) as client:
                 client.send(request_frame(METADATA, 12, ALL_TOPICS, 1))
                 await client.frame()
@@ -219,7 +219,7 @@ def test_a_throttled_response_takes_its_time(tmp_path: Path) -> None:
     async def test() -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
             broker.answers[FETCH] = lambda *_: struct.pack(">ii", 10_000, 1) + bytes(9_996)
-            proxy.plane.inspector = Deciding(FETCH, side="response", verdict=Verdict(rate=50_000))
+            proxy.plane.inspector = ScriptedInspector(FETCH, side="response", verdict=Verdict(rate=50_000))
             body = {"max_wait_ms": 1, "min_bytes": 1, "topics": [], "forgotten_topics_data": []}
             begin = asyncio.get_running_loop().time()
             (got,) = await asked_through(proxy, request_frame(FETCH, 12, body))
@@ -234,7 +234,7 @@ def test_a_response_is_shown_with_its_request_and_with_the_addresses_that_the_cl
 ) -> None:
     async def test() -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            inspector = proxy.plane.inspector = Deciding(METADATA, side="response")
+            inspector = proxy.plane.inspector = ScriptedInspector(METADATA, side="response")
             asked = request_frame(METADATA, 12, ALL_TOPICS, 1)
             (got,) = await asked_through(proxy, asked)
             shown = inspector.frames[-1]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from captures.packets import open_source, read_packets
 from kproxy.proxy.recorder import RecorderSettings
 from tests.captures.exchanges.talk import exchanges, random_talk
-from tests.kproxy.proxy.recordings import BROKER, CLIENT, MS, T0, Recorded, followed, read, streams, until
+from tests.kproxy.proxy.recordings import BROKER, CLIENT, MS, T0, RecordedTee, followed, read, streams, until
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def test_exchanges_are_read_back(seed: int, size: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     talks = [random_talk(rng, number) for number in range(4)]
     path = tmp_path / "a.pcapng"
-    with Recorded(file(path), size, lossless=True) as recorded:
+    with RecordedTee(file(path), size, lossless=True) as recorded:
         made = [recorded.tee.connection(("10.1.0.7", 50_000 + n), BROKER, T0) for n in range(4)]
         waiting = [list(talk.messages) for talk in talks]
         now = T0
@@ -83,7 +83,7 @@ def test_exchanges_are_read_back(seed: int, size: int, tmp_path: Path) -> None:
 def test_bytes_are_read_back(sent: list[tuple[int, bytes, str]], broken: bool, tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     path.unlink(missing_ok=True)
-    with Recorded(file(path), 1 << 12, lossless=True) as recorded:
+    with RecordedTee(file(path), 1 << 12, lossless=True) as recorded:
         connection = recorded.tee.connection(("::1", 50_001), ("127.0.0.1", 9092), T0)
         for number, (side, data, comment) in enumerate(sent):
             connection.data(side, data, T0 + number * MS, comment)
@@ -104,7 +104,7 @@ def test_wireshark_finds_no_fault(tmp_path: Path) -> None:
     rng = random.Random(5)
     path = tmp_path / "a.pcapng"
     sent = [bytearray(), bytearray()]
-    with Recorded(file(path)) as recorded:
+    with RecordedTee(file(path)) as recorded:
         connection = recorded.tee.connection(CLIENT, BROKER, T0)
         for number in range(200):
             side, data = rng.randrange(2), rng.randbytes(rng.choice((1, 7, 200, 511, 513, 5001, 150_001)))
@@ -131,8 +131,8 @@ def test_files_are_for_their_owner(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         with (
-            Recorded(file(tmp_path / "a.pcapng")),
-            Recorded(RecorderSettings(folder=str(tmp_path / "spool"))),
+            RecordedTee(file(tmp_path / "a.pcapng")),
+            RecordedTee(RecorderSettings(folder=str(tmp_path / "spool"))),
         ):
             assert (tmp_path / "a.pcapng").stat().st_mode & 0o777 == 0o600
             assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o700
@@ -144,7 +144,7 @@ def test_files_are_for_their_owner(tmp_path: Path) -> None:
 def test_a_file_is_appended_to(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     for run in range(2):  # the same endpoints, and the same number of the connection
-        with Recorded(file(path)) as recorded:
+        with RecordedTee(file(path)) as recorded:
             recorded.tee.connection(CLIENT, BROKER, T0 + run).data(0, b"run %d" % run, T0 + run)
             recorded.close()
     assert streams(read(path)) == [(b"run 0", b""), (b"run 1", b"")]
@@ -154,7 +154,7 @@ def test_a_file_is_appended_to(tmp_path: Path) -> None:
 def test_what_is_no_capture_is_not_written_to(text: bytes, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(text)
-    with Recorded(file(path)) as recorded:
+    with RecordedTee(file(path)) as recorded:
         if not text:
             assert recorded.events[0]["event"] == "file"
             return
@@ -167,7 +167,7 @@ def test_what_is_no_capture_is_not_written_to(text: bytes, tmp_path: Path) -> No
 @pytest.mark.parametrize("path", ["/dev/full", "folder", "nowhere/a.pcapng"])
 def test_what_cannot_be_written_is_told(path: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    with Recorded(file(tmp_path / path)) as recorded:
+    with RecordedTee(file(tmp_path / path)) as recorded:
         assert recorded.events[0]["text"].startswith(f"nothing can be recorded: {tmp_path / path}: ")
         assert recorded.process.wait(120) == 1
 
@@ -177,7 +177,7 @@ def test_what_is_dropped_is_counted_and_nothing_else_is_missing(seed: int, tmp_p
     """Bursts that the queue does not hold: all bytes are either read back at their places, or counted."""
     rng = random.Random(seed)
     path = tmp_path / "a.pcapng"
-    with Recorded(file(path), 1 << 15) as recorded:
+    with RecordedTee(file(path), 1 << 15) as recorded:
         made = [recorded.tee.connection(("10.1.0.7", 50_000 + n), BROKER, T0) for n in range(5)]
         sent = [(bytearray(), bytearray()) for _ in made]
         for number in range(400):
@@ -212,14 +212,14 @@ def test_what_is_dropped_is_counted_and_nothing_else_is_missing(seed: int, tmp_p
 
 
 def test_two_recorders_do_not_share_a_file(tmp_path: Path) -> None:
-    with Recorded(file(tmp_path / "a.pcapng")), Recorded(file(tmp_path / "a.pcapng")) as second:
+    with RecordedTee(file(tmp_path / "a.pcapng")), RecordedTee(file(tmp_path / "a.pcapng")) as second:
         assert "another kproxy is recording to it" in second.events[0]["text"]
         assert second.events[0]["fatal"]
 
 
 def test_it_is_on_disk_soon(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
-    with Recorded(file(path)) as recorded:
+    with RecordedTee(file(path)) as recorded:
         connection = recorded.tee.connection(CLIENT, BROKER, T0)
         took = []
         for number in range(20):
@@ -232,7 +232,7 @@ def test_it_is_on_disk_soon(tmp_path: Path) -> None:
 
 
 def test_signals_do_not_end_it(tmp_path: Path) -> None:
-    with Recorded(file(tmp_path / "a.pcapng")) as recorded:
+    with RecordedTee(file(tmp_path / "a.pcapng")) as recorded:
         connection = recorded.tee.connection(CLIENT, BROKER, T0)
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             recorded.process.send_signal(each)
@@ -270,7 +270,7 @@ def test_when_the_data_plane_is_killed_the_rest_is_written(tmp_path: Path) -> No
 def test_when_it_is_killed_the_file_is_readable_and_another_one_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     rng = random.Random(1)
-    with Recorded(file(path)) as recorded:
+    with RecordedTee(file(path)) as recorded:
         connection = recorded.tee.connection(CLIENT, BROKER, T0)
         first = rng.randbytes(300_000)
         connection.data(0, first, T0)
@@ -300,7 +300,7 @@ def limit_file_size(process: subprocess.Popen[bytes], size: int) -> None:
 
 def test_a_full_disk_is_told_once_and_recording_goes_on_when_there_is_room(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
-    with Recorded(file(path)) as recorded:
+    with RecordedTee(file(path)) as recorded:
         early = recorded.tee.connection(CLIENT, BROKER, T0)
         early.data(0, b"before", T0)
         recorded.settle()
@@ -324,7 +324,7 @@ def test_a_full_disk_is_told_once_and_recording_goes_on_when_there_is_room(tmp_p
     assert capture.statistics.damage == []
 
 
-def go_on(recorded: Recorded, path: Path) -> bool:
+def go_on(recorded: RecordedTee, path: Path) -> bool:
     size = path.stat().st_size
     for connection in list(recorded.tee.live.values()):
         connection.data(1, b"", T0 + 100 * MS)
@@ -335,7 +335,7 @@ def go_on(recorded: Recorded, path: Path) -> bool:
 
 def test_lossless_waits_for_the_disk(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
-    with Recorded(file(path), 1 << 14, lossless=True) as recorded:
+    with RecordedTee(file(path), 1 << 14, lossless=True) as recorded:
         connection = recorded.tee.connection(CLIENT, BROKER, T0)
         limit_file_size(recorded.process, 4096)
         data = random.Random(3).randbytes(60_000)
@@ -353,7 +353,7 @@ def test_lossless_waits_for_the_disk(tmp_path: Path) -> None:
 def test_lossless_does_not_wait_for_ever(tmp_path: Path) -> None:
     """A full disk keeps no recorder alive whose data plane has ended."""
     path = tmp_path / "a.pcapng"
-    with Recorded(file(path), lossless=True) as recorded:
+    with RecordedTee(file(path), lossless=True) as recorded:
         limit_file_size(recorded.process, path.stat().st_size)
         recorded.tee.connection(CLIENT, BROKER, T0).data(0, b"no room", T0)
         recorded.wait_for_event("error")
@@ -365,7 +365,7 @@ def test_lossless_does_not_wait_for_ever(tmp_path: Path) -> None:
 def test_what_nobody_announced_is_counted(tmp_path: Path) -> None:
     """A recorder that comes later, and a connection that has ended by then."""
     path = tmp_path / "a.pcapng"
-    with Recorded(file(path)) as recorded:
+    with RecordedTee(file(path)) as recorded:
         connection = recorded.tee.connection(CLIENT, BROKER, T0)
         recorded.settle()
         recorded.process.kill()

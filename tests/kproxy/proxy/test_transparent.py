@@ -78,7 +78,7 @@ def test_tproxy_tells_the_dialled_address(host: str, to: str) -> None:
 @needs_transparent
 def test_a_broker_on_the_port_of_the_proxy() -> None:
     # 192.0.2.1 (RFC 5737) is no address of this machine, but one can bind to it with IP_TRANSPARENT
-    class Accepted:
+    class FakeSocket:
         family = socket.AF_INET
 
         def getsockname(self) -> tuple[str, int]:
@@ -90,7 +90,7 @@ def test_a_broker_on_the_port_of_the_proxy() -> None:
         def getsockopt(self, level: int, option: int, size: int, /) -> bytes:
             raise AssertionError
 
-    assert original_destination(Accepted(), True, ("0.0.0.0", 9092)) == ("192.0.2.1", 9092)
+    assert original_destination(FakeSocket(), True, ("0.0.0.0", 9092)) == ("192.0.2.1", 9092)
 
 
 @needs_transparent

@@ -15,7 +15,7 @@ from kproxy.session.summaries import Summaries
 from tests.kproxy.tui.kit import read_session
 
 
-class Counting:
+class CountingFold:
     """Counts, and fails with one exchange."""
 
     def __init__(self, _: Access) -> None:
@@ -29,7 +29,7 @@ class Counting:
 
 async def test_what_is_counted_goes_on() -> None:
     async with read_session() as session:
-        folding = session.fold("topics", Counting)
+        folding = session.fold("topics", CountingFold)
         folding.want(True)
         await session.idle()
         assert folding.progress == 1

@@ -178,7 +178,7 @@ async def test_fields_are_shown_as_cells() -> None:
         assert made.cells["request.group_id"] == "gr2-java_eager_range"
 
 
-class Counted:
+class CountingFold:
     """Counts what is added to it."""
 
     def __init__(self) -> None:
@@ -191,8 +191,8 @@ class Counted:
 
 async def test_a_fold_counts_what_is_shown_once() -> None:
     async with read_session() as session:
-        folding = session.fold("numbers", lambda _: Counted())
-        assert session.fold("numbers", lambda _: Counted()) is folding
+        folding = session.fold("numbers", lambda _: CountingFold())
+        assert session.fold("numbers", lambda _: CountingFold()) is folding
         folding.want(True)
         await session.idle()
         assert folding.progress == 1.0
@@ -206,7 +206,7 @@ async def test_a_fold_counts_what_is_shown_once() -> None:
 
 async def test_a_fold_that_nobody_wants_waits() -> None:
     async with read_session() as session:
-        folding = session.fold("numbers", lambda _: Counted())
+        folding = session.fold("numbers", lambda _: CountingFold())
         await session.idle()
         assert await folding.read(lambda fold, _: fold.numbers) == []
         folding.want(True)
@@ -254,7 +254,7 @@ async def test_a_capture_that_ends_inside_a_packet_is_shown_as_far_as_it_goes(tm
 
 
 # ------------------------------------------------------------ while it grows
-class Growing:
+class GrowingFile:
     """A capture file that is written piece by piece."""
 
     def __init__(self, path: Path, whole: bytes) -> None:
@@ -271,14 +271,14 @@ class Growing:
 
 
 @pytest.fixture
-def growing(tmp_path: Path) -> Growing:
-    made = Growing(tmp_path / "growing.pcap", REBALANCE.read_bytes())
+def growing(tmp_path: Path) -> GrowingFile:
+    made = GrowingFile(tmp_path / "growing.pcap", REBALANCE.read_bytes())
     made.write(60_000)
     return made
 
 
 @pytest.fixture
-def followed(growing: Growing) -> Iterator[Session]:
+def followed(growing: GrowingFile) -> Iterator[Session]:
     source = open_files([str(growing.path)], follow=True, spool=DEFAULT_SPOOL)
     session = Session(Capture(source), title="growing", live=True)
     session.start()
@@ -287,7 +287,9 @@ def followed(growing: Growing) -> Iterator[Session]:
 
 
 @pytest.mark.slow
-async def test_what_comes_is_listed_and_requests_in_flight_too(growing: Growing, followed: Session) -> None:
+async def test_what_comes_is_listed_and_requests_in_flight_too(
+    growing: GrowingFile, followed: Session
+) -> None:
     await until(lambda: followed.status.exchanges > 50)
     before = followed.status.exchanges
     growing.write(120_000)
@@ -305,7 +307,7 @@ async def test_what_comes_is_listed_and_requests_in_flight_too(growing: Growing,
 
 @pytest.mark.slow
 async def test_order_filter_and_marks_stay_consistent_while_rows_arrive(
-    growing: Growing, followed: Session
+    growing: GrowingFile, followed: Session
 ) -> None:
     rng = random.Random(6)
     wanted = compile_filter("latency > 800us or topic ~ r2")
@@ -351,10 +353,10 @@ def _fits(exchange: Exchange, access: Access) -> bool:
 
 
 @pytest.mark.slow
-async def test_the_oldest_are_forgotten_and_numbers_stay(growing: Growing) -> None:
+async def test_the_oldest_are_forgotten_and_numbers_stay(growing: GrowingFile) -> None:
     source = open_files([str(growing.path)], follow=True, spool=DEFAULT_SPOOL)
     session = Session(Capture(source, 4096), title="growing", live=True, kept=100)
-    counted = session.fold("numbers", lambda _: Counted(), everything=True)
+    counted = session.fold("numbers", lambda _: CountingFold(), everything=True)
     counted.want(True)
     session.start()
     try:

@@ -11,7 +11,7 @@ from kproxy.tui import clipboard
 from kproxy.tui.clipboard import OSC52_BYTES, copy
 
 
-class Copying(App[None]):
+class ClipboardApp(App[None]):
     """Keeps what is sent to the terminal."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ def program(folder: Path, name: str, *, code: int = 0, seconds: float = 0) -> Pa
 
 
 async def test_without_programs_the_terminal_is_asked() -> None:
-    app = Copying()
+    app = ClipboardApp()
     copied = await copy(app, "grüße", {"PATH": "/nowhere", "DISPLAY": ":0"})
     assert (copied.done, copied.said) == (True, "7 B sent to the clipboard of the terminal")
     assert app.sent == ["grüße"]
@@ -41,7 +41,7 @@ async def test_without_programs_the_terminal_is_asked() -> None:
 
 
 async def test_what_a_terminal_does_not_take_is_not_sent() -> None:
-    app = Copying()
+    app = ClipboardApp()
     assert (await copy(app, "x" * OSC52_BYTES, {"PATH": "/nowhere"})).done
     copied = await copy(app, "x" * (OSC52_BYTES + 1), {"PATH": "/nowhere"})
     assert not copied.done
@@ -64,7 +64,7 @@ async def test_programs_are_used_where_they_have_a_clipboard(
 ) -> None:
     kept = {name: program(tmp_path, name) for name in ("tmux", "wl-copy", "xclip", "xsel")}
     text = "a\nb" * OSC52_BYTES
-    copied = await copy(Copying(), text, {"PATH": str(tmp_path), **environment})
+    copied = await copy(ClipboardApp(), text, {"PATH": str(tmp_path), **environment})
     assert copied.done is bool(used)
     assert [name for name, out in kept.items() if out.exists()] == used
     for name in used:
@@ -79,7 +79,7 @@ async def test_a_program_that_fails_or_hangs_is_no_clipboard(
     monkeypatch.setattr(clipboard, "_SECONDS", 0.2)
     program(tmp_path, "tmux", code=1)
     program(tmp_path, "xclip", seconds=60)
-    app = Copying()
+    app = ClipboardApp()
     copied = await copy(app, "x", {"PATH": str(tmp_path), "TMUX": "t", "DISPLAY": ":0"})
     assert copied.said == "1 B sent to the clipboard of the terminal"
     assert app.sent == ["x"]

@@ -88,7 +88,7 @@ class Pane(Static, can_focus=True):
     BINDINGS = bindings(Place.LIST)
 
 
-class Keyed(App[None]):
+class KeymapApp(App[None]):
     """Notes which actions are carried out."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -128,7 +128,7 @@ class Keyed(App[None]):
 async def test_textual_does_what_a_keymap_says(
     changes: dict[str, str], presses: list[str], done: list[str]
 ) -> None:
-    app = Keyed(changes)
+    app = KeymapApp(changes)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press(*presses)
         assert app.done == done

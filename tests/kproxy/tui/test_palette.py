@@ -29,7 +29,7 @@ mine = "api == Produce"
 """
 
 
-class Opened(KproxyApp):
+class PaletteApp(KproxyApp):
     COMMANDS = {Commands}  # noqa: RUF012
 
 
@@ -37,7 +37,7 @@ class Opened(KproxyApp):
 async def opened(folder: Path) -> AsyncIterator[Pilot[object]]:
     file = folder / "kproxy.toml"
     file.write_text(FILE)
-    app = Opened(session_of(), Settings(load_settings(file)))
+    app = PaletteApp(session_of(), Settings(load_settings(file)))
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         yield pilot  # type: ignore[misc]

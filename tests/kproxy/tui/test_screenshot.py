@@ -11,7 +11,7 @@ from textual.widgets import Static
 from kproxy.tui.screenshot import save_screenshot
 
 
-class Shown(App[None]):
+class ScreenshotApp(App[None]):
     TITLE = "kproxy"
 
     def compose(self) -> ComposeResult:
@@ -20,7 +20,7 @@ class Shown(App[None]):
 
 async def test_a_picture_gets_a_new_name_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    app = Shown()
+    app = ScreenshotApp()
     async with app.run_test(size=(40, 5)):
         made = [await save_screenshot(app) for _ in range(2)]
     assert len({path.name for path in made}) == 2
@@ -31,7 +31,7 @@ async def test_a_picture_gets_a_new_name_each_time(tmp_path: Path, monkeypatch: 
 
 
 async def test_a_name_may_be_given_and_may_be_wrong(tmp_path: Path) -> None:
-    app = Shown()
+    app = ScreenshotApp()
     async with app.run_test(size=(40, 5)):
         assert await save_screenshot(app, str(tmp_path / "a.svg")) == tmp_path / "a.svg"
         with pytest.raises(OSError, match="there is no folder"):

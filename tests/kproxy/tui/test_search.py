@@ -13,7 +13,7 @@ from captures.exchanges import Exchange
 from kproxy.session import Session
 from kproxy.session.engine import Priority
 from kproxy.session.published import ShownExchanges
-from kproxy.tui.search import Found, Kind, ListSearch, SearchError, in_exchange, parse_search
+from kproxy.tui.search import Kind, ListSearch, SearchError, SearchHit, in_exchange, parse_search
 from tests.captures.recorded import FOLDER
 from tests.kproxy.tui.kit import read_session
 
@@ -138,13 +138,13 @@ async def test_it_goes_on_at_the_other_end_and_comes_back_to_where_it_began() ->
         assert last is not None
         assert not first.wrapped
         after = await session.run(ListSearch(parse_search("joingroup"), shown, last.index))
-        assert after == Found(first.number, first.index, wrapped=True)
+        assert after == SearchHit(first.number, first.index, wrapped=True)
         before = await session.run(ListSearch(parse_search("joingroup"), shown, first.index, forward=False))
-        assert before == Found(last.number, last.index, wrapped=True)
+        assert before == SearchHit(last.number, last.index, wrapped=True)
         # the only one is met again, last of all
         only = ShownExchanges(1, 1, first=first.number)
         again = await session.run(ListSearch(parse_search("joingroup"), only, 0))
-        assert again == Found(first.number, 0, wrapped=True)
+        assert again == SearchHit(first.number, 0, wrapped=True)
 
 
 async def test_what_is_nowhere_is_not_found_and_all_was_looked_at() -> None:
@@ -164,7 +164,7 @@ async def test_it_looks_only_at_what_the_list_shows_in_its_order() -> None:
             1, 3, numbers=np.array([heartbeats[5], 1, heartbeats[2]], np.int64), rising=False
         )
         found = await session.run(ListSearch(parse_search("heartbeat"), shown, 0))
-        assert found == Found(heartbeats[2], 2, wrapped=False)
+        assert found == SearchHit(heartbeats[2], 2, wrapped=False)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.kept import kept_path
+from kproxy.saved_choices import kept_path
 from kproxy.tui.config import load_settings
 from kproxy.tui.profiles import DEFAULT, Profile, ProfileColumn
 from kproxy.tui.settings import Settings, SettingsError

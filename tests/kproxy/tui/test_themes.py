@@ -133,11 +133,11 @@ async def test_without_colours_there_is_no_black_on_black(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
-    class Drawn(App[None]):
+    class ThemeApp(App[None]):
         def get_line_filters(self) -> Sequence[LineFilter]:
             return line_filters(self, super().get_line_filters())
 
-    app = Drawn()
+    app = ThemeApp()
     add_themes(app, {})
     app.theme = theme
     async with app.run_test(size=(20, 5)) as pilot:

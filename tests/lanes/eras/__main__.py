@@ -37,7 +37,7 @@ from tests.lanes.cluster import Cluster
 from tests.lanes.eras import seen
 from tests.lanes.eras.clusters import CLUSTERS
 from tests.lanes.eras.official import checked
-from tests.lanes.eras.releases import HEAP, NEWEST, NODE_ID, RELEASES, Running, started
+from tests.lanes.eras.releases import HEAP, NEWEST, NODE_ID, RELEASES, RunningBroker, started
 from tests.lanes.eras.sweep import sweep
 from tests.lanes.eras.tools_of_the_time import Errand, Scene, errands, run, told
 from tests.lanes.jobs import JOBS, done
@@ -73,7 +73,7 @@ class Lane:
     def __init__(self, work: Path, *, short: bool) -> None:
         self.faults = 0
         self.left_out = 0
-        self.found = seen.Seen()
+        self.found = seen.SeenLayouts()
         self._work = work
         self._short = short
 
@@ -106,7 +106,7 @@ class Lane:
                 self._check(recording, release, name)
 
     def _through(
-        self, broker: Running, folder: Path, direct: dict[str, list[str]], options: list[str] | None
+        self, broker: RunningBroker, folder: Path, direct: dict[str, list[str]], options: list[str] | None
     ) -> Path:
         """Do the same through kproxy; return what it recorded."""
         # a broker that cannot be asked what it speaks is known when the first client asks for it
@@ -134,7 +134,7 @@ class Lane:
             said[program] = [_today(program, scene)]
         return said
 
-    def _sweep(self, broker: Running, address: str) -> None:
+    def _sweep(self, broker: RunningBroker, address: str) -> None:
         unanswered = [f"{key} v{version}" for key, version in sweep(address, "sweep")]
         if not broker.node.running:
             raise Wrong("the broker ended")
@@ -236,7 +236,7 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _ready(broker: Running) -> bool:
+def _ready(broker: RunningBroker) -> bool:
     """Whether a broker answers; one without ZooKeeper listens before it has been registered."""
     if not broker.node.running:
         raise CannotRun("the broker ended")

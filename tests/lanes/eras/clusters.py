@@ -28,7 +28,7 @@ _LINES = "".join(f"line {each}\n" for each in range(50))
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedCluster:
     """A cluster that is to be recorded.
 
     :ivar name: of its folder
@@ -245,13 +245,13 @@ def _share_groups(release: str) -> Callable[[Path], Path]:
 
 
 CLUSTERS = [
-    Recorded("z082", "0.8.2.2, ZooKeeper", "0.8.2.2", _with_zookeeper("0.8.2.2")),
-    Recorded("z0101", "0.10.2.2, protocol 0.10.1", "0.10.2.2", _with_zookeeper("0.10.2.2", "0.10.1")),
-    Recorded("z240", "2.4.1, protocol 2.4-IV0", "2.4.1", _with_zookeeper("2.4.1", "2.4-IV0")),
-    Recorded("z241", "2.4.1, ZooKeeper", "2.4.1", _with_zookeeper("2.4.1")),
-    Recorded("z32", "3.2.3, ZooKeeper", "3.2.3", _with_zookeeper("3.2.3")),
-    Recorded("z39", "3.9.2, ZooKeeper", "3.9.2", _with_zookeeper("3.9.2")),
-    Recorded("q33", "3.3.2, three controllers", "3.3.2", _quorum("3.3.2")),
-    Recorded("s40", "4.0.2, share groups", "4.0.2", _share_groups("4.0.2")),
-    Recorded("q44", "4.4.0, three controllers", "4.4.0", _quorum("4.4.0")),
+    RecordedCluster("z082", "0.8.2.2, ZooKeeper", "0.8.2.2", _with_zookeeper("0.8.2.2")),
+    RecordedCluster("z0101", "0.10.2.2, protocol 0.10.1", "0.10.2.2", _with_zookeeper("0.10.2.2", "0.10.1")),
+    RecordedCluster("z240", "2.4.1, protocol 2.4-IV0", "2.4.1", _with_zookeeper("2.4.1", "2.4-IV0")),
+    RecordedCluster("z241", "2.4.1, ZooKeeper", "2.4.1", _with_zookeeper("2.4.1")),
+    RecordedCluster("z32", "3.2.3, ZooKeeper", "3.2.3", _with_zookeeper("3.2.3")),
+    RecordedCluster("z39", "3.9.2, ZooKeeper", "3.9.2", _with_zookeeper("3.9.2")),
+    RecordedCluster("q33", "3.3.2, three controllers", "3.3.2", _quorum("3.3.2")),
+    RecordedCluster("s40", "4.0.2, share groups", "4.0.2", _share_groups("4.0.2")),
+    RecordedCluster("q44", "4.4.0, three controllers", "4.4.0", _quorum("4.4.0")),
 ]

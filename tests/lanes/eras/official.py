@@ -34,7 +34,7 @@ _MOST_FAULTS = 20
 
 
 @dataclass
-class Checked:
+class CheckResult:
     """What came of the messages of a recording.
 
     :ivar messages: how many there are
@@ -61,7 +61,7 @@ class Checked:
         return f"{self.messages:,} messages of {2 * len(self.seen | self.swept)} layouts{otherwise}"
 
 
-def checked(recording: Path, release: str, *, beginnings: bool = True) -> Checked:
+def checked(recording: Path, release: str, *, beginnings: bool = True) -> CheckResult:
     """Compare all messages of a recording of a release.
 
     :param beginnings: the recording has the beginning of each connection, so that no response may lack its request
@@ -69,7 +69,7 @@ def checked(recording: Path, release: str, *, beginnings: bool = True) -> Checke
     """
     capture = open_capture(str(recording))
     capture.read()
-    found = Checked()
+    found = CheckResult()
     messages: list[Ours] = []
     for exchange in ExchangeReader(capture, show_secrets=True):
         found.faults += _frame_faults(exchange, beginnings=beginnings)

@@ -64,7 +64,7 @@ _SHARE_GROUPS = {
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningBroker:
     """A broker that runs.
 
     :ivar release: its version
@@ -160,7 +160,7 @@ def _experimental(version: tuple[int, ...]) -> dict[str, str]:
 
 
 @contextmanager
-def started(release: str, folder: Path) -> Iterator[Running]:
+def started(release: str, folder: Path) -> Iterator[RunningBroker]:
     """Start a broker of one node, with ZooKeeper if it needs one; its data goes when it stops.
 
     :raises CannotRun: without Java or its jars, or if it does not start
@@ -183,7 +183,7 @@ def started(release: str, folder: Path) -> Iterator[Running]:
         stack.callback(node.stop)
         node.start()
         node.wait_until_it_listens()
-        yield Running(release, f"{_HOST}:{port}", node, zookeeper)
+        yield RunningBroker(release, f"{_HOST}:{port}", node, zookeeper)
 
 
 @contextmanager

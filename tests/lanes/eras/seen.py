@@ -26,7 +26,7 @@ Place = tuple[int, int]
 _BROKER = re.compile(r"Apache Kafka (\d+(?:\.\d+)+)")
 
 
-class Seen:
+class SeenLayouts:
     """Layouts, by release and by the part in which they were seen."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ def _ranges(places: set[Place]) -> Ranges:
     return {api_name(key): as_text(versions) for key, versions in sorted(found.items())}
 
 
-def update(found: Seen) -> None:
+def update(found: SeenLayouts) -> None:
     """Put what was found into the file, and write the page."""
     kept = versions_seen.load()
     for release, parts in found.to_json().items():

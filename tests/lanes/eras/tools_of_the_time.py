@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lanes.broker import java, kafka_class_path, number, tools_of
-from tests.lanes.eras.releases import NODE_ID, OPENED, Running
+from tests.lanes.eras.releases import NODE_ID, OPENED, RunningBroker
 from tests.lanes.tools import Wrong
 
 RECORDS = 20
@@ -407,7 +407,7 @@ class Scene:
     :ivar folder: for files that tools read
     """
 
-    broker: Running
+    broker: RunningBroker
     address: str
     topic: str
     folder: Path

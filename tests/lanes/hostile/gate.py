@@ -186,7 +186,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass
-class _Running:
+class _RunningCommand:
     """A run under way.
 
     :ivar ends: of its pipes: what takes what comes out of them
@@ -268,7 +268,7 @@ class _Gate:
     """Runs that are under way."""
 
     def __init__(self, folder: Path, bounds: Bounds, selector: selectors.BaseSelector) -> None:
-        self.running: dict[int, _Running] = {}
+        self.running: dict[int, _RunningCommand] = {}
         self._folder = folder
         self._bounds = bounds
         self._selector = selector
@@ -286,7 +286,7 @@ class _Gate:
             _be(file, command, folder, self._bounds, out[1], err[1])
         with suppress(ProcessLookupError, PermissionError):  # it does so itself, whoever comes first
             os.setpgid(pid, pid)
-        running = self.running[pid] = _Running(pid, file, command, folder, monotonic())
+        running = self.running[pid] = _RunningCommand(pid, file, command, folder, monotonic())
         for (end, other), takes in ((out, running.prints), (err, running.says)):
             os.close(other)
             os.set_blocking(end, False)
@@ -304,7 +304,7 @@ class _Gate:
             else:
                 self._look(running)
 
-    def _read(self, running: _Running, end: int) -> bytes | None:
+    def _read(self, running: _RunningCommand, end: int) -> bytes | None:
         """Take what a pipe has; return it, None if there is nothing now."""
         try:
             data = os.read(end, _PIPE)
@@ -313,12 +313,12 @@ class _Gate:
         running.ends[end](data)
         return data
 
-    def _close(self, running: _Running, end: int) -> None:
+    def _close(self, running: _RunningCommand, end: int) -> None:
         self._selector.unregister(end)
         os.close(end)
         del running.ends[end]
 
-    def _look(self, running: _Running) -> None:
+    def _look(self, running: _RunningCommand) -> None:
         running.most = max(running.most, _memory(_family(running.pid)))
         if running.most > self._bounds.memory:
             running.broken = f"over {self._bounds.memory // MIB:,} MiB"
@@ -327,7 +327,7 @@ class _Gate:
         if running.broken:
             os.killpg(running.pid, signal.SIGKILL)
 
-    def _ended(self, running: _Running) -> Outcome:
+    def _ended(self, running: _RunningCommand) -> Outcome:
         os.killpg(
             running.pid, signal.SIGKILL
         )  # what it has left behind; it is still there itself, as it was not waited for
@@ -352,7 +352,7 @@ class _Gate:
             running.tail[-_SHOWN:].decode(errors="replace"),
         )
 
-    def _failure(self, running: _Running, code: int, seconds: float, memory: int) -> str:
+    def _failure(self, running: _RunningCommand, code: int, seconds: float, memory: int) -> str:
         """Return what was wrong with a run, empty if nothing."""
         if running.broken:
             return running.broken

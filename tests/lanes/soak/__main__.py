@@ -299,7 +299,7 @@ class Soak:
         """Hold the ends against each other, and against what was recorded in between."""
         told = accounts.told(self._peers.journals["client"], self._peers.journals["broker"])
         files = sorted((self._work / "peers-capture").glob("*.pcapng"))
-        recorded: dict[int, accounts.Recorded] = {}
+        recorded: dict[int, accounts.RecordedConnection] = {}
         with self._part("no byte altered, no connection ended as it was not meant to"):
             counts = accounts.judge(told.values(), self._peers.away)
             total = sum(sum(each.received) for each in told.values())

@@ -1,8 +1,8 @@
 """What both ends say against what was recorded in between: every byte is there, or was reported as left out.
 
-What the peers wrote down for each connection is a :class:`Told`. :func:`compare` reads the capture packet by packet,
-with scapy, and holds each byte against what was sent (:mod:`tests.lanes.soak.talk`); :func:`read_exchanges` reads it as
-kproxy does, and wants every exchange of which nothing is missing.
+What the peers wrote down for each connection is a :class:`ConnectionAccount`. :func:`compare` reads the capture packet
+by packet, with scapy, and holds each byte against what was sent (:mod:`tests.lanes.soak.talk`); :func:`read_exchanges`
+reads it as kproxy does, and wants every exchange of which nothing is missing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _GRACE_S = 3.0  # before and after the broker was away
 
 # ---------------------------------------------------------------- what the ends say
 @dataclass
-class Told:
+class ConnectionAccount:
     """A connection, as both ends have seen it.
 
     :ivar sent: bytes, by side
@@ -53,12 +53,12 @@ class Told:
     answered: int = 0
 
 
-def told(client: Path, broker: Path) -> dict[int, Told]:
+def told(client: Path, broker: Path) -> dict[int, ConnectionAccount]:
     """Read both journals; return connections by number."""
-    all_told: dict[int, Told] = {}
+    all_told: dict[int, ConnectionAccount] = {}
     for side, path in enumerate((client, broker)):
         for facts in _lines(path):
-            one = all_told.setdefault(facts["connection"], Told(facts["connection"]))
+            one = all_told.setdefault(facts["connection"], ConnectionAccount(facts["connection"]))
             one.port = facts.get("port", one.port)
             one.sent[side] = facts.get("sent", 0)
             one.received[1 - side] = facts.get("received", 0)
@@ -74,7 +74,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def judge(all_told: Iterable[Told], away: Sequence[tuple[float, float]]) -> dict[str, int]:
+def judge(all_told: Iterable[ConnectionAccount], away: Sequence[tuple[float, float]]) -> dict[str, int]:
     """Make sure that connections ended as they were meant to; return how many of each kind did.
 
     :param away: when the broker was away, and nothing ends as it was meant to
@@ -98,7 +98,7 @@ def judge(all_told: Iterable[Told], away: Sequence[tuple[float, float]]) -> dict
     return counts
 
 
-def _as_meant(one: Told) -> bool:
+def _as_meant(one: ConnectionAccount) -> bool:
     client = one.ends[0]
     match talk.habit(one.number):
         case Habit.CLIENT_RESETS:
@@ -166,7 +166,7 @@ class Stream:
 
 
 @dataclass
-class Recorded:
+class RecordedConnection:
     """A connection in the capture.
 
     :ivar streams: by side
@@ -200,13 +200,15 @@ def packets(files: Iterable[Path]) -> Iterator[tuple[int, int, int, int, bytes]]
                 yield source, destination, sequence, flags, payload
 
 
-def compare(files: Sequence[Path], broker_port: int, all_told: dict[int, Told]) -> dict[int, Recorded]:
+def compare(
+    files: Sequence[Path], broker_port: int, all_told: dict[int, ConnectionAccount]
+) -> dict[int, RecordedConnection]:
     """Hold each byte of a capture against what was sent; return what is there of each connection.
 
     :raises Wrong: if a byte is another one, or belongs to nothing that was said
     """
     by_port = {one.port: one.number for one in all_told.values()}
-    recorded: dict[int, Recorded] = {}
+    recorded: dict[int, RecordedConnection] = {}
     for source, destination, sequence, flags, payload in packets(files):
         side = 0 if destination == broker_port else 1
         number = by_port.get(source if side == 0 else destination)
@@ -214,7 +216,7 @@ def compare(files: Sequence[Path], broker_port: int, all_told: dict[int, Told]) 
             continue  # somebody who looked whether kproxy listens
         one = recorded.get(number)
         if one is None:
-            one = recorded[number] = Recorded(number, (Stream(number, 0), Stream(number, 1)))
+            one = recorded[number] = RecordedConnection(number, (Stream(number, 0), Stream(number, 1)))
         if flags & _SYN:
             one.bases[side] = sequence + 1 & _MASK
             continue
@@ -232,7 +234,7 @@ def compare(files: Sequence[Path], broker_port: int, all_told: dict[int, Told]) 
 
 
 @dataclass
-class Missing:
+class MissingBytes:
     """What a capture does not have.
 
     :ivar at_least: bytes that are known to have gone through and are not there
@@ -246,12 +248,12 @@ class Missing:
     seen: int = 0
 
 
-def missing(all_told: dict[int, Told], recorded: dict[int, Recorded]) -> Missing:
+def missing(all_told: dict[int, ConnectionAccount], recorded: dict[int, RecordedConnection]) -> MissingBytes:
     """Count what the capture lacks.
 
     :raises Wrong: if it has more of a connection than was sent
     """
-    lack = Missing()
+    lack = MissingBytes()
     for one in all_told.values():
         there = recorded.get(one.number)
         lost = False
@@ -272,7 +274,7 @@ def missing(all_told: dict[int, Told], recorded: dict[int, Recorded]) -> Missing
 
 # ---------------------------------------------------------------- the capture, as kproxy reads it
 @dataclass
-class Reading:
+class CaptureReading:
     """What kproxy made of a capture.
 
     :ivar wanted: exchanges of which every byte is in the capture
@@ -288,7 +290,9 @@ class Reading:
     problems: int = 0
 
 
-def read_exchanges(pattern: str, all_told: dict[int, Told], recorded: dict[int, Recorded]) -> Reading:
+def read_exchanges(
+    pattern: str, all_told: dict[int, ConnectionAccount], recorded: dict[int, RecordedConnection]
+) -> CaptureReading:
     """Read a capture as kproxy does.
 
     :raises Wrong: if it does not find an exchange of a connection of which nothing is missing
@@ -307,7 +311,7 @@ def read_exchanges(pattern: str, all_told: dict[int, Told], recorded: dict[int, 
         number = by_port.get(ports[connection], -1)
         if not flags & _INCOMPLETE:
             found.setdefault(number, set()).add(correlation_id)
-    reading = Reading()
+    reading = CaptureReading()
     for number, one in recorded.items():
         requests, responses = (stream.whole for stream in one.streams)
         wanted = {n for n in requests if n in responses or not talk.is_answered(number, n)}

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from captures.analysis.attempts import ended, ended_by_broker
 from captures.analysis.client_identity import Introduction, client_name, connection_key
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import answered, one_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
@@ -75,7 +75,7 @@ class AuthenticationFailures(Rule):
         self._introductions = scene.shared.introductions
         self._begun: dict[int, _Attempt] = {}
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.introducing
 
     def add(self, exchange: Exchange) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name, connection_key
 from captures.analysis.conditions import of_client
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import UNNAMED, error_names, some_of, topic_of, unexpected, with_errors
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, times
@@ -74,7 +74,7 @@ class AuthorizationFailures(Rule):
         self._introductions = scene.shared.introductions
         self._denied: dict[tuple[str, int], _Denials] = {}
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.introducing | rows.failed
 
     def add(self, exchange: Exchange) -> None:

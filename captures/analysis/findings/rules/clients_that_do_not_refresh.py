@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from captures.analysis.conditions import of_client
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import error_names, on_topics, with_errors
 from captures.analysis.findings.finding import EffectOf, Finding, Severity
 from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
@@ -43,7 +43,7 @@ class ClientsThatDoNotRefresh(Rule):
         super().__init__(scene)
         self._staleness = scene.shared.staleness
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.all_if_met(CODES)
 
     def add(self, exchange: Exchange) -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
@@ -48,7 +48,7 @@ class ConnectionChurn(Rule):
         self._clients: dict[int, str] = {}
         """Client ID of each connection on which something was answered; empty if it has none."""
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.first(rows.answered & (rows.api_key >= 0) & ~rows.of_api(CONNECTING))
 
     def add(self, exchange: Exchange) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of, unexpected, with_errors
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, times
@@ -33,7 +33,7 @@ class ControllerMoves(Rule):
         super().__init__(scene)
         self._asked: dict[str, tuple[Occurrences, dict[str, None]]] = {}
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.failed
 
     def add(self, exchange: Exchange) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import (
     answer_time,
     asked,
@@ -94,7 +94,7 @@ class CoordinatorUnavailable(Rule):
         super().__init__(scene)
         self._awaited: dict[tuple[str, str], _Outage] = {}
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.all_if_met(COORDINATOR_AWAY)
 
     def add(self, exchange: Exchange) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import FetchedPartition, consumer
@@ -70,7 +70,7 @@ class DownConversion(Rule):
         self._stored: dict[str, int] = {}
         self._found: dict[_Flow, _Old] = {}
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         old = rows.of_version(lambda key, version: key == ApiKey.FETCH and version < _READS_ZSTD)
         return None if rows.ever("Fetch of an old version", old) else rows.nothing
 

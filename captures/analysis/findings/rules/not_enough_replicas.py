@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import (
     answered,
     error_names,
@@ -64,7 +64,7 @@ class NotEnoughReplicas(Rule):
         super().__init__(scene)
         self._refused: dict[str, _TopicRefusals] = {}
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.all_if_met(_CODES)
 
     def add(self, exchange: Exchange) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from captures.analysis.conditions import of_client, of_group, of_topic
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of, together
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import NO_FETCH, consumer
@@ -103,7 +103,7 @@ class PositionsReset(Rule):
         self._fetches = 0
         self._latest = 0
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         lost = rows.any_error({ErrorCode.OFFSET_OUT_OF_RANGE})
         lost |= rows.ever("OffsetFetch", rows.of_api({ApiKey.OFFSET_FETCH}))
         of_consumers = rows.of_api({ApiKey.FETCH}) & (rows.columns.flat("replica_id") < 0)

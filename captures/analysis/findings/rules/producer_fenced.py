@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import transactional_id
 from captures.analysis.findings.rule import Rule, Scene
@@ -72,7 +72,7 @@ class ProducerFenced(Rule):
         self._transactions = Transactions()
         self._found: dict[_Who, _Shut] = {}
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.all_if_met(_CODES)
 
     def add(self, exchange: Exchange) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import ProduceAnswers, ProducedPartition
 from captures.analysis.findings.rule import Key, Rule, Scene
@@ -62,7 +62,7 @@ class RecordTooLarge(Rule):
         self._answers = ProduceAnswers()
         self._found: dict[tuple[str, str], _TopicRefusals] = {}
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.of_producers(_TOO_LARGE)
 
     def add(self, exchange: Exchange) -> None:

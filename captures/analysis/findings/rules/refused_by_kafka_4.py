@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import replica_of, some_of, together
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
@@ -52,7 +52,7 @@ class RefusedByKafka4(Rule):
         self._asking: set[str] = set()
         self._old: dict[str, _Old] = {}
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.of_api({ApiKey.API_VERSIONS}) | rows.of_version(
             lambda key, version: too_old(api_name(key), version)
         )

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import ProduceAnswers, ProducedPartition
 from captures.analysis.findings.rule import Key, Rule, Scene
@@ -71,7 +71,7 @@ class RejectedRecords(Rule):
         self._found: dict[_Refusal, Occurrences] = {}
         self._messages: dict[_Refusal, Counter[str]] = {}
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.of_producers(_ADVICE)
 
     def add(self, exchange: Exchange) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import (
     UNNAMED,
     answered,
@@ -92,7 +92,7 @@ class RequestStorms(Rule):
         super().__init__(scene)
         self._repeated: dict[tuple[str, str, bool], _Repetition] = {}
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         at_once = rows.answered & (rows.latency < _AT_ONCE) & (rows.columns.flat("wait") == 0)
         found: Bools = rows.failed | (rows.of_api(_POLLS) & at_once)
         return found

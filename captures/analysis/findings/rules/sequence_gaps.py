@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import ProduceAnswers, ProducedPartition
 from captures.analysis.findings.rule import Rule, Scene
@@ -86,7 +86,7 @@ class SequenceGaps(Rule):
         self._next: dict[_Sequence, int] = {}
         self._found: dict[_Refusal, _SequenceErrors] = {}
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.of_producers(_ADVICE)
 
     def add(self, exchange: Exchange) -> None:

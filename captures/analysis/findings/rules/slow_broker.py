@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import answer_time
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
@@ -64,7 +64,7 @@ class SlowBroker(Rule):
         self._polling: dict[int, int] = {}
         """Connection -> when the latest answer came that was waited for by design."""
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         # what is waited by design depends on the exchanges before
         slow = rows.columns.flat("excess") > self.limit("latency") * MS
         return None if rows.ever("slow answers", slow) else rows.nothing

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import answer_time, answered, asked, on_topics, replica_of, whole_ids
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
@@ -94,7 +94,7 @@ class SlowFollowers(Rule):
         self._replicating = False
         self._names = whole_ids(scene.names)
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         of_replicas = rows.columns.flat("replica_id") >= 0
         return None if rows.ever("requests of replicas", of_replicas) else rows.nothing
 

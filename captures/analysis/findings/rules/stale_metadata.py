@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import (
     error_names,
     of_clients,
@@ -88,7 +88,7 @@ class StaleMetadata(Rule):
         super().__init__(scene)
         self._staleness = scene.shared.staleness
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.all_if_met(CODES)
 
     def add(self, exchange: Exchange) -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import answer_time, answered
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
@@ -53,7 +53,7 @@ class ThrottledClients(Rule):
         self._kept: set[tuple[str, str]] = set()
         """Those of which a pause was waited for."""
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         # what is said of a client counts all its answers
         throttled = rows.columns.flat("throttle_time_ms") > 0
         return None if rows.ever("throttle times", throttled) else rows.nothing

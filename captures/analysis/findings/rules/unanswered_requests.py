@@ -11,7 +11,7 @@ import numpy as np
 from captures.analysis.attempts import ended, ended_by_broker
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import asked, some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
@@ -86,7 +86,7 @@ class UnansweredRequests(Rule):
         self._answered: dict[int, int] = {}
         """Connection -> number of the latest exchange with an answer."""
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.flagged(Flag.UNANSWERED) | rows.last(rows.answered)
 
     def add(self, exchange: Exchange) -> None:

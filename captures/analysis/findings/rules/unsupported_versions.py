@@ -9,7 +9,7 @@ from typing import ClassVar
 from captures.analysis.broker_disconnects import BrokerDisconnect, Reason
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of, unexpected
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
@@ -55,7 +55,7 @@ class UnsupportedVersions(Rule):
         self._offered = scene.shared.offered
         self._told: dict[tuple[str, str], _VersionRefusals] = {}
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.closing | rows.failed | rows.of_api({ApiKey.API_VERSIONS})
 
     def add(self, exchange: Exchange) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import answered, asked, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.record_traffic import NO_PRODUCE
@@ -56,7 +56,7 @@ class WeakAcks(Rule):
         self._insync: dict[str, int] = {}
         self._produces = 0
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         mine = rows.of_api({ApiKey.PRODUCE})
         weak = np.isin(rows.columns.flat("acks"), (_ACKS_0, _ACKS_1))
         found: Bools = ~mine | weak | rows.evidence_of(mine)

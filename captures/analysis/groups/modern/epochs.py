@@ -14,9 +14,9 @@ from dataclasses import replace
 from captures.analysis.groups.calls import POLL_EXPIRED, Beat, Call, Join, Leave, ModernBeat, Sync
 from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.model import Certainty, Kind, TopicPartition, Trigger
-from captures.analysis.groups.modern.counting import EpochCounter
+from captures.analysis.groups.modern.bumps import EpochCounter
 from captures.analysis.groups.modern.members import ALWAYS, MemberTimeline, Roster, news
-from captures.analysis.groups.modern.reasons import Reason, Shown, did, problems
+from captures.analysis.groups.modern.reasons import BumpEvidence, Reason, did, problems
 from captures.analysis.groups.words import quoted_reason
 from captures.time_format import span
 from dissectors.error_codes import ErrorCode
@@ -327,13 +327,13 @@ class Epochs:
             self.counter.hidden(1, shown)
         self._answered(lane, beat, epoch, shown)
 
-    def _answered(self, lane: MemberTimeline, beat: ModernBeat, epoch: int, shown: Shown) -> None:
+    def _answered(self, lane: MemberTimeline, beat: ModernBeat, epoch: int, shown: BumpEvidence) -> None:
         self.counter.displace(lane, shown)
         self.counter.topics.assigned(self.roster.answered(lane, beat, epoch))
         self.counter.topics.status((code for code, _ in beat.status), beat.number)
         self.status = beat.status
 
-    def _shown(self, lane: MemberTimeline, beat: ModernBeat) -> Shown:
+    def _shown(self, lane: MemberTimeline, beat: ModernBeat) -> BumpEvidence:
         had = (lane.state.assigned if lane.state is not None else None) or frozenset()
         has = had if beat.assigned is None else beat.assigned
         gained = has - had if lane.states else frozenset[TopicPartition]()

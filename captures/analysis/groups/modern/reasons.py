@@ -53,7 +53,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class BumpEvidence:
     """A heartbeat that shows that the epoch was bumped.
 
     :ivar time: of the request
@@ -95,7 +95,7 @@ def did(trigger: Trigger, text: str, lane: MemberTimeline, call: Call) -> Reason
     )
 
 
-def unknown(shown: Shown, count: int, coordinator: str) -> Reason:
+def unknown(shown: BumpEvidence, count: int, coordinator: str) -> Reason:
     """Return the reason of bumps that nothing explains, with what the member that shows them gained or lost in mind.
 
     :param count: how many

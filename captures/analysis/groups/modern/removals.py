@@ -15,7 +15,7 @@ from captures.analysis.groups.calls import Call, ModernBeat
 from captures.analysis.groups.labels import partitions
 from captures.analysis.groups.model import Certainty, TopicPartition, Trigger
 from captures.analysis.groups.modern.members import MemberTimeline, Roster, latest
-from captures.analysis.groups.modern.reasons import Reason, Shown
+from captures.analysis.groups.modern.reasons import BumpEvidence, Reason
 from captures.meaning import words
 from captures.time_format import span
 from dissectors.error_codes import ErrorCode
@@ -96,7 +96,7 @@ class Removals:
         self._calls = calls
         self._session = SessionTimeout()
 
-    def found(self, shown: Shown) -> tuple[list[Reason], list[Reason]]:
+    def found(self, shown: BumpEvidence) -> tuple[list[Reason], list[Reason]]:
         """Return members whose removal may have made the bump that is shown: surely gone, and perhaps gone."""
         sure: list[Reason] = []
         perhaps: list[Reason] = []
@@ -114,7 +114,7 @@ class Removals:
         perhaps.sort(key=_silence)
         return sure, perhaps
 
-    def known_gone(self, lane: MemberTimeline, shown: Shown) -> Reason:
+    def known_gone(self, lane: MemberTimeline, shown: BumpEvidence) -> Reason:
         """Return why a member is none any more, as its coordinator answers it (UNKNOWN_MEMBER_ID)."""
         late = self._late(lane, shown)
         if late is not None:
@@ -139,7 +139,7 @@ class Removals:
             ),
         )
 
-    def expired(self, lanes: Iterable[MemberTimeline], shown: Shown) -> Reason | None:
+    def expired(self, lanes: Iterable[MemberTimeline], shown: BumpEvidence) -> Reason | None:
         """Return why the last of some members that did not leave is none any more; None if all of them left."""
         alive = [lane for lane in lanes if lane.alive]
         reasons = [self.timed_out(lane, shown) for lane in alive]
@@ -147,7 +147,7 @@ class Removals:
             self.taken(reason)
         return max(reasons, key=lambda reason: reason.time, default=None)
 
-    def displaced(self, lane: MemberTimeline, shown: Shown) -> list[MemberTimeline]:
+    def displaced(self, lane: MemberTimeline, shown: BumpEvidence) -> list[MemberTimeline]:
         """Return which silent members must have been removed, as their partitions are given to another one."""
         found = []
         for other in self._roster.present:
@@ -158,11 +158,11 @@ class Removals:
                 found.append(other)
         return found
 
-    def timed_out(self, lane: MemberTimeline, shown: Shown) -> Reason:
+    def timed_out(self, lane: MemberTimeline, shown: BumpEvidence) -> Reason:
         """Return the reason if a silent member was removed."""
         return self._timed_out(lane, shown, self._silence_of(lane, shown.time))
 
-    def _late(self, lane: MemberTimeline, shown: Shown) -> Reason | None:
+    def _late(self, lane: MemberTimeline, shown: BumpEvidence) -> Reason | None:
         """Return the reason if a member did not give up its partitions within its rebalance timeout."""
         state, timeout = lane.state, lane.rebalance_timeout
         if state is None or state.since is None or timeout is None or shown.time - state.since < timeout:
@@ -179,7 +179,7 @@ class Removals:
             gone=True,
         )
 
-    def _timed_out(self, lane: MemberTimeline, shown: Shown, silence: int) -> Reason:
+    def _timed_out(self, lane: MemberTimeline, shown: BumpEvidence, silence: int) -> Reason:
         heard = shown.time - silence
         bounds = max(shown.earliest - heard, 0), silence
         told = lane.session_timeout

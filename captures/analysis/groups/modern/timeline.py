@@ -34,7 +34,7 @@ from captures.analysis.groups.model import (
 from captures.analysis.groups.modern.epochs import Epochs
 from captures.analysis.groups.modern.members import ALWAYS, Membership, MemberTimeline, State, as_member
 from captures.analysis.groups.modern.reasons import MISSING
-from captures.analysis.groups.modern.settling import Settling, UncapturedMembers
+from captures.analysis.groups.modern.reconciliations import Reconciliations, UncapturedMembers
 from dissectors.error_codes import ErrorCode
 
 UPGRADED = "the classic group became a consumer group (KIP-848)"
@@ -313,7 +313,7 @@ def _modern(
     )
     labels = Labels(timeline)
     seen = UncapturedMembers(epochs, context)
-    settling = Settling(calls.group, epochs, labels, seen, context.now)
+    settling = Reconciliations(calls.group, epochs, labels, seen, context.now)
     timeline.rebalances = settling.stories()
     if members:
         upgrade(timeline, labels)

@@ -14,7 +14,7 @@ from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.labels import partitions
 from captures.analysis.groups.model import Certainty, Kind, TopicPartition, Trigger
 from captures.analysis.groups.modern.members import Roster
-from captures.analysis.groups.modern.reasons import MISSING, Reason, Shown
+from captures.analysis.groups.modern.reasons import MISSING, BumpEvidence, Reason
 from captures.meaning import words
 
 _RESOLVED = 10_000_000_000
@@ -64,7 +64,7 @@ class TopicChanges:
         if not MISSING.isdisjoint(codes):
             self._missing = number
 
-    def found(self, shown: Shown) -> list[TopicReason]:
+    def found(self, shown: BumpEvidence) -> list[TopicReason]:
         """Return changes that may have made the bump that is shown, the surest first."""
         news = self._told(shown) or self._appeared(shown)
         every = (self.resolved(shown.time, bumped=True), news, self._completed(shown))
@@ -82,7 +82,7 @@ class TopicChanges:
             self._resolving = reason.time, reason.topic, reason.told_by
 
     # ------------------------------------------------------------ told by a message
-    def _told(self, shown: Shown) -> TopicReason | None:
+    def _told(self, shown: BumpEvidence) -> TopicReason | None:
         fresh = {place.topic for place in shown.gained} - self._had.keys() if self._whole() else set[str]()
         concerned = {place.topic for place in shown.gained | shown.lost}
         for topic in sorted(self._of_interest() | concerned):
@@ -113,7 +113,7 @@ class TopicChanges:
         return any(lane.first <= time for lane in self._roster.lanes)
 
     # ------------------------------------------------------------ shown by what members are given
-    def _appeared(self, shown: Shown) -> TopicReason | None:
+    def _appeared(self, shown: BumpEvidence) -> TopicReason | None:
         """Return the reason if partitions appear that there were not before."""
         if self._kind is not Kind.CONSUMER or not self._had:
             return None
@@ -124,7 +124,7 @@ class TopicChanges:
         news = "the topic has more partitions than before" if grown else "the topic is new to the group"
         return _changed(shown, f"{partitions(grown or fresh)} came to be: {news}", Certainty.INFERRED)
 
-    def _came_to_be(self, place: TopicPartition, shown: Shown) -> bool:
+    def _came_to_be(self, place: TopicPartition, shown: BumpEvidence) -> bool:
         """Whether a partition comes after all that its topic had."""
         had = self._had.get(place.topic)
         if had is None or place.partition in had:
@@ -134,14 +134,14 @@ class TopicChanges:
             count = max(had) + 1
         return count is not None and 0 < count <= place.partition
 
-    def _completed(self, shown: Shown) -> TopicReason | None:
+    def _completed(self, shown: BumpEvidence) -> TopicReason | None:
         """Return the reason if a streams group does not miss topics any more."""
         if self._missing is None or not MISSING.isdisjoint(shown.status):
             return None
         text = "the topics that the topology needs are there now, which the coordinator had missed"
         return _changed(shown, text, Certainty.INFERRED, self._missing)
 
-    def given_out(self, shown: Shown, *, removed: bool) -> TopicReason | None:
+    def given_out(self, shown: BumpEvidence, *, removed: bool) -> TopicReason | None:
         """Return the reason of one more bump if partitions of a share group are given to somebody.
 
         The coordinator bumps the epoch when the state of share partitions was initialised (KIP-932), and Kafka 4.1
@@ -182,7 +182,7 @@ class TopicChanges:
         self._resolving = None
         text = f"the coordinator resolved the pattern of the group anew, which {topic} fits no more"
         return _changed(
-            Shown(min(time, began + _RESOLVED), number, since=began),
+            BumpEvidence(min(time, began + _RESOLVED), number, since=began),
             text,
             Certainty.INFERRED,
             topic=topic,
@@ -213,7 +213,7 @@ def _news(topic: str, before: int, after: int) -> str:
 
 
 def _changed(
-    shown: Shown,
+    shown: BumpEvidence,
     text: str,
     certainty: Certainty,
     *numbers: int,

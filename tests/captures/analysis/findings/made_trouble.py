@@ -16,7 +16,7 @@ from captures.analysis.findings.finding import Finding, Severity
 from captures.exchanges import ExchangeReader, open_capture
 
 
-class Expected(NamedTuple):
+class ExpectedFinding(NamedTuple):
     """What the diagnosis has to tell.
 
     :ivar words: some of the sentence
@@ -29,25 +29,29 @@ class Expected(NamedTuple):
 
 LOW, MEDIUM, HIGH = Severity.LOW, Severity.MEDIUM, Severity.HIGH
 
-EXPECTED: dict[str, tuple[Expected, ...]] = {
-    "retention_was_faster": (Expected("positions_reset", HIGH, "40 offsets skipped, 40 of them removed"),),
-    "new_group_at_the_end": (Expected("positions_reset", LOW, "30 offsets skipped"),),
-    "offsets_reset_by_admin": (Expected("commits_backwards", LOW, "back by 30 offsets in all"),),
-    "open_transaction": (
-        Expected("hanging_transactions", MEDIUM, "The last stable offset of t-open_transaction-0 stood at 1"),
-        Expected("hanging_transactions", LOW, "were open for up to"),
-        Expected("stuck_position", MEDIUM, "it reads only committed records"),
+EXPECTED: dict[str, tuple[ExpectedFinding, ...]] = {
+    "retention_was_faster": (
+        ExpectedFinding("positions_reset", HIGH, "40 offsets skipped, 40 of them removed"),
     ),
-    "two_producers_of_one_id": (Expected("producer_fenced", MEDIUM, "client second began"),),
-    "fetches_smaller_than_batches": (Expected("tiny_fetches", LOW, "held a single batch"),),
-    "impatient_consumer": (Expected("empty_fetches", LOW, "lets the broker wait 10 ms"),),
-    "patient_consumer": (Expected("empty_fetches", LOW, "less than fetch.min.bytes (9.8 KiB)"),),
-    "one_record_a_batch": (Expected("small_batches", LOW, "with 1.0 records"),),
-    "much_text": (Expected("no_compression", LOW, "zstd would have saved about"),),
-    "compressed_crumbs": (Expected("compression_grows", LOW, "with gzip"),),
-    "one_large_record": (Expected("record_too_large", HIGH, "1 record of client maker"),),
-    "seconds_for_milliseconds": (Expected("timestamps_far_off", LOW, "Seconds seem to be given"),),
-    "misspelt_topic": (Expected("topics_auto_created", LOW, "1 partition and 1 replica"),),
+    "new_group_at_the_end": (ExpectedFinding("positions_reset", LOW, "30 offsets skipped"),),
+    "offsets_reset_by_admin": (ExpectedFinding("commits_backwards", LOW, "back by 30 offsets in all"),),
+    "open_transaction": (
+        ExpectedFinding(
+            "hanging_transactions", MEDIUM, "The last stable offset of t-open_transaction-0 stood at 1"
+        ),
+        ExpectedFinding("hanging_transactions", LOW, "were open for up to"),
+        ExpectedFinding("stuck_position", MEDIUM, "it reads only committed records"),
+    ),
+    "two_producers_of_one_id": (ExpectedFinding("producer_fenced", MEDIUM, "client second began"),),
+    "fetches_smaller_than_batches": (ExpectedFinding("tiny_fetches", LOW, "held a single batch"),),
+    "impatient_consumer": (ExpectedFinding("empty_fetches", LOW, "lets the broker wait 10 ms"),),
+    "patient_consumer": (ExpectedFinding("empty_fetches", LOW, "less than fetch.min.bytes (9.8 KiB)"),),
+    "one_record_a_batch": (ExpectedFinding("small_batches", LOW, "with 1.0 records"),),
+    "much_text": (ExpectedFinding("no_compression", LOW, "zstd would have saved about"),),
+    "compressed_crumbs": (ExpectedFinding("compression_grows", LOW, "with gzip"),),
+    "one_large_record": (ExpectedFinding("record_too_large", HIGH, "1 record of client maker"),),
+    "seconds_for_milliseconds": (ExpectedFinding("timestamps_far_off", LOW, "Seconds seem to be given"),),
+    "misspelt_topic": (ExpectedFinding("topics_auto_created", LOW, "1 partition and 1 replica"),),
 }
 LIMITS = {
     "hanging_transactions.open": 5_000.0,
@@ -67,7 +71,7 @@ def diagnosed(recording: Path) -> list[Finding]:
     return diagnosis.findings()
 
 
-def differences(found: Sequence[Finding], expected: Sequence[Expected]) -> list[str]:
+def differences(found: Sequence[Finding], expected: Sequence[ExpectedFinding]) -> list[str]:
     """Return what is missing, and what is graver than low without being expected, in words."""
     wrong = []
     left = list(found)

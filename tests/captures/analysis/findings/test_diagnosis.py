@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captures.analysis.deciding import Deciding
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
@@ -22,7 +22,7 @@ from tests.captures.analysis.kit import exchange
 from tests.conftest import DATA
 
 
-class Counting(Rule):
+class CountingRule(Rule):
     """Counts what it is shown."""
 
     name = "counting"
@@ -42,20 +42,20 @@ class Counting(Rule):
         return "nothing was captured" if not self.seen else ""
 
 
-class OfMetadata(Counting):
+class OfMetadata(CountingRule):
     name = "of_metadata"
     apis = frozenset({3})
     severity = Severity.HIGH
 
 
-class OfNone(Counting):
+class OfNone(CountingRule):
     name = "of_none"
     apis = frozenset()
     severity = Severity.LOW
 
 
 def test_rules_see_what_they_want_to_see() -> None:
-    diagnosis = Diagnosis(unread(), lambda _: None, rules=[OfNone, Counting, OfMetadata])
+    diagnosis = Diagnosis(unread(), lambda _: None, rules=[OfNone, CountingRule, OfMetadata])
     for number, key in enumerate((3, 1, 3, None), 1):
         diagnosis.add(exchange(key, 1, number=number, time=number))
     found = diagnosis.findings()
@@ -104,17 +104,17 @@ def test_exchanges_that_decide_nothing_are_not_missed(path: Path) -> None:
     assert mine.intervened == theirs.intervened
 
 
-class First(Counting):
+class First(CountingRule):
     name = "first"
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.first(~rows.nothing)
 
 
-class Failing(Counting):
+class FailingRule(CountingRule):
     name = "failing"
 
-    def deciding(self, rows: Deciding) -> Bools | None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
         raise KeyError("planted")
 
 
@@ -122,7 +122,7 @@ def test_a_rule_is_shown_what_decides_and_all_if_it_cannot_say() -> None:
     capture = open_capture(str(CAPTURES[0]))
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)
-    diagnosis = Diagnosis(capture, reader.knowledge.topic_name, rules=[First, Failing])
+    diagnosis = Diagnosis(capture, reader.knowledge.topic_name, rules=[First, FailingRule])
     columns, indexes = ExchangeColumns(capture, reader.rows), np.arange(len(reader))
     shown = list(diagnosis.add_all(reader, columns, indexes))
     counts = {each.rule: each.count for each in diagnosis.findings()}

@@ -8,7 +8,7 @@ from tests.captures.analysis.findings.cluster_kit import spoken
 from tests.captures.analysis.findings.group_kit import unread
 
 
-class Counting:
+class CountingFollower:
     def __init__(self) -> None:
         self.seen: list[int] = []
 
@@ -17,7 +17,7 @@ class Counting:
 
 
 def test_an_exchange_that_several_rules_show_is_taken_in_once() -> None:
-    followed = Once(Counting())
+    followed = Once(CountingFollower())
     for number in (1, 2, 3):
         exchange = spoken(3, 12, {}, {}, number=number)
         for _ in range(3):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from captures.analysis.groups.model import TopicPartition, Trigger
-from tests.captures.analysis.groups.truth import Expected, Happened, Truth, is_slow, said, silenced
+from tests.captures.analysis.groups.truth import ExpectedRebalance, Truth, TruthEvent, is_slow, said, silenced
 
 _JOINS = re.compile(
     r"Member (\S+) joins the (?:consumer|share) group|\[MemberId (\S+)\] Member joins the streams group"
@@ -38,21 +38,21 @@ _SILENT = re.compile(
 )
 
 
-def rebalances(truth: Truth) -> list[Expected]:
+def rebalances(truth: Truth) -> list[ExpectedRebalance]:
     """Return the epochs that the coordinator logged."""
-    reading = _Reading(truth)
+    reading = _EpochReader(truth)
     for time, line in truth.log:
         reading.line(time, line)
     reading.end()
     return reading.found
 
 
-class _Reading:
+class _EpochReader:
     def __init__(self, truth: Truth) -> None:
-        self.found: list[Expected] = []
+        self.found: list[ExpectedRebalance] = []
         self._truth = truth
         self._members: dict[str, tuple[str, float]] = {}
-        self._changed: tuple[float, Happened] | None = None
+        self._changed: tuple[float, TruthEvent] | None = None
 
     def line(self, time: float, line: str) -> None:
         """Take a line of the log in."""
@@ -107,7 +107,7 @@ class _Reading:
 
     def _joins(self, member: str, name: str, time: float) -> None:
         self._members[member] = name, time
-        self._changed = time, Happened(trigger=Trigger.MEMBER_JOINED, who=frozenset({name}), member=member)
+        self._changed = time, TruthEvent(trigger=Trigger.MEMBER_JOINED, who=frozenset({name}), member=member)
 
     def _goes(self, member: str, trigger: Trigger, time: float) -> None:
         if self._changed is not None:
@@ -119,17 +119,17 @@ class _Reading:
         if not told:
             # epoch -1 is all that a member says when it leaves, whatever its reason
             trigger = Trigger.MAX_POLL_EXCEEDED
-        self._changed = time, Happened(trigger=trigger, who=who, member=member, why=why, told=told)
+        self._changed = time, TruthEvent(trigger=trigger, who=who, member=member, why=why, told=told)
 
     def _bumped(self, epoch: int, time: float) -> None:
         if self._changed is not None and self.found and epoch - 2 == self.found[-1].generation:
             # the change made a bump of its own, which is not logged, and this one came on top: Kafka 4.1 does so when
             # it finds initialised share partitions without a member
             self._bumped(epoch - 1, self._changed[0])
-        began, cause = self._changed or (time, Happened(trigger=Trigger.PARTITIONS_CHANGED))
+        began, cause = self._changed or (time, TruthEvent(trigger=Trigger.PARTITIONS_CHANGED))
         self._changed = None
         self.found.append(
-            Expected(
+            ExpectedRebalance(
                 generation=epoch,
                 causes=[cause],
                 earliest=began,

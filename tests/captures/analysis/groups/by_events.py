@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from captures.analysis.groups.model import TimeoutCause, Trigger
-from tests.captures.analysis.groups.truth import Expected, Happened, Said, Truth, said
+from tests.captures.analysis.groups.truth import ExpectedRebalance, Said, Truth, TruthEvent, said
 
 HEARTBEAT = 1.0
 """``heartbeat.interval.ms`` of the clients, in seconds"""
@@ -23,14 +23,14 @@ class _Change:
 
     earliest: float
     latest: float
-    happened: Happened
+    happened: TruthEvent
 
 
-def rebalances(truth: Truth) -> list[Expected]:
+def rebalances(truth: Truth) -> list[ExpectedRebalance]:
     """Return the rebalances that what was done must have led to."""
     told = said(truth)
     changes = _changes(truth, told)
-    found: list[Expected] = []
+    found: list[ExpectedRebalance] = []
     members: set[str] = set()
     for each in told:
         begun = [change for change in changes if change.earliest < each.time and _brings(change, each)]
@@ -51,7 +51,7 @@ def _brings(change: _Change, told: Said) -> bool:
     return change.happened.trigger is Trigger.MEMBER_JOINED or told.who not in change.happened.who
 
 
-def _round(changes: list[_Change], members: set[str], generation: int) -> Expected:
+def _round(changes: list[_Change], members: set[str], generation: int) -> ExpectedRebalance:
     for change in changes:
         if change.happened.trigger is Trigger.MEMBER_JOINED:
             members |= change.happened.who
@@ -61,8 +61,8 @@ def _round(changes: list[_Change], members: set[str], generation: int) -> Expect
     if causes[0].trigger is Trigger.COOPERATIVE_FOLLOW_UP:
         # whose JoinGroup came first is not known
         who = frozenset().union(*(each.who for each in causes))
-        causes = [Happened(trigger=Trigger.COOPERATIVE_FOLLOW_UP, who=who)]
-    return Expected(
+        causes = [TruthEvent(trigger=Trigger.COOPERATIVE_FOLLOW_UP, who=who)]
+    return ExpectedRebalance(
         generation=generation,
         causes=causes,
         earliest=changes[0].earliest,
@@ -92,7 +92,7 @@ def _changes(truth: Truth, told: list[Said]) -> list[_Change]:
 
 def _follow_up(told: Said) -> _Change:
     """Return that a member joins again: after it has been told what it keeps."""
-    happened = Happened(trigger=Trigger.COOPERATIVE_FOLLOW_UP, who=frozenset({told.who}))
+    happened = TruthEvent(trigger=Trigger.COOPERATIVE_FOLLOW_UP, who=frozenset({told.who}))
     return _Change(told.time, told.time, happened)
 
 
@@ -103,7 +103,7 @@ def _change(truth: Truth, trigger: Trigger, who: str, earliest: float, latest: f
             (event["t"] for event in truth.events if event["t"] > earliest and _answers(event, who)), latest
         )
     why = TimeoutCause.PROCESS_DIED if trigger is Trigger.SESSION_TIMEOUT else None
-    return _Change(earliest, latest, Happened(trigger=trigger, who=frozenset({who}), why=why))
+    return _Change(earliest, latest, TruthEvent(trigger=trigger, who=frozenset({who}), why=why))
 
 
 def _answers(event: dict[str, object], who: str) -> bool:

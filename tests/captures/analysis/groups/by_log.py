@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from captures.analysis.groups.model import TimeoutCause, Trigger
-from tests.captures.analysis.groups.truth import Expected, Happened, Truth, is_slow, said, silenced
+from tests.captures.analysis.groups.truth import ExpectedRebalance, Truth, TruthEvent, is_slow, said, silenced
 
 _PREPARING = re.compile(
     r"Preparing to rebalance group \S+ in state \w+ with old generation (\d+) \(reason: (.*)\)\.$"
@@ -58,26 +58,26 @@ _FAILED_BEFORE = "rebalance failed due to"
 """How Java's reason begins where it joins again because its last attempt failed."""
 
 
-def rebalances(truth: Truth) -> list[Expected]:
+def rebalances(truth: Truth) -> list[ExpectedRebalance]:
     """Return what the coordinator logged as rebalances."""
-    return _Reading(truth).all()
+    return _LogReader(truth).all()
 
 
-class _Reading:
+class _LogReader:
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
-        self._found: list[Expected] = []
-        self._causes: list[Happened] = []
+        self._found: list[ExpectedRebalance] = []
+        self._causes: list[TruthEvent] = []
         self._begun: float | None = None
         self._latest = 0.0
         self._loaded = 0.0
-        self._perhaps: list[Happened] = []
+        self._perhaps: list[TruthEvent] = []
 
-    def all(self) -> list[Expected]:
+    def all(self) -> list[ExpectedRebalance]:
         ends = [end for time, line in self._truth.log if (end := self._line(time, line)) is not None]
         if self._causes and self._begun is not None:
             self._found.append(
-                Expected(
+                ExpectedRebalance(
                     generation=None,
                     causes=self._causes,
                     earliest=self._begun,
@@ -121,7 +121,7 @@ class _Reading:
     def _ended(self, time: float, generation: int, size: int) -> float:
         assert self._begun is not None, f"generation {generation} out of nothing"
         self._found.append(
-            Expected(
+            ExpectedRebalance(
                 generation=generation,
                 causes=self._causes,
                 perhaps=self._perhaps,
@@ -141,14 +141,14 @@ class _Reading:
         moved = time - self._loaded < self._truth.session_timeout
         if moved and self._begun is not None:
             # the new coordinator knows nothing of the round, nor of members that had not been assigned anything
-            self._causes.append(Happened(trigger=Trigger.COORDINATOR_MOVED))
+            self._causes.append(TruthEvent(trigger=Trigger.COORDINATOR_MOVED))
             self._latest = time
             return
         self._begun = self._latest = time
         self._opened(time, reason)
         if moved:
             # members that lost their coordinator for too long join anew
-            self._perhaps = [Happened(trigger=Trigger.COORDINATOR_MOVED)]
+            self._perhaps = [TruthEvent(trigger=Trigger.COORDINATOR_MOVED)]
 
     def _opened(self, time: float, reason: str) -> None:
         """Put what a reason says before all that was said before it."""
@@ -167,13 +167,13 @@ class _Reading:
             opener = self._happened(self._again(match[1], match[2], time, follows=follows), match[1], time)
         self._causes = [opener, *(each for each in self._causes if each.member != opener.member)]
 
-    def _returns(self, member: str, time: float) -> Happened:
+    def _returns(self, member: str, time: float) -> TruthEvent:
         """Return that a static member comes back, or that another takes the place of one that lives."""
         returned = self._happened(Trigger.STATIC_MEMBER_RETURNED, member, time)
         former = self._truth.of_instance(member[:-_UUID], time, place=1)
         if former in returned.who or not self._truth.memberships(former, time):
             return returned
-        return Happened(trigger=Trigger.INSTANCE_FENCED, who=returned.who | {former})
+        return TruthEvent(trigger=Trigger.INSTANCE_FENCED, who=returned.who | {former})
 
     def _again(self, member: str, reason: str, time: float, *, follows: bool) -> Trigger:
         """Return why a member joins again: what its application was told to do, or else what it says.
@@ -206,11 +206,11 @@ class _Reading:
                     return True
         return False
 
-    def _join_in(self, happened: Happened) -> None:
+    def _join_in(self, happened: TruthEvent) -> None:
         if all(each.member != happened.member for each in self._causes):
             self._causes.append(happened)
 
-    def _leave(self, member: str, reason: str, time: float) -> Happened:
+    def _leave(self, member: str, reason: str, time: float) -> TruthEvent:
         if reason == "consumer poll timeout has expired.":
             return self._happened(Trigger.MAX_POLL_EXCEEDED, member, time)
         if reason == "member was removed by an admin":
@@ -220,21 +220,23 @@ class _Reading:
             return self._happened(Trigger.MAX_POLL_EXCEEDED, member, time, told=False)
         return self._happened(Trigger.MEMBER_LEFT, member, time)
 
-    def _of_latest(self, trigger: Trigger, member: str, time: float) -> Happened:
+    def _of_latest(self, trigger: Trigger, member: str, time: float) -> TruthEvent:
         """Return what a member of KIP-848 did, whose ID tells nothing: the client that started last."""
         starts = [event for event in self._truth.events if event["what"] == "start" and event["t"] <= time]
         who = frozenset({starts[-1]["who"]})
         joins = trigger is Trigger.PROTOCOL_UPGRADED
         self._perhaps = [
-            Happened(trigger=Trigger.MEMBER_JOINED if joins else Trigger.MEMBER_LEFT, who=who, member=member)
+            TruthEvent(
+                trigger=Trigger.MEMBER_JOINED if joins else Trigger.MEMBER_LEFT, who=who, member=member
+            )
         ]
-        return Happened(trigger=trigger, who=who, member=member)
+        return TruthEvent(trigger=trigger, who=who, member=member)
 
-    def _happened(self, trigger: Trigger, member: str, time: float, *, told: bool = True) -> Happened:
+    def _happened(self, trigger: Trigger, member: str, time: float, *, told: bool = True) -> TruthEvent:
         who, why = self._who(member), None
         if trigger is Trigger.SESSION_TIMEOUT:
             why = self._silenced(member, who, time)
-        return Happened(trigger=trigger, who=who, member=member, why=why, told=told)
+        return TruthEvent(trigger=trigger, who=who, member=member, why=why, told=told)
 
     def _silenced(self, member: str, who: frozenset[str], time: float) -> TimeoutCause | None:
         """Return why a member was silent. The log does not tell the ID of a static member when it returns."""
@@ -269,8 +271,8 @@ class _Reading:
                 _also_joined_again([each], before)
 
 
-def _also_joined_again(after: list[Expected], who: set[str]) -> None:
+def _also_joined_again(after: list[ExpectedRebalance], who: set[str]) -> None:
     """Write down that members which have given partitions up join the second round for that reason, too."""
     for each in after:
         if each.causes[0].trigger is Trigger.COOPERATIVE_FOLLOW_UP:
-            each.perhaps.append(Happened(trigger=Trigger.COOPERATIVE_FOLLOW_UP, who=frozenset(who)))
+            each.perhaps.append(TruthEvent(trigger=Trigger.COOPERATIVE_FOLLOW_UP, who=frozenset(who)))

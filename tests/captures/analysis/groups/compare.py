@@ -9,7 +9,7 @@ from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.model import GroupTimeline, Kind, Rebalance, Trigger
 from captures.exchanges import ExchangeReader, open_capture
 from tests.captures.analysis.groups.exceptions import by_truth
-from tests.captures.analysis.groups.truth import SECOND, Expected, Happened, Truth, read
+from tests.captures.analysis.groups.truth import SECOND, ExpectedRebalance, Truth, TruthEvent, read
 
 HEARTBEAT = {Kind.CLASSIC: 1.0, Kind.CONSUMER: 2.0, Kind.SHARE: 2.0, Kind.STREAMS: 2.0}
 """Seconds from one heartbeat to the next, as the clients and the brokers were set up."""
@@ -26,7 +26,9 @@ def read_groups(path: str) -> dict[str, GroupTimeline]:
     return {timeline.group: timeline for timeline in histories.result()}
 
 
-def pairs(expected: list[Expected], found: list[Rebalance]) -> list[tuple[Expected, Rebalance]]:
+def pairs(
+    expected: list[ExpectedRebalance], found: list[Rebalance]
+) -> list[tuple[ExpectedRebalance, Rebalance]]:
     """Return what happened beside what is told of it; what is missed or invented is for another test."""
     both, begin = [], 0
     for each in expected:
@@ -38,13 +40,13 @@ def pairs(expected: list[Expected], found: list[Rebalance]) -> list[tuple[Expect
     return both
 
 
-def _same(expected: Expected, story: Rebalance) -> bool:
+def _same(expected: ExpectedRebalance, story: Rebalance) -> bool:
     if expected.running or story.running:
         return expected.running and story.running
     return expected.generation == story.generation
 
 
-def listing(expected: list[Expected], found: list[Rebalance]) -> str:
+def listing(expected: list[ExpectedRebalance], found: list[Rebalance]) -> str:
     """Return both lists, to be read by whom a test fails."""
     lines = ["", "happened:", *(f"  {each}" for each in expected), "told:"]
     for story in found:
@@ -54,7 +56,7 @@ def listing(expected: list[Expected], found: list[Rebalance]) -> str:
     return "\n".join(lines)
 
 
-def is_of(truth: Truth, happened: Happened, client: str, instance: str | None, member: str) -> bool:
+def is_of(truth: Truth, happened: TruthEvent, client: str, instance: str | None, member: str) -> bool:
     """Whether a cause is about the member that it happened to."""
     if happened.trigger is Trigger.PARTITIONS_CHANGED and not client:
         return True
@@ -65,14 +67,14 @@ def is_of(truth: Truth, happened: Happened, client: str, instance: str | None, m
     return named and (not happened.member or member == happened.member)
 
 
-def fits(truth: Truth, happened: Happened, story: Rebalance) -> Iterator[bool]:
+def fits(truth: Truth, happened: TruthEvent, story: Rebalance) -> Iterator[bool]:
     """Tell of each cause of a story whether it is what happened."""
     for cause in story.causes:
         about = is_of(truth, happened, cause.client, cause.instance, cause.member)
         yield cause.trigger == happened.trigger and about
 
 
-def opens(truth: Truth, expected: Expected, story: Rebalance) -> bool:
+def opens(truth: Truth, expected: ExpectedRebalance, story: Rebalance) -> bool:
     """Whether a story begins with what opened the rebalance."""
     first = story.cause
     return any(
@@ -103,5 +105,5 @@ def differences(folder: Path, recording: str) -> list[str]:
     return wrong
 
 
-def _key(each: Expected | Rebalance) -> tuple[int | None, bool, bool]:
+def _key(each: ExpectedRebalance | Rebalance) -> tuple[int | None, bool, bool]:
     return None if each.running else each.generation, each.emptied, each.running

@@ -7,23 +7,23 @@ from functools import cache
 
 from captures.analysis.groups.model import TopicPartition, Trigger
 from tests.captures.analysis.groups import by_epochs, by_events, by_log
-from tests.captures.analysis.groups.truth import FOLDER, Expected, Happened, Truth, read
+from tests.captures.analysis.groups.truth import FOLDER, ExpectedRebalance, Truth, TruthEvent, read
 
 NAMES = sorted(path.name.removesuffix(".json") for path in (FOLDER / "truth").glob("*.json"))
 """Recordings with a truth."""
 
 
-def _happened(trigger: Trigger, who: str = "") -> Happened:
-    return Happened(trigger=trigger, who=frozenset(who.split("/")) if who else frozenset())
+def _happened(trigger: Trigger, who: str = "") -> TruthEvent:
+    return TruthEvent(trigger=trigger, who=frozenset(who.split("/")) if who else frozenset())
 
 
 @cache
-def rebalances(name: str) -> list[Expected]:
+def rebalances(name: str) -> list[ExpectedRebalance]:
     """Return the rebalances that happened in a recording."""
     return BY_HAND[name] if name in BY_HAND else by_truth(read(name))
 
 
-def others(name: str) -> dict[str, list[Expected]]:
+def others(name: str) -> dict[str, list[ExpectedRebalance]]:
     """Return the rebalances of other groups in a recording than the one that was recorded for."""
     truth = read(name)
     logged = {
@@ -33,7 +33,7 @@ def others(name: str) -> dict[str, list[Expected]]:
     return logged | OTHERS.get(name, {})
 
 
-def by_truth(truth: Truth) -> list[Expected]:
+def by_truth(truth: Truth) -> list[ExpectedRebalance]:
     """Return the rebalances that the log tells, or what was done where there is none."""
     if not truth.log:
         return by_events.rebalances(truth)
@@ -45,27 +45,27 @@ def by_truth(truth: Truth) -> list[Expected]:
 SINK = 1795255049.754
 """When the first consumer of the sink connector joined, in seconds since the epoch."""
 
-BY_HAND: dict[str, list[Expected]] = {
+BY_HAND: dict[str, list[ExpectedRebalance]] = {
     # The consumer of 0.9 sent no heartbeats between its polls, so that each JoinGroup was its last sign of life for
     # six seconds: m1 was gone when m2's round ended, and m2's LeaveGroup came on a connection that it closed at once
     # (the round ended six seconds after the one before, not then). When m3 had been killed, both m3 and m1 ran out of
     # time together; the group was dead (0.9 answers commits to it with ILLEGAL_GENERATION), and m1 began it anew.
     "31_k0901_rebalance_range": [
-        Expected(
+        ExpectedRebalance(
             generation=1,
             causes=[_happened(Trigger.MEMBER_JOINED, "m1")],
             earliest=1795254911.523,
             latest=1795254913.136,
             size=1,
         ),
-        Expected(
+        ExpectedRebalance(
             generation=2,
             causes=[_happened(Trigger.MEMBER_JOINED, "m2"), _happened(Trigger.SESSION_TIMEOUT, "m1")],
             earliest=1795254915.528,
             latest=1795254917.235,
             size=1,
         ),
-        Expected(
+        ExpectedRebalance(
             generation=3,
             causes=[_happened(Trigger.MEMBER_JOINED, "m1"), _happened(Trigger.MEMBER_JOINED, "m3")],
             perhaps=[_happened(Trigger.MEMBER_LEFT, "m2"), _happened(Trigger.SESSION_TIMEOUT, "m2")],
@@ -73,7 +73,7 @@ BY_HAND: dict[str, list[Expected]] = {
             latest=1795254919.530,
             size=2,
         ),
-        Expected(
+        ExpectedRebalance(
             generation=4,
             causes=[_happened(Trigger.SESSION_TIMEOUT, "m1/m3")],
             perhaps=[_happened(Trigger.SESSION_TIMEOUT, "m1/m3")],
@@ -82,14 +82,14 @@ BY_HAND: dict[str, list[Expected]] = {
             size=0,
             emptied=True,
         ),
-        Expected(
+        ExpectedRebalance(
             generation=1,
             causes=[_happened(Trigger.MEMBER_JOINED, "m1")],
             earliest=1795254931.166,
             latest=1795254931.305,
             size=1,
         ),
-        Expected(
+        ExpectedRebalance(
             generation=2,
             causes=[_happened(Trigger.MEMBER_LEFT, "m1")],
             earliest=1795254936.164,
@@ -100,7 +100,7 @@ BY_HAND: dict[str, list[Expected]] = {
     ],
     # m1 was refused all along (GROUP_MAX_SIZE_REACHED) and is no member; m0 and m2 joined within milliseconds.
     "25_k430_group_max_size": [
-        Expected(
+        ExpectedRebalance(
             generation=1,
             causes=[_happened(Trigger.MEMBER_JOINED, "m0/m2"), _happened(Trigger.MEMBER_JOINED, "m0/m2")],
             earliest=1795254531.847,
@@ -108,7 +108,7 @@ BY_HAND: dict[str, list[Expected]] = {
             size=2,
             assigned={"m0": frozenset({TopicPartition("flt", 0)})},
         ),
-        Expected(
+        ExpectedRebalance(
             generation=2,
             causes=[_happened(Trigger.MEMBER_LEFT, "m0"), _happened(Trigger.MEMBER_LEFT, "m2")],
             earliest=1795254540.868,
@@ -119,12 +119,12 @@ BY_HAND: dict[str, list[Expected]] = {
     ],
 }
 
-OTHERS: dict[str, dict[str, list[Expected]]] = {
+OTHERS: dict[str, dict[str, list[ExpectedRebalance]]] = {
     # The sink connector's consumers. Others of this group came in by another listener of the broker, which was not
     # recorded: two of them were its members before, and were gone by the second rebalance.
     "21_k430_connect_eager": {
         "connect-sink": [
-            Expected(
+            ExpectedRebalance(
                 generation=9,
                 causes=[
                     _happened(Trigger.MEMBER_JOINED, "connector-consumer-sink-0"),
@@ -133,14 +133,14 @@ OTHERS: dict[str, dict[str, list[Expected]]] = {
                 earliest=SINK,
                 latest=SINK + 0.1,
             ),
-            Expected(
+            ExpectedRebalance(
                 generation=10,
                 causes=[_happened(Trigger.UNKNOWN)],
                 earliest=SINK + 19.6,
                 latest=SINK + 22.6,
                 size=2,
             ),
-            Expected(
+            ExpectedRebalance(
                 generation=11,
                 causes=[
                     _happened(Trigger.MEMBER_LEFT, "connector-consumer-sink-0"),

@@ -18,13 +18,13 @@ from captures.analysis.groups.model import Certainty, Rebalance, TimeoutCause, T
 from tests.captures.analysis.groups.compare import is_of, opens, pairs, read_groups
 from tests.captures.analysis.groups.exceptions import NAMES, rebalances
 from tests.captures.analysis.groups.test_cut import ALONE, LATER, alone, later, matched
-from tests.captures.analysis.groups.truth import FOLDER, Expected, Truth, read
+from tests.captures.analysis.groups.truth import FOLDER, ExpectedRebalance, Truth, read
 
 PAGE = Path(__file__).parents[4] / "docs" / "groups.md"
 _PLACE = re.compile(r"(<!-- score -->\n).*?(<!-- /score -->)", re.DOTALL)
 _COLUMNS = "right", "wrong", "possible", "unknown"
 
-Pairs = list[tuple[Expected, Rebalance]]
+Pairs = list[tuple[ExpectedRebalance, Rebalance]]
 
 
 @dataclass
@@ -55,7 +55,7 @@ def _judged(true: bool, unknown: bool, certainty: Certainty) -> str:
     return "possible" if certainty is Certainty.POSSIBLE else "wrong"
 
 
-def _of_silences(truth: Truth, expected: Expected, story: Rebalance) -> Iterator[str]:
+def _of_silences(truth: Truth, expected: ExpectedRebalance, story: Rebalance) -> Iterator[str]:
     for happened in expected.causes:
         if happened.why is None:
             continue

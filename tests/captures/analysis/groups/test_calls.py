@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from captures.analysis.groups.call_reader import read_call
 from captures.analysis.groups.calls import (
     Beat,
     Call,
@@ -20,7 +21,6 @@ from captures.analysis.groups.calls import (
     group_of,
 )
 from captures.analysis.groups.model import Kind, TopicPartition
-from captures.analysis.groups.reading import read_call
 from captures.exchanges import Exchange
 from dissectors.embedded.connect import ConnectAssignment
 from tests.captures.analysis import kit

@@ -16,7 +16,7 @@ from captures.analysis.groups.model import Certainty, GroupTimeline, Phase, Reba
 from tests.captures.analysis.groups.compare import HEARTBEAT, is_of, listing, pairs, read_groups
 from tests.captures.analysis.groups.cut import cut
 from tests.captures.analysis.groups.exceptions import NAMES, rebalances
-from tests.captures.analysis.groups.truth import FOLDER, SECOND, Expected, Truth, read
+from tests.captures.analysis.groups.truth import FOLDER, SECOND, ExpectedRebalance, Truth, read
 
 #: one member of many: it stays, it leaves, it is killed
 ALONE = [
@@ -83,7 +83,7 @@ def alone(folder: Path, name: str, who: str) -> GroupTimeline:
 
 
 @cache
-def later(folder: Path, name: str) -> tuple[GroupTimeline, list[Expected]]:
+def later(folder: Path, name: str) -> tuple[GroupTimeline, list[ExpectedRebalance]]:
     """Return what is told of the second half of a recording, and what happened there.
 
     A member that is to time out may be silent already.
@@ -96,7 +96,7 @@ def later(folder: Path, name: str) -> tuple[GroupTimeline, list[Expected]]:
 
 
 def untrue(
-    truth: Truth, expected: Expected, story: Rebalance, *, possible: Certainty = Certainty.POSSIBLE
+    truth: Truth, expected: ExpectedRebalance, story: Rebalance, *, possible: Certainty = Certainty.POSSIBLE
 ) -> list[str]:
     """Return the causes that are told for sure and did not happen.
 
@@ -118,10 +118,10 @@ def untrue(
     ]
 
 
-def matched(name: str, who: str, found: list[Rebalance]) -> list[tuple[Expected, Rebalance]]:
+def matched(name: str, who: str, found: list[Rebalance]) -> list[tuple[ExpectedRebalance, Rebalance]]:
     """Return the stories with what happened, by generation; what its leaving leads to, a member is not told."""
     happened, truth = rebalances(name), read(name)
-    both: list[tuple[Expected, Rebalance]] = []
+    both: list[tuple[ExpectedRebalance, Rebalance]] = []
     for story in found:
         left = [each for each in happened if _left(truth, each, story, who)]
         same = [each for each in happened if each.generation == story.generation]
@@ -129,7 +129,7 @@ def matched(name: str, who: str, found: list[Rebalance]) -> list[tuple[Expected,
     return both
 
 
-def _left(truth: Truth, expected: Expected, story: Rebalance, who: str) -> bool:
+def _left(truth: Truth, expected: ExpectedRebalance, story: Rebalance, who: str) -> bool:
     first, cause = expected.causes[0], story.cause
     leaves = (
         first.trigger in (Trigger.MEMBER_LEFT, Trigger.MAX_POLL_EXCEEDED) and story.trigger == first.trigger
@@ -169,7 +169,7 @@ def test_of_one_member_alone_its_own_rebalances_are_told(folder: Path, name: str
     assert not missing, listing(missing, timeline.rebalances)
 
 
-def _is_silence(expected: Expected) -> bool:
+def _is_silence(expected: ExpectedRebalance) -> bool:
     return expected.causes[0].trigger is Trigger.SESSION_TIMEOUT
 
 

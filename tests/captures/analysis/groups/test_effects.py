@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from captures.analysis.groups.call_reader import read_call
 from captures.analysis.groups.calls import GroupCalls
 from captures.analysis.groups.consumption import Consumption
 from captures.analysis.groups.effects import fill_effects
@@ -24,7 +25,6 @@ from captures.analysis.groups.model import (
     TopicPartition,
     Trigger,
 )
-from captures.analysis.groups.reading import read_call
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from dissectors.records import record_set
 from tests.captures.analysis.groups.cut import cut

@@ -20,7 +20,7 @@ from captures.analysis.groups.model import (
 )
 from tests.captures.analysis.groups.compare import HEARTBEAT, fits, is_of, listing, opens, pairs, read_groups
 from tests.captures.analysis.groups.exceptions import NAMES, others, rebalances
-from tests.captures.analysis.groups.truth import FOLDER, SECOND, Expected, Truth, read
+from tests.captures.analysis.groups.truth import FOLDER, SECOND, ExpectedRebalance, Truth, read
 
 
 @cache
@@ -33,7 +33,7 @@ def stories(name: str) -> list[Rebalance]:
     return told(name)[read(name).group].rebalances
 
 
-def of(name: str) -> list[tuple[Expected, Rebalance]]:
+def of(name: str) -> list[tuple[ExpectedRebalance, Rebalance]]:
     """Return the pairs of a recording; a test of nothing would hold."""
     both = pairs(rebalances(name), stories(name))
     assert both, listing(rebalances(name), stories(name))
@@ -157,7 +157,7 @@ GOING = {
 }
 
 
-def _goes_on(truth: Truth, has: dict[TopicPartition, str], expected: Expected) -> bool:
+def _goes_on(truth: Truth, has: dict[TopicPartition, str], expected: ExpectedRebalance) -> bool:
     """Change who has what as it was after a rebalance; tell whether that is known of every member."""
     gone = (
         Trigger.MEMBER_LEFT,

@@ -1,9 +1,10 @@
 """The rebalances that happened in the recordings of ``tests/data/groups``, made from what was written down beside them.
 
 ``truth/NAME.json`` holds what was done to whom and when, what the listeners of the clients said, and, for recordings
-of Kafka 3.9 and 4.x, the lines of the coordinator's own log. :func:`rebalances` makes a list of :class:`Expected` from
-it and never looks at the recording: by the log (:mod:`.by_log`, :mod:`.by_epochs`) or, for brokers that logged nothing,
-by the events (:mod:`.by_events`). What neither tells is in :data:`EXCEPTIONS`, each with its reason.
+of Kafka 3.9 and 4.x, the lines of the coordinator's own log. :func:`rebalances` makes a list of
+:class:`ExpectedRebalance` from it and never looks at the recording: by the log (:mod:`.by_log`,
+:mod:`.by_epochs`) or, for brokers that logged nothing, by the events (:mod:`.by_events`). What neither tells is in
+:data:`EXCEPTIONS`, each with its reason.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SECOND = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happened:
+class TruthEvent:
     """One thing that led to a rebalance.
 
     :ivar who: names of the clients of which one did it, or had it done to it; empty if it was none
@@ -39,7 +40,7 @@ class Happened:
 
 
 @dataclass(slots=True, kw_only=True)
-class Expected:
+class ExpectedRebalance:
     """One rebalance that happened.
 
     :ivar generation: that it led to, or epoch; None if it is not known, or it did not end
@@ -53,11 +54,11 @@ class Expected:
     """
 
     generation: int | None
-    causes: list[Happened]
+    causes: list[TruthEvent]
     earliest: float
     latest: float
     openers: int = 1
-    perhaps: list[Happened] = field(default_factory=list)
+    perhaps: list[TruthEvent] = field(default_factory=list)
     size: int | None = None
     emptied: bool = False
     running: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.exchanges.columns.builders import NO_VALUE, Errors, Records, Software, TopicNames, Topics, Waits
-from captures.exchanges.projected import Part, Parts
+from captures.exchanges.projected_reader import Part, Parts
 from dissectors.session_context import SessionContext
 
 FETCH, METADATA, DELETE_TOPICS, API_VERSIONS = 1, 3, 20, 18

@@ -56,7 +56,7 @@ def certificate_der() -> bytes:
 
 
 @dataclass
-class Made:
+class TlsRecording:
     """A recorded connection.
 
     :ivar flights: the bytes of both sides in the order in which they were sent
@@ -111,14 +111,16 @@ class Peers:
             self.server.load_verify_locations(pem)
             self.server.verify_mode = ssl.CERT_REQUIRED
 
-    def connect(self, talk: list[tuple[Side, bytes]], session: ssl.SSLSession | None = None) -> Made:
+    def connect(self, talk: list[tuple[Side, bytes]], session: ssl.SSLSession | None = None) -> TlsRecording:
         """Shake hands, say what is to be said, close."""
         with TemporaryDirectory() as folder:
             log = Path(folder) / "keys"
             self.client.keylog_filename = str(log)
             return self._connect(talk, session, log)
 
-    def _connect(self, talk: list[tuple[Side, bytes]], session: ssl.SSLSession | None, log: Path) -> Made:
+    def _connect(
+        self, talk: list[tuple[Side, bytes]], session: ssl.SSLSession | None, log: Path
+    ) -> TlsRecording:
         wires = {side: ssl.MemoryBIO() for side in Side}
         relays = {side: ssl.MemoryBIO() for side in Side}
         flights: Flights = []  # what passes from wire to relay
@@ -167,7 +169,7 @@ class Peers:
                 ends[side].unwrap()
             carry()
         assert suite is not None
-        return Made(flights, log.read_bytes(), said, suite[0], kept, reused)
+        return TlsRecording(flights, log.read_bytes(), said, suite[0], kept, reused)
 
 
 def keylog_of(data: bytes, *, growing: bool = False) -> KeyLog:

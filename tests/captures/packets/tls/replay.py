@@ -18,7 +18,7 @@ SIDES = (Side.CLIENT, Side.BROKER)
 
 
 @dataclass
-class Replayed:
+class ReplayedConnection:
     """One TLS connection of a capture."""
 
     tls: TlsConnection
@@ -32,12 +32,12 @@ class Replayed:
         )
 
 
-def replay(path: Path, keylog: KeyLog | None, block_size: int = 1 << 22) -> list[Replayed]:
+def replay(path: Path, keylog: KeyLog | None, block_size: int = 1 << 22) -> list[ReplayedConnection]:
     """Read a capture; return its TLS connections in order. The capture must have the TCP handshakes."""
     with open_source(path) as source:
         packets = read_packets(source, block_size)
         assembler = TcpAssembler(SegmentIndex(source))
-        found: dict[int, Replayed | None] = {}
+        found: dict[int, ReplayedConnection | None] = {}
         blocks = [assembler.feed(block) for block in packets]
         for data in packets.secrets:
             assert keylog is not None
@@ -51,7 +51,9 @@ def replay(path: Path, keylog: KeyLog | None, block_size: int = 1 << 22) -> list
                 data = memoryview(joined)[start : start + size]
                 connection, side = stream >> 1, SIDES[stream & 1]
                 if connection not in found:
-                    found[connection] = Replayed(TlsConnection(keylog)) if looks_like_tls(data) else None
+                    found[connection] = (
+                        ReplayedConnection(TlsConnection(keylog)) if looks_like_tls(data) else None
+                    )
                 each = found[connection]
                 if each is not None:
                     each.events += each.tls.receive(side, data)
@@ -73,7 +75,7 @@ class Kafka:
     skipped: list[SkippedBytes] = field(default_factory=list)
 
 
-def as_kafka(replayed: Replayed) -> Kafka:
+def as_kafka(replayed: ReplayedConnection) -> Kafka:
     """Frame, pair and decode what a connection said."""
     conversation, kafka = Conversation(), Kafka()
     for event in replayed.events:

@@ -28,8 +28,8 @@ from dissectors.conversation import Side
 from tests.captures.packets.tls.peers import (
     NO_ENCRYPT_THEN_MAC,
     Flights,
-    Made,
     Peers,
+    TlsRecording,
     certificate_der,
     feed,
     keylog_of,
@@ -67,11 +67,11 @@ TLS12_SUITES = {
 
 
 @cache
-def simple(version: ssl.TLSVersion) -> Made:
+def simple(version: ssl.TLSVersion) -> TlsRecording:
     return Peers(version, alpn=("kafka", "h2")).connect(TALK)
 
 
-def decrypted(made: Made, keylog: KeyLog | None = None) -> TlsConnection:
+def decrypted(made: TlsRecording, keylog: KeyLog | None = None) -> TlsConnection:
     """Check that what was said is what comes out, with nothing missing."""
     tls = TlsConnection(keylog or keylog_of(made.keylog))
     events = feed(tls, made.flights)
@@ -83,7 +83,7 @@ def decrypted(made: Made, keylog: KeyLog | None = None) -> TlsConnection:
     return tls
 
 
-def reason_of(made: Made, keylog: KeyLog | None) -> str:
+def reason_of(made: TlsRecording, keylog: KeyLog | None) -> str:
     tls = TlsConnection(keylog)
     feed(tls, made.flights)
     return tls.info.reason
@@ -217,7 +217,7 @@ def test_java_agent_key_log() -> None:
     decrypted(second, keylog)
 
 
-def messages(made: Made, side: Side) -> list[tuple[int, bytes]]:
+def messages(made: TlsRecording, side: Side) -> list[tuple[int, bytes]]:
     """The handshake messages of one side up to the first record that cannot be in clear."""
     reader, parts = RecordReader(), MessageReader()
     found: list[tuple[int, bytes]] = []
@@ -471,7 +471,7 @@ def test_secrets_that_never_come(version: ssl.TLSVersion) -> None:
     assert not tls.waiting
 
 
-def without_client_secrets(made: Made) -> bytes:
+def without_client_secrets(made: TlsRecording) -> bytes:
     return b"".join(line for line in made.keylog.splitlines(True) if not line.startswith(b"CLIENT"))
 
 
@@ -520,7 +520,7 @@ def test_what_waits_is_bounded() -> None:
 # -- TLS 1.3 suites that Python's ssl does not negotiate -----------------------------------------------------------
 
 
-def reprotected(name: str) -> Made:
+def reprotected(name: str) -> TlsRecording:
     """OpenSSL's recorded connection, its records decrypted and protected again under another suite of the same hash.
 
     Messages and secrets stay; only the suite in the ServerHello and the protection differ.
@@ -575,7 +575,7 @@ def reprotected(name: str) -> Made:
         CLIENT: b"early data of the client\nbefore the update\nafter the update\nthe end\n",
         BROKER: b"answer one\nanswer two\nanswer three\n",
     }
-    return Made(out, keys, said, name, None, True)
+    return TlsRecording(out, keys, said, name, None, True)
 
 
 def refusing(flights: Flights, keys: bytes) -> Flights:

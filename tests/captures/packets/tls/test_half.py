@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from captures.packets.tls import DecryptionStopped, Event, MissingData, Plaintext, TlsConnection
 from dissectors.conversation import Side
-from tests.captures.packets.tls.peers import NO_ENCRYPT_THEN_MAC, Made, Peers, feed, keylog_of, recorded
+from tests.captures.packets.tls.peers import (
+    NO_ENCRYPT_THEN_MAC,
+    Peers,
+    TlsRecording,
+    feed,
+    keylog_of,
+    recorded,
+)
 
 TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 CLIENT, BROKER = Side.CLIENT, Side.BROKER
@@ -26,7 +33,7 @@ KINDS = {
 
 
 @cache
-def conversation(kind: str) -> Made:
+def conversation(kind: str) -> TlsRecording:
     talk = []
     for number in range(40):
         talk += [(CLIENT, b"request %03d " % number * (1 + number % 7))]
@@ -35,7 +42,7 @@ def conversation(kind: str) -> Made:
     return Peers(version, suite, options).connect(talk)
 
 
-def with_gap(made: Made, side: Side, start: int, end: int) -> tuple[TlsConnection, list[Event]]:
+def with_gap(made: TlsRecording, side: Side, start: int, end: int) -> tuple[TlsConnection, list[Event]]:
     """Feed a connection without the bytes [start, end) of one side."""
     tls = TlsConnection(keylog_of(made.keylog))
     events, position = [], 0
@@ -60,11 +67,11 @@ def whole(kind: str) -> dict[Side, list[Plaintext]]:
     return {side: [e for e in events if isinstance(e, Plaintext) and e.side is side] for side in Side}
 
 
-def size(made: Made, side: Side) -> int:
+def size(made: TlsRecording, side: Side) -> int:
     return sum(len(data) for sender, data in made.flights if sender is side)
 
 
-def hello_end(made: Made, side: Side) -> int:
+def hello_end(made: TlsRecording, side: Side) -> int:
     """Where the record of a side's hello ends."""
     first = next(data for sender, data in made.flights if sender is side)
     return 5 + int.from_bytes(first[3:5], "big")
@@ -121,7 +128,7 @@ def test_hello_that_is_lost() -> None:
 
 def test_key_update_that_is_lost() -> None:
     flights, keys = recorded("openssl_early_data_key_update")
-    made = Made(flights, keys, {}, "", None, True)
+    made = TlsRecording(flights, keys, {}, "", None, True)
     events = feed(TlsConnection(keylog_of(keys)), flights)
     client = [e for e in events if isinstance(e, Plaintext) and e.side is CLIENT]
     before, after = client[1], client[2]

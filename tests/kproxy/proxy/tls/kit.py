@@ -37,7 +37,7 @@ def command(*arguments: str | Path, stdin: str = "") -> str:
     return done.stdout + done.stderr
 
 
-class _Answering(asyncio.Protocol):
+class _GreetingProtocol(asyncio.Protocol):
     """Says hello to the first byte."""
 
     def __init__(self, errors: list[BaseException]) -> None:
@@ -70,7 +70,7 @@ async def served(
         while True:
             accepted, _ = await loop.sock_accept(listening)
             try:
-                await loop.connect_accepted_socket(lambda: _Answering(errors), accepted, ssl=context)
+                await loop.connect_accepted_socket(lambda: _GreetingProtocol(errors), accepted, ssl=context)
             except OSError as error:
                 errors.append(error)
 

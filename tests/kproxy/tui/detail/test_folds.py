@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from kproxy.tui.detail import FieldNode, SideDetail, detail_of
-from kproxy.tui.detail.folds import ELEMENTS, ROOM, Fold, Folding
+from kproxy.tui.detail.folds import ELEMENTS, ROOM, Fold, FoldedLines
 from tests.kproxy.tui.detail.details import detail_at, exchange_of, node_at
 
 
@@ -20,13 +20,13 @@ def metadata(topics: int, *, error: int = 0) -> SideDetail:
     return detail_of(exchange_of(3, 1, {"topics": []}, body)).response
 
 
-def shown(folding: Folding) -> list[FieldNode]:
+def shown(folding: FoldedLines) -> list[FieldNode]:
     return [line.node for line in folding.lines if not line.more]
 
 
 def test_a_small_message_is_unfolded_but_for_its_header() -> None:
     side = detail_at("20_k430_ck_zstd.pcap", 28).request
-    folding = Folding(side, {})
+    folding = FoldedLines(side, {})
     header = node_at(side, "header")
     assert [node.name for node in shown(folding)][1:] == [
         "header", "group_id", "generation_id", "member_id", "group_instance_id",
@@ -36,7 +36,7 @@ def test_a_small_message_is_unfolded_but_for_its_header() -> None:
 
 def test_of_a_large_array_the_first_elements_are_shown() -> None:
     side = metadata(1000)
-    folding = Folding(side, {})
+    folding = FoldedLines(side, {})
     assert len(folding.lines) <= ROOM + 5
     topics = node_at(side, "topics")
     assert folding.fold_of(topics) is Fold.FIRST
@@ -50,7 +50,7 @@ def test_of_a_large_array_the_first_elements_are_shown() -> None:
 def test_lines_are_in_the_order_of_the_tree() -> None:
     side = detail_at("20_k430_ck_zstd.pcap", 34).response
     assert side.root is not None
-    folding = Folding(side, {})
+    folding = FoldedLines(side, {})
     folding.wish(side.root, Fold.DEEP)
     assert shown(folding) == list(side.root.walk())
     assert all(after.depth <= line.depth + 1 for line, after in pairwise(folding.lines))
@@ -59,7 +59,7 @@ def test_lines_are_in_the_order_of_the_tree() -> None:
 
 def test_folding_and_unfolding_gives_the_same_lines_again() -> None:
     side = detail_at("20_k430_ck_zstd.pcap", 34).response
-    folding = Folding(side, {})
+    folding = FoldedLines(side, {})
     before = shown(folding)
     partition = node_at(side, "responses[0].partitions[1]")
     folding.wish(partition, Fold.FOLDED)
@@ -71,13 +71,13 @@ def test_folding_and_unfolding_gives_the_same_lines_again() -> None:
 
 def test_what_was_folded_by_hand_stays_so_for_the_next_exchange() -> None:
     wished: dict[str, Fold] = {}
-    first = Folding(detail_at("20_k430_ck_zstd.pcap", 33).response, wished)
+    first = FoldedLines(detail_at("20_k430_ck_zstd.pcap", 33).response, wished)
     side = detail_at("20_k430_ck_zstd.pcap", 33).response
-    first = Folding(side, wished)
+    first = FoldedLines(side, wished)
     first.wish(node_at(side, "header"), Fold.OPEN)
     first.wish(node_at(side, "responses"), Fold.FOLDED)
     other = detail_at("20_k430_ck_zstd.pcap", 34).response
-    second = Folding(other, wished)
+    second = FoldedLines(other, wished)
     assert second.fold_of(node_at(other, "header")) is Fold.OPEN
     assert second.line_of(node_at(other, "responses[0]")) is None
 
@@ -90,7 +90,7 @@ def test_whatever_is_revealed_gets_a_line_and_is_not_remembered() -> None:
         "header.correlation_id",
         "responses[0].partitions[1].records[0].records[2].headers_count",
     ):
-        folding = Folding(side, wished)
+        folding = FoldedLines(side, wished)
         node = node_at(side, path)
         assert folding.lines[folding.reveal(node)].node is node
     assert wished == {}
@@ -98,11 +98,11 @@ def test_whatever_is_revealed_gets_a_line_and_is_not_remembered() -> None:
 
 def test_an_element_with_an_error_is_unfolded_and_others_say_so() -> None:
     side = metadata(8, error=3)
-    folding = Folding(side, {})
+    folding = FoldedLines(side, {})
     assert folding.fold_of(node_at(side, "topics[0]")) is Fold.FOLDED
     assert folding.fold_of(node_at(side, "topics[7]")) is Fold.OPEN
 
 
 def test_a_side_without_a_frame_has_no_lines() -> None:
-    folding = Folding(SideDetail("response", "Heartbeat v4", absent="no answer"), {})
+    folding = FoldedLines(SideDetail("response", "Heartbeat v4", absent="no answer"), {})
     assert folding.lines == []

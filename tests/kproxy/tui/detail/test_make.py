@@ -17,7 +17,7 @@ from dissectors.headers import ResponseHeader
 from dissectors.records import Codec, Record
 from dissectors.records.build import build_batch
 from kproxy.tui.detail import Role, SideDetail, detail_of
-from kproxy.tui.detail.folds import Folding
+from kproxy.tui.detail.folds import FoldedLines
 from kproxy.tui.detail.lines import pieces
 from kproxy.tui.widgets.field_info import about
 from tests.kproxy.tui.detail.details import (
@@ -120,7 +120,7 @@ def test_any_frame_has_details(data: st.DataObject) -> None:
     detail = detail_of(exchange_from(*edited, data.draw(st.just(key) | st.integers(-2, 99)), version))
     for side in sides(detail):
         assert_every_byte_has_a_field(side)
-        Folding(side, {})
+        FoldedLines(side, {})
         for node in side.nodes.values():
             assert node.start <= node.end <= len(side.buffers[node.buffer].data)
             pieces(node, folded=True)

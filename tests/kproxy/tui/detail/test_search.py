@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.tui.detail import ByteBuffer, FieldNode, Role, SideDetail, detail_of
-from kproxy.tui.detail.search import Found, next_bytes, next_field
+from kproxy.tui.detail.search import ByteMatch, next_bytes, next_field
 from kproxy.tui.search import parse_search
 from tests.kproxy.tui.detail.details import detail_at, exchange_of, node_at
 
@@ -53,14 +53,14 @@ def test_bytes_are_found_wherever_they_lie(at: int) -> None:
     data = bytearray(3 * MEGABYTE)
     data[at : at + 4] = b"\x0a\x0b\x0c\x0d"
     side, wanted = side_of(bytes(data)), parse_search("0x0a0b0c0d")
-    assert next_bytes(wanted, side, 0, 3 * MEGABYTE - 1, forward=True) == Found(0, at, at + 4)
-    assert next_bytes(wanted, side, 0, 3 * MEGABYTE - 1, forward=False) == Found(0, at, at + 4)
+    assert next_bytes(wanted, side, 0, 3 * MEGABYTE - 1, forward=True) == ByteMatch(0, at, at + 4)
+    assert next_bytes(wanted, side, 0, 3 * MEGABYTE - 1, forward=False) == ByteMatch(0, at, at + 4)
 
 
 def test_bytes_of_other_buffers_come_next() -> None:
     side, wanted = side_of(b"..ab..ab", b"xab"), parse_search("ab")
     places = []
-    place = Found(0, 0, 0)
+    place = ByteMatch(0, 0, 0)
     for _ in range(4):
         found = next_bytes(wanted, side, place.buffer, place.start, forward=True)
         assert found is not None
@@ -68,4 +68,4 @@ def test_bytes_of_other_buffers_come_next() -> None:
         places.append((place.buffer, place.start))
     assert places == [(0, 2), (0, 6), (1, 1), (0, 2)]
     back = next_bytes(wanted, side, 0, 2, forward=False)
-    assert back == Found(1, 1, 3)
+    assert back == ByteMatch(1, 1, 3)

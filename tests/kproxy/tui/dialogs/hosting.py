@@ -11,7 +11,7 @@ from kproxy.session import Session
 from kproxy.tui.dialogs.base import Dialog
 
 
-class Hosting(App[None]):
+class DialogApp(App[None]):
     """Shows one dialog and keeps what it returns.
 
     :ivar copied: what was sent to the clipboard of the terminal

@@ -14,7 +14,7 @@ from kproxy.tui.dialogs.base import Dialog
 HOSTILE = "[red]a\x1b[2Jb[/]\u202e"
 
 
-class Asking(App[None]):
+class AskApp(App[None]):
     """Shows one dialog and keeps what it returns."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -53,7 +53,7 @@ def text_of(app: App[None], selector: str) -> str:
     ],
 )
 async def test_an_answer_is_chosen_by_moving_or_by_its_key(keys: list[str], value: int | None) -> None:
-    app = Asking(animals())
+    app = AskApp(animals())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press(*keys)
     assert app.answers == [value]
@@ -61,7 +61,7 @@ async def test_an_answer_is_chosen_by_moving_or_by_its_key(keys: list[str], valu
 
 @pytest.mark.slow
 async def test_an_answer_is_chosen_by_the_mouse() -> None:
-    app = Asking(animals())
+    app = AskApp(animals())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.click(OptionList, offset=(2, 1))
     assert app.answers == [2]
@@ -69,14 +69,14 @@ async def test_an_answer_is_chosen_by_the_mouse() -> None:
 
 @pytest.mark.parametrize(("key", "value"), [("y", True), ("n", False), ("enter", False), ("escape", None)])
 async def test_a_confirmation_is_safe_against_enter(key: str, value: bool | None) -> None:
-    app = Asking(confirmation("End 3 connections?", yes="end them", no="stay"))
+    app = AskApp(confirmation("End 3 connections?", yes="end them", no="stay"))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press(key)
     assert app.answers == [value]
 
 
 async def test_questions_and_labels_are_no_markup() -> None:
-    app = Asking(Ask(f"{HOSTILE}\nsecond", [Answer(1, HOSTILE, "a")], title=HOSTILE))
+    app = AskApp(Ask(f"{HOSTILE}\nsecond", [Answer(1, HOSTILE, "a")], title=HOSTILE))
     async with app.run_test(size=(80, 24)):
         shown = "[red]a�[2Jb[/]�"
         assert text_of(app, "#question") == f"{shown}\nsecond"
@@ -86,7 +86,7 @@ async def test_questions_and_labels_are_no_markup() -> None:
 
 async def test_the_selected_answer_is_told_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app = Asking(animals())
+    app = AskApp(animals())
     async with app.run_test(size=(80, 24)):
         answers = app.screen.query_one(OptionList)
         assert answers.get_component_styles("option-list--option-highlighted").text_style.underline
@@ -94,7 +94,7 @@ async def test_the_selected_answer_is_told_without_colours(monkeypatch: pytest.M
 
 @pytest.mark.slow
 async def test_more_answers_than_lines_scroll() -> None:
-    app = Asking(Ask("Which?", [Answer(n, f"answer {n}") for n in range(100)]))
+    app = AskApp(Ask("Which?", [Answer(n, f"answer {n}") for n in range(100)]))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("end")
         box, answers = app.screen.query_one(".box"), app.screen.query_one(OptionList)
@@ -106,14 +106,14 @@ async def test_more_answers_than_lines_scroll() -> None:
 
 @pytest.mark.slow
 async def test_a_line_of_text_is_returned() -> None:
-    app = Asking(Prompt("Name?", "ab"))
+    app = AskApp(Prompt("Name?", "ab"))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("c", "enter")
     assert app.answers == ["abc"]
 
 
 async def test_escape_returns_none() -> None:
-    app = Asking(Prompt("Name?", "ab"))
+    app = AskApp(Prompt("Name?", "ab"))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("escape")
     assert app.answers == [None]
@@ -121,7 +121,7 @@ async def test_escape_returns_none() -> None:
 
 @pytest.mark.slow
 async def test_what_is_wrong_is_said_while_typing_and_not_accepted() -> None:
-    app = Asking(Prompt("Number?", validate=not_a_number))
+    app = AskApp(Prompt("Number?", validate=not_a_number))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("[", "enter")
         assert text_of(app, "#problem") == "✗ '[' is no number"
@@ -133,7 +133,7 @@ async def test_what_is_wrong_is_said_while_typing_and_not_accepted() -> None:
 
 @pytest.mark.slow
 async def test_a_wrong_text_to_begin_with_is_not_accepted() -> None:
-    app = Asking(Prompt("Number?", "x", validate=not_a_number))
+    app = AskApp(Prompt("Number?", "x", validate=not_a_number))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("enter")
         assert app.answers == []
@@ -144,7 +144,7 @@ async def test_a_wrong_text_to_begin_with_is_not_accepted() -> None:
 @pytest.mark.parametrize("key", ["tab", "right"])
 async def test_a_completion_is_offered(key: str) -> None:
     names = ["kproxy-dark", "kproxy-light", "nord"]
-    app = Asking(
+    app = AskApp(
         Prompt("Theme?", completions=lambda typed: [name for name in names if name.startswith(typed)])
     )
     async with app.run_test(size=(80, 24)) as pilot:
@@ -157,7 +157,7 @@ async def test_a_completion_is_offered(key: str) -> None:
 
 @pytest.mark.slow
 async def test_tab_without_a_completion_changes_nothing() -> None:
-    app = Asking(Prompt("Name?", "ab"))
+    app = AskApp(Prompt("Name?", "ab"))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("home", "tab", "enter")
     assert app.answers == ["ab"]
@@ -167,10 +167,10 @@ async def test_tab_without_a_completion_changes_nothing() -> None:
 def test_a_question_on_the_screen(snap_compare: Any) -> None:
     question = "Leave the proxy?\n3 connections are open."
     answers = [Answer(1, "end them, when nothing is in flight", "d"), Answer(2, "stay", "s")]
-    assert snap_compare(Asking(Ask(question, answers, title="quit")), terminal_size=(60, 12))
+    assert snap_compare(AskApp(Ask(question, answers, title="quit")), terminal_size=(60, 12))
 
 
 @pytest.mark.slow
 def test_a_line_on_the_screen(snap_compare: Any) -> None:
-    app = Asking(Prompt("Number?", "1x", validate=not_a_number, title="go to"))
+    app = AskApp(Prompt("Number?", "1x", validate=not_a_number, title="go to"))
     assert snap_compare(app, press=["y"], terminal_size=(60, 12))

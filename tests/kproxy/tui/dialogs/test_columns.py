@@ -15,7 +15,7 @@ from kproxy.tui.profiles import BUILT_IN, Profile, ProfileColumn
 FEW = Profile("few", (ProfileColumn("number"), ProfileColumn("client", 20), ProfileColumn("topic")))
 
 
-class Choosing(App[None]):
+class ColumnsApp(App[None]):
     """Shows the dialog and keeps what it returns."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -99,7 +99,7 @@ def test_a_field_is_added_once() -> None:
     ],
 )
 async def test_keys_choose_columns(keys: list[str], columns: list[str]) -> None:
-    app = Choosing()
+    app = ColumnsApp()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press(*keys)
         await pilot.pause()
@@ -109,7 +109,7 @@ async def test_keys_choose_columns(keys: list[str], columns: list[str]) -> None:
 
 @pytest.mark.slow
 async def test_a_width_is_changed_with_keys() -> None:
-    app = Choosing()
+    app = ColumnsApp()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press(
             "j",
@@ -130,7 +130,7 @@ async def test_a_width_is_changed_with_keys() -> None:
 
 @pytest.mark.slow
 async def test_columns_are_kept_under_a_name() -> None:
-    app = Choosing()
+    app = ColumnsApp()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("J", "s", *"default", "enter")
         await pilot.pause()
@@ -143,7 +143,7 @@ async def test_columns_are_kept_under_a_name() -> None:
 
 @pytest.mark.slow
 async def test_a_click_takes_a_column_and_escape_changes_nothing() -> None:
-    app = Choosing()
+    app = ColumnsApp()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         options = app.screen.query_one(OptionList)
@@ -156,7 +156,7 @@ async def test_a_click_takes_a_column_and_escape_changes_nothing() -> None:
 
 @pytest.mark.slow
 async def test_it_fits_a_small_terminal_and_shows_the_keys() -> None:
-    app = Choosing()
+    app = ColumnsApp()
     async with app.run_test(size=(60, 14)) as pilot:
         await pilot.press(*["j"] * 20)
         await pilot.pause()

@@ -13,7 +13,7 @@ from kproxy.tui.dialogs.comment import CommentDialog
 pytestmark = pytest.mark.quick
 
 
-class Commenting(App[None]):
+class CommentApp(App[None]):
     """Shows the dialog and keeps what it returns."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -39,7 +39,7 @@ class Commenting(App[None]):
     ],
 )
 async def test_a_comment_is_kept_or_left(text: str, keys: list[str], kept: str | None) -> None:
-    app = Commenting(text)
+    app = CommentApp(text)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press(*keys)
     assert app.answers == [kept]
@@ -51,5 +51,5 @@ def test_looks_right(snap_compare: Any) -> None:
         pilot.app.screen.query_one(TextArea).cursor_blink = False
         await pilot.pause()
 
-    app = Commenting("The broker answers late.\nSee 1,043.")
+    app = CommentApp("The broker answers late.\nSee 1,043.")
     assert snap_compare(app, run_before=run_before, terminal_size=(80, 24))

@@ -50,7 +50,7 @@ def metadata() -> ReplayedExchange:
     )
 
 
-class Comparing(App[None]):
+class ComparisonApp(App[None]):
     """Nothing but the dialog."""
 
     def __init__(self, answered: ReplayedExchange) -> None:
@@ -62,11 +62,11 @@ class Comparing(App[None]):
 
 
 def test_it_looks_as_it_should(snap_compare: Any) -> None:
-    assert snap_compare(Comparing(metadata()), terminal_size=(110, 32))
+    assert snap_compare(ComparisonApp(metadata()), terminal_size=(110, 32))
 
 
 async def test_differences_are_gone_through_round_and_round() -> None:
-    app = Comparing(metadata())
+    app = ComparisonApp(metadata())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         table = app.dialog.query_one(RowTable)
@@ -88,7 +88,7 @@ async def test_secrets_are_masked_and_failures_told() -> None:
     made = answered(
         DESCRIBE_CONFIGS, 4, {"results": [result]}, {"results": []}, failure="not answered in time"
     )
-    app = Comparing(made)
+    app = ComparisonApp(made)
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.pause()
         shown = "\n".join(row.text() for row in app.dialog.query_one(RowTable).rows)

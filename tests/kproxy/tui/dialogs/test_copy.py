@@ -13,7 +13,7 @@ from textual.widgets import Input, OptionList, Static
 
 from kproxy.copy_as import by_name
 from kproxy.tui.dialogs.copy import CopyDialog, making, preview, taking
-from tests.kproxy.tui.dialogs.hosting import Hosting
+from tests.kproxy.tui.dialogs.hosting import DialogApp
 from tests.kproxy.tui.kit import read_session, session_of, settled, until
 
 SCRAM = Path(__file__).parents[3] / "data" / "captures" / "24_k430_franz_scramsha256.pcap"
@@ -27,11 +27,11 @@ def no_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
 
 
-def text_of(app: Hosting) -> str:
+def text_of(app: DialogApp) -> str:
     return str(app.screen.query_one("#text", Static).visual)
 
 
-def choose(app: Hosting, name: str) -> None:
+def choose(app: DialogApp, name: str) -> None:
     options = app.screen.query_one(OptionList)
     options.highlighted = options.get_option_index(name)
 
@@ -39,7 +39,7 @@ def choose(app: Hosting, name: str) -> None:
 @pytest.mark.slow
 async def test_enter_copies_in_the_chosen_format() -> None:
     async with read_session() as session:
-        app = Hosting(session, lambda: CopyDialog(session, [JOIN_GROUP]))
+        app = DialogApp(session, lambda: CopyDialog(session, [JOIN_GROUP]))
         async with app.run_test(size=(100, 30)) as pilot:
             await settled(pilot)
             assert text_of(app).startswith('{"number":18,')
@@ -55,7 +55,7 @@ async def test_a_fault_is_told_and_the_dialog_goes_on(monkeypatch: pytest.Monkey
         raise KeyError("planted")
 
     async with read_session() as session:
-        app = Hosting(session, lambda: CopyDialog(session, [JOIN_GROUP]))
+        app = DialogApp(session, lambda: CopyDialog(session, [JOIN_GROUP]))
         async with app.run_test(size=(100, 30)) as pilot:
             await settled(pilot)
             monkeypatch.setattr("kproxy.tui.dialogs.copy.preview", breaks)
@@ -71,7 +71,7 @@ async def test_a_fault_is_told_and_the_dialog_goes_on(monkeypatch: pytest.Monkey
 @pytest.mark.slow
 async def test_the_preview_follows_the_selection() -> None:
     async with read_session() as session:
-        app = Hosting(session, lambda: CopyDialog(session, [JOIN_GROUP]))
+        app = DialogApp(session, lambda: CopyDialog(session, [JOIN_GROUP]))
         async with app.run_test(size=(100, 30)) as pilot:
             await settled(pilot)
             await pilot.press("down", "down", "down")
@@ -88,7 +88,7 @@ async def test_a_format_can_go_to_a_file(tmp_path: Path) -> None:
     out = tmp_path / "it.txt"
     out.write_text("before")
     async with read_session() as session:
-        app = Hosting(session, lambda: CopyDialog(session, [JOIN_GROUP]))
+        app = DialogApp(session, lambda: CopyDialog(session, [JOIN_GROUP]))
         async with app.run_test(size=(100, 30)) as pilot:
             await settled(pilot)
             choose(app, "filter")
@@ -113,7 +113,7 @@ async def test_secrets_are_not_copied_as_bytes() -> None:
                 if each.api == "SaslAuthenticate" and each.annotations.masked
             ]
         )
-        app = Hosting(session, lambda: CopyDialog(session, numbers[:1]))
+        app = DialogApp(session, lambda: CopyDialog(session, numbers[:1]))
         async with app.run_test(size=(100, 30)) as pilot:
             await settled(pilot)
             choose(app, "request-hex")
@@ -132,7 +132,7 @@ async def test_secrets_are_not_copied_as_bytes() -> None:
 async def test_what_is_too_long_for_a_terminal_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kproxy.tui.clipboard.OSC52_BYTES", 10)
     async with read_session() as session:
-        app = Hosting(session, lambda: CopyDialog(session, [JOIN_GROUP]))
+        app = DialogApp(session, lambda: CopyDialog(session, [JOIN_GROUP]))
         async with app.run_test(size=(100, 30)) as pilot:
             await settled(pilot)
             await pilot.press("enter")
@@ -145,7 +145,7 @@ async def test_what_is_too_long_for_a_terminal_is_said(monkeypatch: pytest.Monke
 @pytest.mark.slow
 async def test_an_exchange_that_is_gone_is_said() -> None:
     async with read_session() as session:
-        app = Hosting(session, lambda: CopyDialog(session, [999_999]))
+        app = DialogApp(session, lambda: CopyDialog(session, [999_999]))
         async with app.run_test(size=(80, 24)) as pilot:
             await settled(pilot)
             assert "there is no exchange 999,999" in text_of(app)
@@ -192,7 +192,7 @@ def test_looks_right(snap_compare: Any) -> None:
         await settled(pilot)
 
     try:
-        app = Hosting(session, lambda: CopyDialog(session, [JOIN_GROUP]))
+        app = DialogApp(session, lambda: CopyDialog(session, [JOIN_GROUP]))
         assert snap_compare(app, run_before=run_before, terminal_size=(80, 24))
     finally:
         session.close()

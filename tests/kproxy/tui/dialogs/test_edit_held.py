@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 SECOND = 1_000_000_000
 
 
-class Editing(App[None]):
+class EditApp(App[None]):
     """Nothing but the dialog."""
 
     def __init__(self, frame: Frame | None = None) -> None:
@@ -58,12 +58,12 @@ async def until(pilot: Pilot[None], ready: Callable[[], bool]) -> None:
             await pilot.pause(0.01)
 
 
-async def begun(pilot: Pilot[None], app: Editing) -> None:
+async def begun(pilot: Pilot[None], app: EditApp) -> None:
     await until(pilot, lambda: shown(app, EditHeld)() and "nothing is changed" in app.outcome)
 
 
 async def test_a_field_is_changed_and_the_difference_shown_before_it_is_sent() -> None:
-    app = Editing()
+    app = EditApp()
     async with app.run_test(size=(100, 30)) as pilot:
         await begun(pilot, app)
         table = app.dialog.query_one(RowTable)
@@ -91,7 +91,7 @@ async def test_a_field_is_changed_and_the_difference_shown_before_it_is_sent() -
 
 def test_it_looks_as_it_should(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "time_ns", lambda: START + 6 * SECOND)
-    app = Editing(request("Fetch", 4, FETCH))
+    app = EditApp(request("Fetch", 4, FETCH))
 
     async def change_something(pilot: Pilot[None]) -> None:
         await begun(pilot, app)
@@ -105,7 +105,7 @@ def test_it_looks_as_it_should(snap_compare: Any, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_all_of_it_is_edited_as_json() -> None:
-    app = Editing()
+    app = EditApp()
     async with app.run_test(size=(80, 24)) as pilot:
         await begun(pilot, app)
         await pilot.press("ctrl+t")
@@ -131,7 +131,7 @@ async def test_all_of_it_is_edited_as_json() -> None:
 
 
 async def test_escape_leaves_a_field_then_the_dialog() -> None:
-    app = Editing()
+    app = EditApp()
     async with app.run_test(size=(100, 30)) as pilot:
         await begun(pilot, app)
         await pilot.press("enter")
@@ -145,7 +145,7 @@ async def test_escape_leaves_a_field_then_the_dialog() -> None:
 
 
 async def test_what_has_gone_on_cannot_be_sent() -> None:
-    app = Editing()
+    app = EditApp()
     async with app.run_test(size=(100, 30)) as pilot:
         await begun(pilot, app)
         app.held = None
@@ -156,7 +156,7 @@ async def test_what_has_gone_on_cannot_be_sent() -> None:
 
 
 async def test_secrets_are_not_shown() -> None:
-    app = Editing(request("SaslAuthenticate", 0, {"auth_bytes": b"\0user\0password"}, time=time_ns()))
+    app = EditApp(request("SaslAuthenticate", 0, {"auth_bytes": b"\0user\0password"}, time=time_ns()))
     async with app.run_test(size=(100, 30)) as pilot:
         await begun(pilot, app)
         assert app.dialog.query_one(Input).disabled

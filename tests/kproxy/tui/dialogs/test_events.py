@@ -13,7 +13,7 @@ from kproxy.tui.app import Event
 from kproxy.tui.dialogs.events import EventsDialog
 
 
-class Told(App[None]):
+class EventsApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, events: list[Event]) -> None:
@@ -29,7 +29,7 @@ def text(app: App[Any]) -> str:
 
 
 async def test_events_have_a_time_a_word_and_their_text() -> None:
-    app = Told(
+    app = EventsApp(
         [
             Event(1_500_000_000, "written", "information"),
             Event(2_000_000_000, "[b]x[/]\x1b[2J\nmore", "warning"),
@@ -47,7 +47,7 @@ async def test_events_have_a_time_a_word_and_their_text() -> None:
 
 @pytest.mark.slow
 async def test_the_latest_is_shown_and_the_others_can_be_reached() -> None:
-    app = Told([Event(0, f"number {n}", "information") for n in range(100)])
+    app = EventsApp([Event(0, f"number {n}", "information") for n in range(100)])
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         await pilot.pause()
@@ -65,7 +65,7 @@ async def test_the_latest_is_shown_and_the_others_can_be_reached() -> None:
 
 
 async def test_nothing_was_told() -> None:
-    app = Told([])
+    app = EventsApp([])
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert "Nothing was told so far." in text(app)

@@ -26,7 +26,7 @@ class Around(Container):
     BINDINGS = bindings(Place.TREE)
 
 
-class Helped(App[None]):
+class HelpApp(App[None]):
     """Opens help on ``?``."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -51,7 +51,7 @@ def shown(pilot: Pilot[None]) -> str:
 
 
 async def test_the_keys_of_the_focused_place_come_first() -> None:
-    async with Helped({"bytes.enter": "f2"}).run_test(size=(120, 40)) as pilot:
+    async with HelpApp({"bytes.enter": "f2"}).run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         text = shown(pilot)
         assert text.index("BYTES") < text.index("FIELD TREE")
@@ -59,7 +59,7 @@ async def test_the_keys_of_the_focused_place_come_first() -> None:
 
 
 async def test_the_places_of_what_has_the_focus() -> None:
-    app = Helped()
+    app = HelpApp()
     async with app.run_test(size=(80, 24)):
         assert places_of(app.screen_stack[0].query_one(Pane)) == [Place.BYTES, Place.TREE]
         assert places_of(None) == []
@@ -70,13 +70,13 @@ async def test_the_places_of_what_has_the_focus() -> None:
     [(["tab"], "filter"), (["l", "right"], "about"), (["shift+tab"], "about"), (["tab", "left"], "keys")],
 )
 async def test_going_from_part_to_part(keys: list[str], part: str) -> None:
-    async with Helped().run_test(size=(80, 24)) as pilot:
+    async with HelpApp().run_test(size=(80, 24)) as pilot:
         await pilot.press(*keys)
         assert pilot.app.screen.query_one(TabbedContent).active == part
 
 
 async def test_a_search_goes_through_all_parts() -> None:
-    async with Helped().run_test(size=(80, 24)) as pilot:
+    async with HelpApp().run_test(size=(80, 24)) as pilot:
         await pilot.press("slash", *"rack")
         await pilot.press("enter", "tab")
         await pilot.pause()
@@ -93,7 +93,7 @@ async def test_a_search_goes_through_all_parts() -> None:
 
 
 async def test_scrolling() -> None:
-    async with Helped().run_test(size=(80, 24)) as pilot:
+    async with HelpApp().run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         scroll = pilot.app.screen.query_one("#keys VerticalScroll", VerticalScroll)
         for key, line in [("j", 1), ("down", 2), ("k", 1), ("G", scroll.max_scroll_y), ("g", 0)]:
@@ -106,17 +106,17 @@ async def test_scrolling() -> None:
 
 @pytest.mark.parametrize("key", ["escape", "q", "question_mark", "f1"])
 async def test_leaving(key: str) -> None:
-    async with Helped().run_test(size=(80, 24)) as pilot:
+    async with HelpApp().run_test(size=(80, 24)) as pilot:
         assert isinstance(pilot.app.screen, HelpDialog)
         await pilot.press(key)
         assert not isinstance(pilot.app.screen, HelpDialog)
 
 
 async def test_a_key_that_closes_is_text_while_searching() -> None:
-    async with Helped().run_test(size=(80, 24)) as pilot:
+    async with HelpApp().run_test(size=(80, 24)) as pilot:
         await pilot.press("slash", "q", "question_mark")
         assert pilot.app.screen.query_one(Input).value == "q?"
 
 
 def test_the_screen(snap_compare: Any) -> None:
-    assert snap_compare(Helped(), terminal_size=(80, 24))
+    assert snap_compare(HelpApp(), terminal_size=(80, 24))

@@ -12,7 +12,7 @@ from kproxy.tui.dialogs.order import OrderDialog, orders
 from kproxy.tui.profiles import DEFAULT, Profile, ProfileColumn
 
 
-class Choosing(App[None]):
+class OrderApp(App[None]):
     """Shows the dialog and keeps what it returns."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -52,7 +52,7 @@ def test_what_is_shown_comes_first_and_nothing_twice() -> None:
     ],
 )
 async def test_an_order_is_chosen(order: Order | None, keys: list[str], chosen: Order | None) -> None:
-    app = Choosing(order)
+    app = OrderApp(order)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press(*keys)
         await pilot.pause()

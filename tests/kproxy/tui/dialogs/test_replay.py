@@ -21,7 +21,7 @@ from tests.kproxy.tui.live.replayed import recorded
 pytestmark = pytest.mark.slow
 
 
-class Replayed(App[None]):
+class ReplayApp(App[None]):
     """Nothing but the dialog."""
 
     def __init__(self, session: Session, numbers: list[int], brokers: str = "") -> None:
@@ -43,15 +43,15 @@ class Replayed(App[None]):
 @asynccontextmanager
 async def replayed(
     folder: Path, *numbers: int, size: tuple[int, int] = (120, 34)
-) -> AsyncIterator[tuple[FakeBroker, Replayed, Pilot[None]]]:
+) -> AsyncIterator[tuple[FakeBroker, ReplayApp, Pilot[None]]]:
     async with FakeBroker(cluster_id="recorded") as broker, recorded(folder, broker) as session:
-        app = Replayed(session, list(numbers), f"{broker.host}:{broker.port}")
+        app = ReplayApp(session, list(numbers), f"{broker.host}:{broker.port}")
         async with app.run_test(size=size) as pilot:
             await until(lambda: "be sent again" in str(app.dialog.query_one("#about", Static).visual))
             yield broker, app, pilot
 
 
-def at(app: Replayed, step: str) -> Callable[[], bool]:
+def at(app: ReplayApp, step: str) -> Callable[[], bool]:
     return lambda: app.dialog._step == step
 
 

@@ -17,7 +17,7 @@ from captures.filters import compile_filter
 from kproxy.session import Session
 from kproxy.session.access import Access
 from kproxy.tui.dialogs.write import WriteDialog
-from tests.kproxy.tui.dialogs.hosting import Hosting
+from tests.kproxy.tui.dialogs.hosting import DialogApp
 from tests.kproxy.tui.kit import REBALANCE, read_session, session_of, settled, until
 
 pytestmark = pytest.mark.slow
@@ -25,20 +25,20 @@ pytestmark = pytest.mark.slow
 JOIN_GROUPS = 16
 
 
-def dialog(app: Hosting) -> WriteDialog:
+def dialog(app: DialogApp) -> WriteDialog:
     assert isinstance(app.screen, WriteDialog)
     return app.screen
 
 
-def problem(app: Hosting) -> str:
+def problem(app: DialogApp) -> str:
     return str(dialog(app).query_one("#problem", Static).visual)
 
 
-def choose(app: Hosting, group: str, index: int) -> None:
+def choose(app: DialogApp, group: str, index: int) -> None:
     dialog(app).query_one(f"#{group}", RadioSet).query(RadioButton)[index].value = True
 
 
-async def written(pilot: Pilot[None], app: Hosting, name: Path, *keys: str) -> None:
+async def written(pilot: Pilot[None], app: DialogApp, name: Path, *keys: str) -> None:
     """Type a name and press Enter, and more keys when a question comes."""
     dialog(app).query_one(Input).value = str(name)
     await pilot.pause()
@@ -70,7 +70,7 @@ async def test_what_is_shown_is_written_in_the_format_of_the_name(
     out = tmp_path / name
     async with read_session() as session:
         await filtered(session)
-        app = Hosting(session, lambda: WriteDialog(session))
+        app = DialogApp(session, lambda: WriteDialog(session))
         async with app.run_test(size=(80, 24)) as pilot:
             await written(pilot, app, out)
     assert app.answers[0].startswith(f"{JOIN_GROUPS} exchanges written to {out}, ")
@@ -83,7 +83,7 @@ async def test_marks_and_comments_are_written_to_pcapng(tmp_path: Path) -> None:
     async with read_session() as session:
         await session.mark([18, 20], True)
         await session.comment(18, "look\nhere")
-        app = Hosting(session, lambda: WriteDialog(session, name=str(out)))
+        app = DialogApp(session, lambda: WriteDialog(session, name=str(out)))
         async with app.run_test(size=(80, 24)) as pilot:
             choose(app, "what", 1)
             await written(pilot, app, out)
@@ -96,7 +96,7 @@ async def test_marks_and_comments_are_written_to_pcapng(tmp_path: Path) -> None:
 
 async def test_the_format_and_the_name_follow_each_other(tmp_path: Path) -> None:
     async with read_session() as session:
-        app = Hosting(session, lambda: WriteDialog(session))
+        app = DialogApp(session, lambda: WriteDialog(session))
         async with app.run_test(size=(80, 24)) as pilot:
             name = dialog(app).query_one(Input)
             assert name.value == "exchanges.pcapng"
@@ -118,7 +118,7 @@ async def test_what_is_typed_replaces_the_name_and_gets_its_suffix(
     monkeypatch.chdir(tmp_path)
     async with read_session() as session:
         await filtered(session)
-        app = Hosting(session, lambda: WriteDialog(session))
+        app = DialogApp(session, lambda: WriteDialog(session))
         async with app.run_test(size=(80, 24)) as pilot:
             choose(app, "format", 2)
             await pilot.pause()
@@ -132,7 +132,7 @@ async def test_a_file_is_overwritten_only_if_asked(tmp_path: Path) -> None:
     out.write_text("precious")
     async with read_session() as session:
         await filtered(session)
-        app = Hosting(session, lambda: WriteDialog(session))
+        app = DialogApp(session, lambda: WriteDialog(session))
         async with app.run_test(size=(80, 24)) as pilot:
             await written(pilot, app, out, "enter")
             assert out.read_text() == "precious"
@@ -153,7 +153,7 @@ async def test_a_file_is_overwritten_only_if_asked(tmp_path: Path) -> None:
 )
 async def test_a_name_that_cannot_be_is_refused(name: str, said: str) -> None:
     async with read_session() as session:
-        app = Hosting(session, lambda: WriteDialog(session))
+        app = DialogApp(session, lambda: WriteDialog(session))
         async with app.run_test(size=(80, 24)) as pilot:
             dialog(app).query_one(Input).value = name
             await pilot.pause()
@@ -166,7 +166,7 @@ async def test_the_capture_itself_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "kafka.pcap"
     path.write_bytes(REBALANCE.read_bytes())
     async with read_session(path) as session:
-        app = Hosting(session, lambda: WriteDialog(session))
+        app = DialogApp(session, lambda: WriteDialog(session))
         async with app.run_test(size=(80, 24)) as pilot:
             await written(pilot, app, path, "y")
             assert "is one of the captures that are shown" in problem(app)
@@ -179,7 +179,7 @@ async def test_a_fault_is_told_and_the_dialog_stays(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr("kproxy.tui.dialogs.write.Export.run", breaks)
     async with read_session() as session:
-        app = Hosting(session, lambda: WriteDialog(session))
+        app = DialogApp(session, lambda: WriteDialog(session))
         async with app.run_test(size=(80, 24)) as pilot:
             await written(pilot, app, tmp_path / "out.pcapng")
             assert "writing failed: KeyError: 'planted'" in problem(app)
@@ -195,7 +195,7 @@ async def test_escape_stops_writing(name: str, tmp_path: Path) -> None:
             yield
 
     async with read_session() as session:
-        app = Hosting(session, lambda: WriteDialog(session))
+        app = DialogApp(session, lambda: WriteDialog(session))
         async with app.run_test(size=(80, 24)) as pilot:
             dialog(app).query_one(Input).value = str(out)
             session.do(keep_engine_busy)
@@ -216,7 +216,7 @@ async def test_scrubbing_is_for_packets(tmp_path: Path) -> None:
     async with read_session() as session:
         await session.set_filter(compile_filter("records > 0"))
         for out in (plain, scrubbed):
-            app = Hosting(session, lambda: WriteDialog(session))
+            app = DialogApp(session, lambda: WriteDialog(session))
             async with app.run_test(size=(80, 24)) as pilot:
                 dialog(app).query_one("#scrub", Checkbox).value = out is scrubbed
                 dialog(app).query_one("#synthetic", Checkbox).value = True
@@ -231,7 +231,7 @@ async def test_nothing_is_said_of_an_empty_list() -> None:
     try:
         await session.idle()
         await session.set_filter(compile_filter("api == 99"))
-        app = Hosting(session, lambda: WriteDialog(session))
+        app = DialogApp(session, lambda: WriteDialog(session))
         async with app.run_test(size=(80, 24)):
             buttons = dialog(app).query_one("#what", RadioSet).query(RadioButton)
             assert [str(button.label) for button in buttons] == [f"all  {session.status.exchanges:,}"]
@@ -249,13 +249,13 @@ def test_looks_right(snap_compare: Any) -> None:
         await session.mark([18], True)
         await filtered(session)
         app = pilot.app
-        assert isinstance(app, Hosting)
+        assert isinstance(app, DialogApp)
         await app.push_screen(WriteDialog(session, [18], "orders.pcapng"))
         app.screen.query_one(Input).cursor_blink = False
         await settled(pilot)
 
     try:
-        app = Hosting(session, lambda: WriteDialog(session))
+        app = DialogApp(session, lambda: WriteDialog(session))
         assert snap_compare(app, run_before=run_before, terminal_size=(80, 24))
     finally:
         session.close()

@@ -23,7 +23,7 @@ from tests.kproxy.proxy.talk import heartbeat
 from tests.kproxy.tui.live.proxied import linked, shown, until
 
 
-class Acting(App[None]):
+class ActionsApp(App[None]):
     """Carries out commands, and remembers what was told."""
 
     def __init__(self, link: Link | None) -> None:
@@ -51,9 +51,9 @@ class Acting(App[None]):
 @asynccontextmanager
 async def acting(
     folder: Path, **options: Any
-) -> AsyncIterator[tuple[RunningPlane, Link, Acting, Pilot[None]]]:
+) -> AsyncIterator[tuple[RunningPlane, Link, ActionsApp, Pilot[None]]]:
     async with linked(folder, **options) as (proxy, link):
-        app = Acting(link)
+        app = ActionsApp(link)
         async with app.run_test(size=(100, 30)) as pilot:
             yield proxy, link, app, pilot
 
@@ -280,7 +280,7 @@ async def test_leaving_names_the_connections_that_would_end(tmp_path: Path) -> N
     ],
 )
 async def test_without_a_proxy_it_is_said_how_to_get_one(name: str) -> None:
-    app = Acting(None)
+    app = ActionsApp(None)
     async with app.run_test():
         await app.done(getattr(app.actions, name)())
         assert app.told == [NOT_LIVE]

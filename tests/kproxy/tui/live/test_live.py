@@ -13,8 +13,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from captures.filters import compile_filter
-from kproxy.cli.proxying import PlaneProcess
-from kproxy.cli.watching import open_growing
+from kproxy.cli.live_output import open_growing
+from kproxy.cli.proxy_run import PlaneProcess
 from kproxy.proxy.recording import recorder_settings
 from kproxy.proxy.run_folder import RunFolder
 from kproxy.proxy.settings import Settings as PlaneSettings

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import pytest
 from textual.app import App
 
-from kproxy.kept import kept_path
+from kproxy.saved_choices import kept_path
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.commands import BY_LINE, COMMANDS
 from kproxy.tui.dialogs.copy import CopyDialog

@@ -174,7 +174,7 @@ async def test_search() -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 24)], ids=["narrow", "wide"])
 def test_how_it_looks(size: tuple[int, int], snap_compare: Any) -> None:
-    class Shown(ConversationApp):
+    class ShownConversation(ConversationApp):
         async def on_mount(self) -> None:
             self.session.start()
             await self.session.idle()
@@ -183,7 +183,7 @@ def test_how_it_looks(size: tuple[int, int], snap_compare: Any) -> None:
         def on_unmount(self) -> None:
             self.session.close()
 
-    app = Shown(session_of())
+    app = ShownConversation(session_of())
 
     async def before(pilot: Pilot[None]) -> None:
         await settled(pilot)

@@ -76,7 +76,7 @@ STATE = LiveState(
 )  # fmt: skip
 
 
-class Looking(App[None]):
+class FaultsApp(App[None]):
     """Nothing but the view."""
 
     def __init__(self, state: LiveState | None = STATE) -> None:
@@ -116,13 +116,13 @@ def _at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("_at_a_time")
 def test_it_looks_as_it_should(snap_compare: Any) -> None:
-    assert snap_compare(Looking(), terminal_size=(120, 24))
+    assert snap_compare(FaultsApp(), terminal_size=(120, 24))
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_at_a_time")
 async def test_it_shows_what_is_held_and_which_rules_there_are() -> None:
-    app = Looking()
+    app = FaultsApp()
     async with app.run_test(size=(160, 30)) as pilot:
         rows = [row.text() for row in app.query_one("#held", RowTable).rows]
         assert "request JoinGroup v9" in rows[0]
@@ -148,7 +148,7 @@ async def test_it_shows_what_is_held_and_which_rules_there_are() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("_at_a_time")
 async def test_rules_are_asked_for_and_removed_by_keys() -> None:
-    app = Looking()
+    app = FaultsApp()
     async with app.run_test(size=(120, 30)) as pilot:
         await pilot.press("plus")
         app.query_one("#rules", RowTable).focus()
@@ -161,7 +161,7 @@ async def test_rules_are_asked_for_and_removed_by_keys() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("_at_a_time")
 async def test_enter_shows_the_exchanges_of_a_connection_or_a_rule() -> None:
-    app = Looking()
+    app = FaultsApp()
     async with app.run_test(size=(120, 30)) as pilot:
         await pilot.press("enter")
         app.query_one("#rules", RowTable).focus()
@@ -187,7 +187,7 @@ def test_the_filter_of_a_rule_can_be_read(text: str) -> None:
 
 @pytest.mark.usefixtures("_at_a_time")
 async def test_rows_are_searched() -> None:
-    app = Looking()
+    app = FaultsApp()
     async with app.run_test(size=(120, 30)):
         assert app.view.search(TextRegex("Fetch", any_case=False), forward=True)
         assert app.view.held_number == 2
@@ -203,13 +203,13 @@ async def test_it_says_what_is_not_as_usual() -> None:
         (LiveState(passed=4), "4 fit and were not held"),
         (LiveState(hold_failures=4), "4 went on because the filter failed"),
     ):
-        app = Looking(state)
+        app = FaultsApp(state)
         async with app.run_test(size=(120, 30)):
             assert said in str(app.query_one("#state", Static).visual)
 
 
 async def test_without_a_proxy_it_says_how_to_get_one() -> None:
-    app = Looking(None)
+    app = FaultsApp(None)
     async with app.run_test(size=(80, 24)) as pilot:
         assert "kproxy attach --control" in str(app.query_one("#not-live", Static).visual)
         await app.view.refresh_data()

@@ -166,7 +166,7 @@ async def test_search_goes_to_a_name() -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 40)], ids=["narrow", "wide"])
 def test_how_it_looks(size: tuple[int, int], snap_compare: Any) -> None:
-    class Shown(LatencyApp):
+    class ShownLatency(LatencyApp):
         async def on_mount(self) -> None:
             self.session.start()
             await self.session.idle()
@@ -179,4 +179,4 @@ def test_how_it_looks(size: tuple[int, int], snap_compare: Any) -> None:
         await settled(pilot)
         await press(pilot, "tab", "k", *["l"] * 6)
 
-    assert snap_compare(Shown(session_of()), terminal_size=size, run_before=before)
+    assert snap_compare(ShownLatency(session_of()), terminal_size=size, run_before=before)

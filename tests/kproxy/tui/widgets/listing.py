@@ -17,7 +17,7 @@ SIZE = (120, 20)
 BODY = SIZE[1] - 1
 
 
-class Listing(App[None]):
+class ListApp(App[None]):
     """Shows a list and keeps what it says."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -67,6 +67,6 @@ class Listing(App[None]):
 async def renewed(pilot: Pilot[None]) -> None:
     """Show what was published, and wait until it is painted."""
     app = pilot.app
-    assert isinstance(app, Listing)
+    assert isinstance(app, ListApp)
     app.list.refresh_rows()
     await pilot.pause()

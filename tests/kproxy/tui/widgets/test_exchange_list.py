@@ -14,7 +14,7 @@ from kproxy.session.published import Order
 from kproxy.tui.profiles import DEFAULT, Profile, ProfileColumn
 from tests.kproxy.tui.kit import read_session
 from tests.kproxy.tui.published import PublishedSession, held, summary
-from tests.kproxy.tui.widgets.listing import BODY, SIZE, Listing, renewed
+from tests.kproxy.tui.widgets.listing import BODY, SIZE, ListApp, renewed
 
 
 # ------------------------------------------------------------ moving
@@ -33,7 +33,7 @@ from tests.kproxy.tui.widgets.listing import BODY, SIZE, Listing, renewed
     ],
 )
 async def test_keys_move_the_cursor(keys: list[str], number: int) -> None:
-    app = Listing(PublishedSession(1_000))
+    app = ListApp(PublishedSession(1_000))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press(*keys)
         await pilot.pause()
@@ -45,7 +45,7 @@ async def test_keys_move_the_cursor(keys: list[str], number: int) -> None:
 
 @pytest.mark.slow
 async def test_a_page_keeps_the_cursor_on_its_line_of_the_screen() -> None:
-    app = Listing(PublishedSession(1_000))
+    app = ListApp(PublishedSession(1_000))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("j", "j", "j", "space")
         assert app.list.scroll_offset.y == BODY
@@ -53,7 +53,7 @@ async def test_a_page_keeps_the_cursor_on_its_line_of_the_screen() -> None:
 
 
 async def test_the_list_goes_to_an_exchange() -> None:
-    app = Listing(PublishedSession(1_000))
+    app = ListApp(PublishedSession(1_000))
     async with app.run_test(size=SIZE) as pilot:
         assert app.list.go_to(500)
         await pilot.pause()
@@ -65,7 +65,7 @@ async def test_the_list_goes_to_an_exchange() -> None:
 
 @pytest.mark.slow
 async def test_enter_and_clicking_twice_choose_an_exchange() -> None:
-    app = Listing(PublishedSession(10))
+    app = ListApp(PublishedSession(10))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("j", "enter")
         assert app.said[-1] == ("entered", 2)
@@ -79,7 +79,7 @@ async def test_enter_and_clicking_twice_choose_an_exchange() -> None:
 
 @pytest.mark.slow
 async def test_the_cursor_stays_with_its_exchange_while_others_come_and_go() -> None:
-    app = Listing(PublishedSession(1_000))
+    app = ListApp(PublishedSession(1_000))
     async with app.run_test(size=SIZE) as pilot:
         app.list.go_to(500)
         await pilot.pause()
@@ -100,7 +100,7 @@ async def test_the_cursor_stays_with_its_exchange_while_others_come_and_go() -> 
 # ------------------------------------------------------------ following
 @pytest.mark.slow
 async def test_following_stays_with_the_newest_until_one_moves_away() -> None:
-    app = Listing(PublishedSession(100))
+    app = ListApp(PublishedSession(100))
     async with app.run_test(size=SIZE) as pilot:
         app.list.following = True
         await pilot.pause()
@@ -121,7 +121,7 @@ async def test_following_stays_with_the_newest_until_one_moves_away() -> None:
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("away", ["wheel", "home", "page", "go to"])
 async def test_there_are_many_ways_to_end_following(away: str) -> None:
-    app = Listing(PublishedSession(1_000))
+    app = ListApp(PublishedSession(1_000))
     async with app.run_test(size=SIZE) as pilot:
         app.list.following = True
         await pilot.pause()
@@ -140,7 +140,7 @@ async def test_there_are_many_ways_to_end_following(away: str) -> None:
 
 @pytest.mark.slow
 async def test_moving_to_the_end_goes_on_following() -> None:
-    app = Listing(PublishedSession(1_000))
+    app = ListApp(PublishedSession(1_000))
     async with app.run_test(size=SIZE) as pilot:
         app.list.following = True
         await pilot.press("end", "down")
@@ -157,7 +157,7 @@ async def test_moving_to_the_end_goes_on_following() -> None:
 # ------------------------------------------------------------ what is held
 @pytest.mark.slow
 async def test_what_is_held_stays_at_the_bottom_of_the_screen() -> None:
-    app = Listing(PublishedSession(1_000))
+    app = ListApp(PublishedSession(1_000))
     async with app.run_test(size=SIZE) as pilot:
         app.session.held = (held(7), held(8, waiting_behind=0))
         await renewed(pilot)
@@ -183,7 +183,7 @@ async def test_what_is_held_stays_at_the_bottom_of_the_screen() -> None:
 
 @pytest.mark.slow
 async def test_many_held_messages_leave_room_for_exchanges_and_can_be_reached() -> None:
-    app = Listing(PublishedSession(100))
+    app = ListApp(PublishedSession(100))
     async with app.run_test(size=SIZE) as pilot:
         app.session.held = tuple(held(number) for number in range(1, 31))
         await renewed(pilot)
@@ -201,7 +201,7 @@ async def test_many_held_messages_leave_room_for_exchanges_and_can_be_reached() 
 # ------------------------------------------------------------ columns
 @pytest.mark.slow
 async def test_a_click_on_a_title_orders() -> None:
-    app = Listing(PublishedSession(10))
+    app = ListApp(PublishedSession(10))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.click(app.list, offset=(app.line(0).index("client") + 1, 0))
@@ -216,7 +216,7 @@ async def test_a_click_on_a_title_orders() -> None:
 
 @pytest.mark.slow
 async def test_an_edge_is_dragged() -> None:
-    app = Listing(PublishedSession(10))
+    app = ListApp(PublishedSession(10))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         before = app.line(0)
@@ -243,7 +243,7 @@ async def test_columns_that_do_not_fit_are_scrolled() -> None:
             ProfileColumn("state", 20),
         ),
     )
-    app = Listing(PublishedSession(50), wide)
+    app = ListApp(PublishedSession(50), wide)
     async with app.run_test(size=(80, 20)) as pilot:
         await pilot.pause()
         assert "state" not in app.line(0)
@@ -258,7 +258,7 @@ async def test_columns_that_do_not_fit_are_scrolled() -> None:
 
 
 async def test_columns_are_changed() -> None:
-    app = Listing(PublishedSession(3, lambda number: summary(number, cells={"topic": "orders"})))
+    app = ListApp(PublishedSession(3, lambda number: summary(number, cells={"topic": "orders"})))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         app.list.profile = Profile(
@@ -271,7 +271,7 @@ async def test_columns_are_changed() -> None:
 
 
 async def test_a_narrow_terminal_has_fewer_columns_and_the_cursor_in_sight() -> None:
-    app = Listing(PublishedSession(100))
+    app = ListApp(PublishedSession(100))
     async with app.run_test(size=(160, 40)) as pilot:
         app.list.go_to(30)
         await pilot.resize_terminal(80, 12)
@@ -284,7 +284,7 @@ async def test_a_narrow_terminal_has_fewer_columns_and_the_cursor_in_sight() -> 
 
 @pytest.mark.slow
 async def test_columns_grow_with_what_is_in_them() -> None:
-    app = Listing(
+    app = ListApp(
         PublishedSession(2, lambda number: summary(number, client="a" * (10 if number == 1 else 22)))
     )
     async with app.run_test(size=(160, 20)) as pilot:
@@ -305,7 +305,7 @@ async def test_list_and_session_agree_whatever_is_asked_for() -> None:
     ]
     orders = [None, Order("latency", descending=True), Order("client_id"), Order("topic")]
     async with read_session() as session:
-        app = Listing(session)  # type: ignore[arg-type]
+        app = ListApp(session)  # type: ignore[arg-type]
         async with app.run_test(size=SIZE) as pilot:
             for _ in range(15):
                 before = app.list.number

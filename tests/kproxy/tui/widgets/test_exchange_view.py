@@ -13,14 +13,14 @@ from captures.filters import compile_filter
 from kproxy.session.published import Order, State
 from tests.kproxy.tui.kit import until
 from tests.kproxy.tui.published import BEGIN, MS, SECOND, PublishedSession, held, summary
-from tests.kproxy.tui.widgets.listing import BODY, SIZE, Listing, renewed
+from tests.kproxy.tui.widgets.listing import BODY, SIZE, ListApp, renewed
 
 HOSTILE = "[red]a\x1b[2Jb[/]\u202e\u0301\t全角"
 
 
 # ------------------------------------------------------------ what it shows
 async def test_exchanges_are_lines_below_titles() -> None:
-    app = Listing(PublishedSession(3))
+    app = ListApp(PublishedSession(3))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert app.line(0).split() == [
@@ -44,7 +44,7 @@ async def test_exchanges_are_lines_below_titles() -> None:
 
 @pytest.mark.slow
 async def test_ten_million_exchanges_are_as_quick_as_ten() -> None:
-    app = Listing(PublishedSession(10_000_000))
+    app = ListApp(PublishedSession(10_000_000))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("G")
         assert app.list.number == 10_000_000
@@ -56,7 +56,7 @@ async def test_ten_million_exchanges_are_as_quick_as_ten() -> None:
 
 @pytest.mark.slow
 async def test_what_is_not_made_yet_is_asked_for_and_shown_when_it_is() -> None:
-    app = Listing(PublishedSession(1_000, at_once=False))
+    app = ListApp(PublishedSession(1_000, at_once=False))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert app.line(1).split() == ["▸", "1", "…"]
@@ -75,7 +75,7 @@ async def test_what_is_not_made_yet_is_asked_for_and_shown_when_it_is() -> None:
 
 
 async def test_a_line_changes_when_its_summary_does() -> None:
-    app = Listing(PublishedSession(5))
+    app = ListApp(PublishedSession(5))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         app.session.summaries.make = lambda number: summary(
@@ -97,7 +97,7 @@ async def test_a_line_changes_when_its_summary_does() -> None:
     ],
 )
 async def test_states_are_told_by_symbol_and_word(changes: dict[str, Any], text: str) -> None:
-    app = Listing(PublishedSession(2, lambda number: summary(number, **changes)))
+    app = ListApp(PublishedSession(2, lambda number: summary(number, **changes)))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert text in app.line(2)
@@ -105,7 +105,7 @@ async def test_states_are_told_by_symbol_and_word(changes: dict[str, Any], text:
 
 async def test_what_came_from_the_wire_cannot_break_out_of_its_cells() -> None:
     names = iter([HOSTILE, "plain"] * 40)
-    app = Listing(PublishedSession(20, lambda number: summary(number, client=next(names), request=HOSTILE)))
+    app = ListApp(PublishedSession(20, lambda number: summary(number, client=next(names), request=HOSTILE)))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         width = app.list.size.width - 1
@@ -121,7 +121,7 @@ async def test_what_came_from_the_wire_cannot_break_out_of_its_cells() -> None:
 
 @pytest.mark.slow
 async def test_an_empty_list_says_why() -> None:
-    app = Listing(PublishedSession(0))
+    app = ListApp(PublishedSession(0))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert "no exchanges yet" in app.line(1)
@@ -145,7 +145,7 @@ async def test_what_is_in_flight_shows_how_long_it_runs() -> None:
     def make(number: int) -> Any:
         return summary(number, state=State.IN_FLIGHT, latency=None, response="", running_since=BEGIN)
 
-    app = Listing(PublishedSession(2, make, live=True))
+    app = ListApp(PublishedSession(2, make, live=True))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert "… in flight" in app.line(2)
@@ -159,7 +159,7 @@ async def test_how_long_something_is_held_goes_by_the_clock_of_this_machine() ->
     session = PublishedSession(2, live=True)
     now = time.time_ns()
     session.held = (held(7, since=now - 5 * SECOND, until=now + 25 * SECOND),)
-    app = Listing(session)
+    app = ListApp(session)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         painted = _painted(app, BODY)
@@ -171,7 +171,7 @@ async def test_how_long_something_is_held_goes_by_the_clock_of_this_machine() ->
 async def test_in_a_capture_time_stands_still() -> None:
     session = PublishedSession(1, lambda number: summary(number, latency=None, running_since=BEGIN))
     session.publish(latest=BEGIN + 1_200 * MS)
-    app = Listing(session)
+    app = ListApp(session)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert "…1.2s" in app.line(1)
@@ -180,7 +180,7 @@ async def test_in_a_capture_time_stands_still() -> None:
 # ------------------------------------------------------------ text
 @pytest.mark.slow
 async def test_text_is_selected_by_lines_and_characters() -> None:
-    app = Listing(PublishedSession(50, lambda number: summary(number, client="全角", request="orders")))
+    app = ListApp(PublishedSession(50, lambda number: summary(number, client="全角", request="orders")))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         line = app.line(3)
@@ -195,7 +195,7 @@ async def test_text_is_selected_by_lines_and_characters() -> None:
 
 @pytest.mark.slow
 async def test_text_is_selected_with_the_mouse_without_moving_the_cursor() -> None:
-    app = Listing(PublishedSession(50))
+    app = ListApp(PublishedSession(50))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         begin = app.line(3).index("orders")
@@ -210,7 +210,7 @@ async def test_text_is_selected_with_the_mouse_without_moving_the_cursor() -> No
 # ------------------------------------------------------------ colours
 @pytest.mark.slow
 async def test_lines_are_painted_anew_with_the_theme_and_the_focus() -> None:
-    app = Listing(PublishedSession(5))
+    app = ListApp(PublishedSession(5))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         before = _styles(app, 2)
@@ -225,7 +225,7 @@ async def test_lines_are_painted_anew_with_the_theme_and_the_focus() -> None:
 
 @pytest.mark.slow
 async def test_what_repeats_the_line_above_is_dimmed() -> None:
-    app = Listing(PublishedSession(5, lambda number: summary(number, client="a" if number < 4 else "b")))
+    app = ListApp(PublishedSession(5, lambda number: summary(number, client="a" if number < 4 else "b")))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         repeated = app.list.get_component_rich_style("exchange-list--repeated")
@@ -238,16 +238,16 @@ async def test_what_repeats_the_line_above_is_dimmed() -> None:
         assert _style_of(app, 1, "a ") != repeated, "nothing is above it"
 
 
-def _painted(app: Listing, y: int) -> str:
+def _painted(app: ListApp, y: int) -> str:
     """Return what is on the terminal, whether or not it would be painted otherwise now."""
     return app.screen._compositor.render_strips()[y].text
 
 
-def _styles(app: Listing, y: int) -> list[Any]:
+def _styles(app: ListApp, y: int) -> list[Any]:
     return [segment.style for segment in app.list._line(y, app.list._window(), app.list._clock())]
 
 
-def _style_of(app: Listing, y: int, text: str) -> Any:
+def _style_of(app: ListApp, y: int, text: str) -> Any:
     line = app.list._line(y, app.list._window(), app.list._clock())
     return next(segment.style for segment in line if text in segment.text)
 
@@ -281,11 +281,11 @@ def every_state() -> PublishedSession:
 
 @pytest.mark.slow
 def test_a_list_of_every_state_in_120_columns(snap_compare: Any) -> None:
-    assert snap_compare(Listing(every_state()), terminal_size=(120, 30), press=["j", "j"])
+    assert snap_compare(ListApp(every_state()), terminal_size=(120, 30), press=["j", "j"])
 
 
 @pytest.mark.slow
 def test_a_list_of_every_state_in_80_columns_and_a_light_theme(snap_compare: Any) -> None:
-    app = Listing(every_state())
+    app = ListApp(every_state())
     app.theme = "textual-light"
     assert snap_compare(app, terminal_size=(80, 24))

@@ -23,7 +23,7 @@ from captures.exchanges.payloads import Frames, read_frames
 from captures.exchanges.shapes import RecordTallies, Shapes
 from captures.meaning import designed_wait_ns, errors_in, expected_errors
 from captures.meaning.errors import error_paths
-from captures.meaning.expected import expected_paths
+from captures.meaning.expected_errors import expected_paths
 from captures.meaning.mentions import (
     group_paths,
     member_paths,

@@ -23,10 +23,10 @@ from captures.exchanges import Exchange
 from captures.export.pcapng_writer import PcapngWriter
 from captures.live.recorder import Match
 from captures.packets import CaptureError
-from kproxy.cli import attaching, main
-from kproxy.cli.attaching import first_to_read
+from kproxy.cli import attach_run, main
+from kproxy.cli.attach_run import first_to_read
+from kproxy.cli.live_output import LiveOutput, open_growing
 from kproxy.cli.options import LiveOptions
-from kproxy.cli.watching import Watching, open_growing
 from kproxy.proxy.run_folder import RunFolder
 from tests.captures.exchanges.proxied import DELAYED, Recording, metadata, rewritten
 from tests.captures.packets.kit import Conversation
@@ -62,8 +62,8 @@ class Recorder:
         self._file.close()
 
 
-def watching(*, as_json: bool = True, diagnose: bool = False, **how: Any) -> Watching:
-    return Watching(LiveOptions(as_json=as_json, utc=True, color="never", diagnose=diagnose), **how)
+def watching(*, as_json: bool = True, diagnose: bool = False, **how: Any) -> LiveOutput:
+    return LiveOutput(LiveOptions(as_json=as_json, utc=True, color="never", diagnose=diagnose), **how)
 
 
 # ------------------------------------------------------------ Watching
@@ -213,9 +213,9 @@ def test_which_file_is_the_first_to_read(tmp_path: Path, monkeypatch: pytest.Mon
     for number in range(1, 6):
         (tmp_path / f"{number:08d}.pcapng").write_bytes(b"x" * 100)
     assert first_to_read(str(tmp_path)) == ""
-    monkeypatch.setattr(attaching, "_MOST_BEFORE", 250)
+    monkeypatch.setattr(attach_run, "_MOST_BEFORE", 250)
     assert first_to_read(str(tmp_path)) == "00000004.pcapng"
-    monkeypatch.setattr(attaching, "_MOST_BEFORE", 1)
+    monkeypatch.setattr(attach_run, "_MOST_BEFORE", 1)
     assert first_to_read(str(tmp_path)) == "00000005.pcapng"
     assert first_to_read(str(tmp_path / "00000001.pcapng")) == ""
 
@@ -372,7 +372,7 @@ def test_nobody_reads_what_is_printed_any_more(
 ) -> None:
     """As with ``kproxy proxy | head``; what only prints ends then."""
     silenced: list[bool] = []
-    monkeypatch.setattr("kproxy.cli.watching.print_nothing_more", lambda: silenced.append(True))
+    monkeypatch.setattr("kproxy.cli.live_output.print_nothing_more", lambda: silenced.append(True))
 
     def shown() -> None:
         raise BrokenPipeError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.proxy.dialling import AllFailedError, Dialler, first_of
+from kproxy.proxy.dialler import AllFailedError, Dialler, first_of
 
 V4, V6 = socket.AF_INET, socket.AF_INET6
 

@@ -29,7 +29,7 @@ from captures.analysis.groups.model import (
     Trigger,
     Wait,
 )
-from captures.analysis.groups.modern.counting import Bump
+from captures.analysis.groups.modern.bumps import Bump
 from captures.analysis.groups.modern.epochs import Epochs
 from captures.analysis.groups.modern.members import Membership, MemberTimeline, State
 from captures.analysis.groups.modern.reasons import Reason
@@ -124,7 +124,7 @@ _Held = dict[str, frozenset[TopicPartition]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Settled:
+class _MemberBump:
     """What a bump came to for one member.
 
     :ivar told: the state by which it first knew of it; None if it did not
@@ -163,7 +163,7 @@ class _Presence:
         return list(first.values())
 
 
-class Settling:
+class Reconciliations:
     """Makes stories of bumps.
 
     :param labels: of the members
@@ -227,7 +227,7 @@ class Settling:
         told.evidence = self._evidence(bump, settled.values())
         return told
 
-    def _settled(self, lane: MemberTimeline, bump: Bump, until: int) -> _Settled:
+    def _settled(self, lane: MemberTimeline, bump: Bump, until: int) -> _MemberBump:
         told: State | None = None
         done: State | None = None
         before = lane.state_at(bump.time)
@@ -240,7 +240,7 @@ class Settling:
             if state.epoch == bump.generation and (done is None or state.assigned != done.assigned):
                 done = state
             before = state
-        return _Settled(told, done)
+        return _MemberBump(told, done)
 
     @staticmethod
     def _held(members: Iterable[tuple[MemberTimeline, Membership]], time: int) -> _Held:
@@ -272,7 +272,7 @@ class Settling:
         return moved
 
     @staticmethod
-    def _wait(lane: MemberTimeline, membership: Membership, bump: Bump, settled: _Settled) -> Wait:
+    def _wait(lane: MemberTimeline, membership: Membership, bump: Bump, settled: _MemberBump) -> Wait:
         return Wait(
             member=membership.member,
             client=lane.client,
@@ -282,7 +282,7 @@ class Settling:
 
     # ------------------------------------------------------------ what has not ended
     def _awaited(
-        self, bump: Bump, members: list[tuple[MemberTimeline, Membership]], settled: dict[str, _Settled]
+        self, bump: Bump, members: list[tuple[MemberTimeline, Membership]], settled: dict[str, _MemberBump]
     ) -> list[AwaitedMember]:
         found: list[AwaitedMember] = []
         for lane, membership in members:
@@ -342,7 +342,7 @@ class Settling:
         return words.line("; ".join([said, reason.text] if reason.text else [said]))
 
     @staticmethod
-    def _evidence(bump: Bump, settled: Iterable[_Settled]) -> list[int]:
+    def _evidence(bump: Bump, settled: Iterable[_MemberBump]) -> list[int]:
         numbers = {number for reason in bump.reasons for number in reason.numbers}
         numbers |= {state.number for each in settled for state in (each.told, each.done) if state is not None}
         return sorted(numbers)

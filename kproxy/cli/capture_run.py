@@ -21,8 +21,8 @@ from kproxy.cli.common import (
     with_progress,
 )
 from kproxy.cli.options import ReadingOptions
-from kproxy.cli.selecting import bounds
-from kproxy.printing import echo, echo_json, echo_lines, flush, terminal_width, use_color
+from kproxy.cli.selection import bounds
+from kproxy.output import echo, echo_json, echo_lines, flush, terminal_width, use_color
 
 if TYPE_CHECKING:
     from captures.analysis.findings.diagnosis import Diagnosis
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Options = TypeVar("Options", bound=ReadingOptions)
 
 
-class Reading:
+class CaptureInput:
     """A capture that is read to its end, or followed, and what is to be said of that.
 
     :param options: which files, folders and patterns are one capture, and how they are read
@@ -121,7 +121,7 @@ class Reading:
         """
         from captures.analysis.exchange_groups import COUNTED
         from captures.exchanges.columns import ExchangeColumns
-        from captures.exchanges.projected import BLOCK_ROWS
+        from captures.exchanges.projected_reader import BLOCK_ROWS
 
         columns = ExchangeColumns(reader.capture, reader.rows[indexes])
         blocks = enumerate(columns.preparing([*COUNTED, *names]))
@@ -146,7 +146,7 @@ class Reading:
         self, diagnosis: Diagnosis, reader: ExchangeReader, indexes: Int64s, tally: Tally, label: str
     ) -> None:
         """Show some exchanges of a capture that was read to its end to the rules; all are counted."""
-        from captures.analysis.deciding import TAKEN
+        from captures.analysis.decision_columns import TAKEN
 
         columns = self.counted(reader, indexes, TAKEN, tally, label)
         shown = diagnosis.add_all(reader, columns, indexes)
@@ -178,7 +178,7 @@ class CaptureRun(Generic[Options]):
             use_color("never")
         given = options if files is None else replace(options, files=files)
         utc, follow = getattr(options, "utc", True), getattr(options, "follow", False)
-        self.reading = Reading(given, utc=utc, follow=follow)
+        self.reading = CaptureInput(given, utc=utc, follow=follow)
         self.clean = True
 
     def run(self) -> None:

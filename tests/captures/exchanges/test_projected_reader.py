@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from captures.exchanges import ExchangeReader, open_capture, projected
-from captures.exchanges.projected import NEEDS, ProjectedReader, paths_of
+from captures.exchanges import ExchangeReader, open_capture, projected_reader
+from captures.exchanges.projected_reader import NEEDS, ProjectedReader, paths_of
 from dissectors.projection import pick, tree
 from tests.captures.recorded import FOLDER
 
@@ -60,7 +60,7 @@ def test_every_row_comes_once_in_the_given_order(monkeypatch):
     reader = ProjectedReader(capture, lambda _: frozenset({"topics"}))
     whole = list(reader.read(rows))
     assert [parts.row for parts in whole] == rows.tolist()
-    monkeypatch.setattr(projected, "_MOST_BYTES", 500)
+    monkeypatch.setattr(projected_reader, "_MOST_BYTES", 500)
     assert list(reader.read(rows)) == whole
     assert list(reader.read(rows[:0])) == []
 
@@ -68,13 +68,13 @@ def test_every_row_comes_once_in_the_given_order(monkeypatch):
 def test_a_side_of_which_nothing_is_wanted_is_not_read(monkeypatch):
     capture = read("20_k430_ck_zstd.pcap")
     asked = []
-    original = projected.read_frames
+    original = projected_reader.read_frames
 
     def counted(of, rows, side, room):
         asked.extend([side] * len(rows))
         return original(of, rows, side, room)
 
-    monkeypatch.setattr(projected, "read_frames", counted)
+    monkeypatch.setattr(projected_reader, "read_frames", counted)
     reader = ProjectedReader(capture, lambda key: frozenset({"acks"} if key == 0 else ()))
     found = list(reader.read(np.arange(len(capture.table))))
     produced = int(np.count_nonzero(capture.table.column("api_key") == 0))

@@ -14,7 +14,7 @@ from captures.packets import CaptureError
 from captures.ranges.exchanges import NotesOfRows
 from captures.ranges.jobs import Input, give_out, read_here
 from captures.ranges.plan import make_plan
-from captures.spark.located import LocatedCapture, located, located_schema
+from captures.spark.located_exchanges import LocatedCapture, located, located_schema
 from tests.captures.export.files import DATA, SAMPLE
 
 TLS = DATA / "24_k430_tls13_franz.pcap"

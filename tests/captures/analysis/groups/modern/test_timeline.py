@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from captures.analysis.groups.call_reader import read_call
 from captures.analysis.groups.calls import Call, GroupCalls
 from captures.analysis.groups.model import Kind, Trigger
-from captures.analysis.groups.reading import read_call
 from tests.captures.analysis.groups.modern.talk import ModernTalk, epochs, story, streams, two
 
 _ODD: dict[type, list[object]] = {list: [[], [None]], str: [""], dict: [{}], int: [-5, 2**31 - 1]}

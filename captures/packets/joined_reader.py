@@ -23,7 +23,7 @@ from captures.packets.addresses import AddressBook
 from captures.packets.alignment import Clocks, Copies, aligned
 from captures.packets.errors import CaptureError
 from captures.packets.files import CaptureFile, FoundFiles, Rotation, Succession, find_files, is_one_file
-from captures.packets.joined import JoinedSource, base_of
+from captures.packets.joined_source import JoinedSource, base_of
 from captures.packets.rare import FragmentStore
 from captures.packets.reader import BLOCK_SIZE, PacketReader
 from captures.packets.records import Interface

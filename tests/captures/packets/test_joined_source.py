@@ -13,7 +13,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from captures.packets import JoinedReader, PacketBlock, joined, open_files, read_packets
+from captures.packets import JoinedReader, PacketBlock, joined_source, open_files, read_packets
 from captures.packets.errors import SpoolDropped
 from tests.captures.packets import kit
 from tests.captures.packets.test_network import fragments
@@ -196,7 +196,7 @@ def test_a_named_pipe_among_others(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_more_files_than_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined, "MOST_OPEN", 8)
+    monkeypatch.setattr(joined_source, "MOST_OPEN", 8)
     files = [[tcp_record(n, b"%d" % n, n), tcp_record(n + 500, b"%d" % n, n + 5)] for n in range(200)]
     paths = written(tmp_path, files)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -226,7 +226,7 @@ def test_the_order_is_that_of_mergecap(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------ followed
-class Followed:
+class FollowedFolder:
     """A folder that a capture is written to with rotation, as it is being read."""
 
     def __init__(self, folder: Path) -> None:
@@ -247,7 +247,7 @@ class Followed:
 
 
 def test_a_folder_is_followed_from_file_to_file(tmp_path: Path) -> None:
-    capture = Followed(tmp_path)
+    capture = FollowedFolder(tmp_path)
     capture.rotate("z.pcap")
     first = [capture.send(b"one"), capture.send(b"two")]
     source = open_files([str(tmp_path)], follow=True)
@@ -275,7 +275,7 @@ def test_a_folder_is_followed_from_file_to_file(tmp_path: Path) -> None:
 
 
 def test_a_file_without_a_header_is_waited_for(tmp_path: Path) -> None:
-    capture = Followed(tmp_path)
+    capture = FollowedFolder(tmp_path)
     capture.rotate("1.pcap")
     capture.send(b"one")
     blocks = iter(read_packets(open_files([str(tmp_path / "*.pcap")], follow=True)))
@@ -290,8 +290,8 @@ def test_files_that_were_deleted_can_be_read_while_they_are_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a ring (dumpcap -b files:N) has deleted counts as dropped, it is no error."""
-    monkeypatch.setattr(joined, "MOST_OPEN", 2)
-    capture = Followed(tmp_path)
+    monkeypatch.setattr(joined_source, "MOST_OPEN", 2)
+    capture = FollowedFolder(tmp_path)
     capture.rotate("0.pcap")
     source = open_files([str(tmp_path)], follow=True)
     reader, blocks = iter(read_packets(source)), []

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from captures.analysis.groups.modern.counting import Bump, Counting
+from captures.analysis.groups.modern.bumps import Bump, BumpLog
 
 
 def test_bumps_behind_an_epoch_follow_from_it() -> None:
-    counting = Counting()
+    counting = BumpLog()
     counting.begin(7)
     counting.add(Bump(time=2, reasons=[], width=2), Bump(time=1, reasons=[]))
     assert [(bump.before, bump.generation) for bump in counting.open] == [(7, 8), (8, 10)]
@@ -15,7 +15,7 @@ def test_bumps_behind_an_epoch_follow_from_it() -> None:
 
 def test_epochs_stay_what_messages_can_say() -> None:
     """A broker may say any epoch: what follows from the highest is no higher, and fits the columns of tables."""
-    counting = Counting()
+    counting = BumpLog()
     counting.begin(2**31 - 1)
     counting.add(Bump(time=1, reasons=[]))
     assert counting.latest == counting.bumps[0].generation == 2**31 - 1

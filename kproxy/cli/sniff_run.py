@@ -27,10 +27,10 @@ from captures.private import make_folder
 from kproxy.addresses import address_text
 from kproxy.cli.command import arguments_of
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, keylog_option, names_of
+from kproxy.cli.live_output import LiveOutput
 from kproxy.cli.options import ContentOptions, HostsOption
 from kproxy.cli.ui import opens_ui, pages_beside, run_ui
-from kproxy.cli.watching import Watching
-from kproxy.printing import echo, echo_counter, flush, notice
+from kproxy.output import echo, echo_counter, flush, notice
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _COUNTER_SECONDS = 0.5
 _WORTH_A_WORD = 16 << 20  # bytes: some seconds of reading
 
 
-class Sniffing:
+class SniffRun:
     """One run of ``kproxy sniff``.
 
     :param opened: is taken over
@@ -53,7 +53,7 @@ class Sniffing:
         self._ui = opens_ui(options, printing=quiet or count is not None)
         self._interface = opened.settings.interface
         self._find = opened.find
-        self._watching = Watching(options, quiet=quiet, count=count, keep=keep, match=self._matched)
+        self._watching = LiveOutput(options, quiet=quiet, count=count, keep=keep, match=self._matched)
         self._keylog = keylog_option(options.keylog, growing=True, file=opened.keylog)
         self._names = names_of(options.hosts)
         self._limit = DEFAULT_SPOOL if options.spool is None else options.spool

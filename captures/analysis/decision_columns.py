@@ -18,10 +18,10 @@ from captures.exchanges.columns import NO_VALUE, ExchangeColumns
 from dissectors.api_keys import CONNECTING, ApiKey
 
 TAKEN = (*COUNTED, "wait", "throttle_time_ms", "acks", "replica_id")
-"""The columns of messages that :class:`Deciding` takes."""
+"""The columns of messages that :class:`DecisionColumns` takes."""
 
 
-class Deciding:
+class DecisionColumns:
     """Finds exchanges that decide something.
 
     Of a capture that is read in parts, each part finds its own. What the whole capture has to tell, :meth:`ever` is

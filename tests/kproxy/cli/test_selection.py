@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from kproxy.cli.selecting import chosen, fits, there_are
+from kproxy.cli.selection import chosen, fits, there_are
 
 NAMES = ["orders-1", "orders-[1]", "payments"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from captures.exchanges import ExchangeReader
 from kproxy.copy_as import Context
-from kproxy.tui.detail.copied import field_formats
+from kproxy.tui.detail.field_formats import field_formats
 from kproxy.tui.detail.nodes import FieldNode, SideDetail
 from tests.kproxy.tui.detail.details import capture_of, detail_at
 

@@ -11,9 +11,9 @@ from captures.live.capture import GrowingCapture
 from captures.live.recording import newest_first
 from captures.packets.files import is_one_file
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
+from kproxy.cli.live_output import LiveOutput, open_growing
 from kproxy.cli.ui import opens_ui, run_ui
-from kproxy.cli.watching import Watching, open_growing
-from kproxy.printing import notice
+from kproxy.output import notice
 from kproxy.proxy.control import ClosedError, CommandError, ControlClient
 from kproxy.proxy.run_folder import Run
 from kproxy.signals import ended_by_signals
@@ -27,7 +27,7 @@ _MOST_BEFORE = 512 << 20
 """Bytes of the recording that are read to know what continues, though they are not shown."""
 
 
-class Attaching:
+class AttachRun:
     """One run.
 
     :raises OSError: if the proxy cannot be reached
@@ -39,7 +39,7 @@ class Attaching:
         self._options = options
         self._ui = opens_ui(options, printing=bool(options.count))
         since = None if options.from_start else time_ns()
-        self._watching = Watching(options, count=options.count, since=since)
+        self._watching = LiveOutput(options, count=options.count, since=since)
         self._client = ControlClient(run.control_socket, options.control and not self._ui)
         self._gone = Event()
         self._stopped = Event()

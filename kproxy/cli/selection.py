@@ -32,7 +32,7 @@ def bounds(
 
 
 @dataclass(slots=True)
-class Selecting:
+class ExchangeSelection:
     """Selects exchanges of a capture.
 
     :param wanted: the filter, None lets all pass

@@ -19,12 +19,12 @@ from captures.live.recorder import Match
 from captures.live.recording import open_recording
 from captures.packets import CaptureError
 from captures.packets.spool import DEFAULT_SPOOL
+from kproxy.cli.capture_run import tell_faults
 from kproxy.cli.common import filter_option, keylog_option, names_of
+from kproxy.cli.exchange_output import ExchangeOutput
 from kproxy.cli.options import LiveOptions
-from kproxy.cli.reading import tell_faults
-from kproxy.cli.selecting import Selecting
-from kproxy.cli.showing import Showing
-from kproxy.printing import echo, flush, notice, print_nothing_more
+from kproxy.cli.selection import ExchangeSelection
+from kproxy.output import echo, flush, notice, print_nothing_more
 from kproxy.text.lines import request_text, response_text
 from kproxy.text.summary import Tally, notes
 
@@ -40,7 +40,7 @@ def nothing(_: Exchange) -> None:
     """Do not look at an exchange."""
 
 
-class Watching:
+class LiveOutput:
     """Shows the exchanges of a capture as it grows.
 
     :param options: which exchanges are shown, how, and whether to diagnose; the UI has a view for that
@@ -69,11 +69,11 @@ class Watching:
         outlives: str = "",
         may_be_empty: bool = False,
     ) -> None:
-        self.showing = Showing(options)
+        self.showing = ExchangeOutput(options)
         zone = self.showing.zone
         wanted = filter_option(options.wanted, zone)
         self._quiet = quiet
-        self._selecting = Selecting(wanted, zone=zone, count=None if quiet else count, since=since)
+        self._selecting = ExchangeSelection(wanted, zone=zone, count=None if quiet else count, since=since)
         self._keep = filter_option(keep, zone)
         self._match = match
         self._look = look

@@ -28,10 +28,10 @@ from captures.packets.spool import DEFAULT_SPOOL
 from kproxy.addresses import address_text
 from kproxy.cli.command import arguments_of
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
+from kproxy.cli.live_output import LiveOutput, open_growing
 from kproxy.cli.options import LiveOptions
 from kproxy.cli.ui import opens_ui, pages_beside, run_ui
-from kproxy.cli.watching import Watching, open_growing
-from kproxy.printing import notice
+from kproxy.output import notice
 from kproxy.proxy.control import CommandError, ControlClient
 from kproxy.proxy.modes import MODES
 from kproxy.proxy.recording import recorder_settings
@@ -135,7 +135,7 @@ def _ending(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
-class Proxying:
+class ProxyRun:
     """One run.
 
     :param settings: of the data plane, but for its run folder
@@ -160,7 +160,7 @@ class Proxying:
         self._left = self._gaps = False
         metrics = options.metrics
         self._watches = not quiet or self._keeping or metrics is not None or options.diagnose
-        self._watching = Watching(
+        self._watching = LiveOutput(
             options,
             quiet=quiet,
             keep=options.keep,

@@ -23,7 +23,7 @@ from captures.faults import Faults
 from captures.interventions import Interventions
 from captures.names import Names
 from captures.packets import CaptureError, JoinedSource
-from captures.packets.joined import PLACE_BITS
+from captures.packets.joined_source import PLACE_BITS
 from captures.packets.source import KEPT
 from captures.ranges.exchanges import NotesOfRows, RangeExchanges
 from captures.ranges.headers import HeaderCapture
@@ -60,8 +60,8 @@ LOCATED = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
 """The columns of a row, as Spark SQL declares them.
 
 ``number`` and ``connection`` are those of the whole capture. A frame is in pieces of the files (offsets as
-:class:`~captures.packets.joined.JoinedSource` has them), or has its ``payload`` here, with the offset of its first
-missing byte and why it is missing. ``file`` is the number of the file with the first byte, -1 if it is not known.
+:class:`~captures.packets.joined_source.JoinedSource` has them), or has its ``payload`` here, with the offset of its
+first missing byte and why it is missing. ``file`` is the number of the file with the first byte, -1 if it is not known.
 ``client_id`` is null where the request has none; where it was not captured,
 ``has_client_id`` is false. ``noted`` is JSON: comment and mark, and what kproxy did to the exchange.
 """

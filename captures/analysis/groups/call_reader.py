@@ -60,16 +60,16 @@ def read_call(
         "host": exchange.client.rpartition(":")[0],
         "broker": exchange.broker,
     }
-    return read(common, exchange, request, response, _Reading(names, protocol_type))
+    return read(common, exchange, request, response, _CallContext(names, protocol_type))
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _CallContext:
     names: Names
     protocol_type: str
 
 
-def _join(common: dict[str, Any], _: Exchange, request: Body, response: Body, reading: _Reading) -> Call:
+def _join(common: dict[str, Any], _: Exchange, request: Body, response: Body, reading: _CallContext) -> Call:
     protocol_type = text(request, "protocol_type") or reading.protocol_type
     protocols = rows(request, "protocols")
     first = protocols[0] if protocols else {}
@@ -121,7 +121,7 @@ def _join(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
     )
 
 
-def _sync(common: dict[str, Any], _: Exchange, request: Body, response: Body, reading: _Reading) -> Call:
+def _sync(common: dict[str, Any], _: Exchange, request: Body, response: Body, reading: _CallContext) -> Call:
     protocol_type = text(request, "protocol_type") or text(response, "protocol_type") or reading.protocol_type
     error = number(response, "error_code", 0)
     protocol = text(response, "protocol_name") or text(request, "protocol_name")
@@ -166,11 +166,13 @@ def _run(common: dict[str, Any], request: Body, generation: str) -> dict[str, An
     }
 
 
-def _beat(common: dict[str, Any], _: Exchange, request: Body, response: Body, __: _Reading) -> Call:
+def _beat(common: dict[str, Any], _: Exchange, request: Body, response: Body, __: _CallContext) -> Call:
     return Beat(**_run(common, request, "generation_id"), error=number(response, "error_code", 0))
 
 
-def _commit(common: dict[str, Any], exchange: Exchange, request: Body, response: Body, _: _Reading) -> Call:
+def _commit(
+    common: dict[str, Any], exchange: Exchange, request: Body, response: Body, _: _CallContext
+) -> Call:
     transactional = exchange.api_key == ApiKey.TXN_OFFSET_COMMIT
     generation = "generation_id" if transactional else "generation_id_or_member_epoch"
     codes = [
@@ -182,7 +184,7 @@ def _commit(common: dict[str, Any], exchange: Exchange, request: Body, response:
     return Commit(**_run(common, request, generation), error=error, transactional=transactional)
 
 
-def _leave(common: dict[str, Any], _: Exchange, request: Body, response: Body, __: _Reading) -> Call:
+def _leave(common: dict[str, Any], _: Exchange, request: Body, response: Body, __: _CallContext) -> Call:
     answered = rows(response, "members")
     gone = []
     for place, row in enumerate(rows(request, "members") or [request]):
@@ -200,7 +202,7 @@ def _leave(common: dict[str, Any], _: Exchange, request: Body, response: Body, _
 
 
 def _modern(
-    common: dict[str, Any], exchange: Exchange, request: Body, response: Body, reading: _Reading
+    common: dict[str, Any], exchange: Exchange, request: Body, response: Body, reading: _CallContext
 ) -> Call:
     kind = HEARTBEATS[exchange.api_key or 0]
     error = number(response, "error_code", 0)

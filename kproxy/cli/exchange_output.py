@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from kproxy.cli.options import ShowingOptions
-from kproxy.printing import echo, echo_gated, gated_lines, json_output
+from kproxy.output import echo, echo_gated, gated_lines, json_output
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -24,7 +24,7 @@ SAMPLE = 200
 """Exchanges that decide the column widths."""
 
 
-class Showing:
+class ExchangeOutput:
     """How exchanges are shown, as the options say.
 
     :ivar zone: of the times, None is the local one

@@ -16,7 +16,7 @@ from captures.analysis.groups.calls import Beat, Call, ModernBeat
 from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.model import Kind, Trigger
 from captures.analysis.groups.modern.members import ALWAYS, MemberTimeline, Roster
-from captures.analysis.groups.modern.reasons import Reason, Shown, unknown
+from captures.analysis.groups.modern.reasons import BumpEvidence, Reason, unknown
 from captures.analysis.groups.modern.removals import Removals
 from captures.analysis.groups.modern.topics import TopicChanges
 
@@ -45,7 +45,7 @@ class Bump:
 
 
 @dataclass(slots=True)
-class Counting:
+class BumpLog:
     """Numbers bumps.
 
     :ivar sure: highest epoch that was seen; -1 if none
@@ -115,7 +115,7 @@ class EpochCounter:
         roster: Roster,
         calls: Mapping[str, Sequence[Call]],
     ) -> None:
-        self.counting = Counting()
+        self.counting = BumpLog()
         self.removals = Removals(roster, calls)
         self.topics = TopicChanges(kind, context, roster, self._is_whole)
         self.began_before = False
@@ -161,7 +161,9 @@ class EpochCounter:
             open_question.reasons = [reason]
         self.removals.taken(reason)
 
-    def joined(self, reason: Reason, epoch: int, shown: Shown, *, alone: bool, waits: bool = False) -> None:
+    def joined(
+        self, reason: Reason, epoch: int, shown: BumpEvidence, *, alone: bool, waits: bool = False
+    ) -> None:
         """Count the bump of a member that joined.
 
         :param epoch: that it was answered with
@@ -197,7 +199,7 @@ class EpochCounter:
         """Whether a join is answered by another group of the same name: epochs only grow, until a group is deleted."""
         return epoch < self.counting.sure or (alone and not waits and epoch <= self.latest)
 
-    def observe(self, epoch: int, shown: Shown, begun: int = ALWAYS) -> None:
+    def observe(self, epoch: int, shown: BumpEvidence, begun: int = ALWAYS) -> None:
         """Take in that a member has an epoch.
 
         :param begun: when it joined, if that was seen
@@ -217,7 +219,7 @@ class EpochCounter:
             self.hidden(hidden, shown)
         counting.seen(epoch)
 
-    def hidden(self, count: int, shown: Shown) -> None:
+    def hidden(self, count: int, shown: BumpEvidence) -> None:
         """Count bumps that nobody announced."""
         shown = self.bounded(shown)
         bumps = [Bump(time=reason.time, reasons=[reason]) for reason in self._explain(count, shown)]
@@ -227,7 +229,7 @@ class EpochCounter:
             bumps.append(Bump(time=reason.time, reasons=[reason], width=rest))
         self.counting.add(*bumps)
 
-    def displace(self, lane: MemberTimeline, shown: Shown) -> None:
+    def displace(self, lane: MemberTimeline, shown: BumpEvidence) -> None:
         """Note who must have been removed, since another has its partitions: they are not given to two (KIP-848)."""
         bumps = self.counting.bumps
         if self._kind is Kind.SHARE or not shown.gained or not bumps:
@@ -243,15 +245,15 @@ class EpochCounter:
         if reason is not None:
             self.bumped(reason)
 
-    def plain(self, call: Call) -> Shown:
+    def plain(self, call: Call) -> BumpEvidence:
         """Return a call as one that shows nothing but an epoch."""
-        return Shown(call.time, call.number)
+        return BumpEvidence(call.time, call.number)
 
-    def bounded(self, shown: Shown) -> Shown:
+    def bounded(self, shown: BumpEvidence) -> BumpEvidence:
         """Return what a call shows with the moment before which it was not so."""
         return replace(shown, since=self._since(shown.time))
 
-    def _explain(self, count: int, shown: Shown) -> list[Reason]:
+    def _explain(self, count: int, shown: BumpEvidence) -> list[Reason]:
         sure, perhaps = self.removals.found(shown)
         chosen = [*sure, *self.topics.found(shown), *perhaps][:count]
         removed = any(reason.gone for reason in chosen)
@@ -266,7 +268,7 @@ class EpochCounter:
             self.topics.taken(reason)
         return chosen
 
-    def _came_late(self, shown: Shown) -> bool:
+    def _came_late(self, shown: BumpEvidence) -> bool:
         """Give the first member's join the epoch that it had to wait for."""
         bumps = self.counting.bumps
         if len(bumps) != 1 or not bumps[0].late or self.began_before:
