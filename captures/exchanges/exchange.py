@@ -36,7 +36,7 @@ from dissectors.session_context import OBSERVED_APIS, SessionContext
 from dissectors.sides import SIDES, Side
 
 UNKNOWN_API = -1
-DECODING, LEARNING = "decoding", "learning what it tells of others"
+DECODING, LEARNING = "decoding", "learning from it about others"
 """What is being done, for faults."""
 
 
