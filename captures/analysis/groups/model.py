@@ -13,6 +13,7 @@ from enum import Enum, StrEnum, auto
 from typing import NamedTuple, Self
 
 from captures.json_objects import NotNegative, OrNull, Time
+from captures.meaning.assignments import Tasks as Tasks
 from captures.meaning.places import TopicPartition as TopicPartition
 
 CONNECT = "connect"
@@ -403,6 +404,8 @@ class Rebalance:
     :ivar cooperative: whether members keep what they have while it goes on; None if not known
     :ivar moved: partitions that changed hands
     :ivar assigned: member ID -> partitions after it, of the members whose assignment was seen
+    :ivar tasks: of Kafka Streams, member ID -> its tasks after it, likewise
+    :ivar status: of a streams group (KIP-1071), what the coordinator says keeps it from running until the next one
     :ivar waits: of the members
     :ivar awaited: of whom it still waits, if it is running
     :ivar stopped: partitions that were not consumed for a while
@@ -425,7 +428,7 @@ class Rebalance:
         "timeout_cause=cause.timeout_cause certainty alternatives sentence evidence members size joined "
         "gone leader protocol cooperative moved assigned waits slowest=slowest.member awaited stopped "
         "consumed_on duplicates=again commit_failures storm because_of=incident unknown_owners delay_ns=delay "
-        "unassigned"
+        "unassigned tasks status"
     )
 
     group: str
@@ -449,6 +452,8 @@ class Rebalance:
     cooperative: bool | None = None
     moved: list[Move] = field(default_factory=list)
     assigned: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
+    tasks: dict[str, Tasks] = field(default_factory=dict)
+    status: list[str] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     awaited: list[AwaitedMember] = field(default_factory=list)
     stopped: list[Stop] = field(default_factory=list)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from captures.analysis.groups.calls import Call, Join, ModernBeat, Run
-from captures.analysis.groups.model import GroupMember, Kind, Phase, Span, TopicPartition
+from captures.analysis.groups.model import GroupMember, Kind, Phase, Span, Tasks, TopicPartition
 
 ALWAYS = 0
 """Begin of a life that began before the capture."""
@@ -87,6 +88,7 @@ class MemberTimeline:
     :ivar calls: heartbeats and joins that were answered well, by their requests, in order
     :ivar states: in the order of time
     :ivar memberships: likewise
+    :ivar tasks: of Kafka Streams, from when on it is to have which
     :ivar paused: when it went for a while (member epoch -2); None if it did not, or is back
     :ivar order: of its first sign of life among all members of the group
     """
@@ -112,6 +114,7 @@ class MemberTimeline:
     calls: list[Call] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     memberships: list[Membership] = field(default_factory=list)
+    tasks: list[tuple[int, Tasks]] = field(default_factory=list)
     paused: int | None = None
     order: int = 0
 
@@ -171,6 +174,11 @@ class MemberTimeline:
         """Return the latest state that was known by a moment."""
         place = bisect_right(self.states, time, key=lambda state: state.at)
         return self.states[place - 1] if place else None
+
+    def tasks_at(self, time: int) -> Tasks | None:
+        """Return its tasks of Kafka Streams at a moment; None if they are not known."""
+        place = bisect_right(self.tasks, time, key=itemgetter(0))
+        return self.tasks[place - 1][1] if place else None
 
     def changed_before(self, time: int) -> int:
         """Return when what it has changed last before a moment; 0 if it did not."""
@@ -402,6 +410,10 @@ class Roster:
         if self._kind is not Kind.SHARE and assigned is not None:
             since = (since or beat.at) if (owned or frozenset()) - assigned else None
         lane.note(replace(lane.now(beat), epoch=epoch, assigned=assigned, owned=owned, since=since))
+        if beat.tasks is not None and any(told is not None for told in beat.tasks):
+            known = lane.tasks[-1][1] if lane.tasks else Tasks(None, None, None)
+            both = zip(beat.tasks, known, strict=True)
+            lane.tasks.append((beat.at, Tasks(*(had if told is None else told for told, had in both))))
         return assigned or frozenset()
 
 
