@@ -2,7 +2,7 @@
 
 The proxy records what client and broker sent, before any change. What it changed, held or made up stands in a comment
 on the packet that holds the frame: a line that begins with ``kproxy: `` and goes on with a JSON object. What the kernel
-reports about the connections (:class:`TcpSample`) stands in the comment of a packet without payload. What a broker's own
+says of connections (:class:`TcpSample`) stands in the comment of a packet without payload. What a broker's own
 log says about a request (:class:`BrokerLog`) stands in the comment of the packet with the request.
 
 The data plane imports this: nothing heavy here.
