@@ -164,10 +164,10 @@ def hold(options: HoldOptions) -> None:
     """
     run = the_run(options.proxy)
     with told_errors():
-        _hold_until_interrupted(run, options.wanted, as_json=options.prints_json)
+        hold_until_interrupted(run, options.wanted, as_json=options.prints_json)
 
 
-def _hold_until_interrupted(run: Run, wanted: str, *, as_json: bool) -> None:
+def hold_until_interrupted(run: Run, wanted: str, *, as_json: bool) -> None:
     """Hold what fits until Ctrl-C, and print each message that is held, once.
 
     :raises CommandError: if the filter is not understood
