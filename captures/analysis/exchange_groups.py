@@ -53,6 +53,25 @@ class Counts:
     request_bytes: int = 0
     response_bytes: int = 0
 
+    def add(self, exchange: Exchange) -> None:
+        """Count one exchange."""
+        self.exchanges += 1
+        self.request_bytes += exchange.request_size
+        self.response_bytes += exchange.response_size
+        if flag := exchange.flag:  # of nearly all none is set, and to ask for one takes long
+            self.unanswered += Flag.UNANSWERED in flag
+            self.no_response_expected += Flag.NO_RESPONSE_EXPECTED in flag
+            self.not_recorded += Flag.NOT_RECORDED in flag
+            self.orphans += Flag.ORPHAN in flag
+        if exchange.errors:
+            failed = len(exchange.errors) > len(exchange.expected)
+            self.errors += failed
+            self.expected_errors += not failed and not exchange.interventions.made_errors
+        self.undecoded += undecoded(exchange)
+        request, response = exchange.request, exchange.response
+        self.guessed += bool((request and request.guess) or (response and response.guess))
+        self.intervened += exchange.intervened
+
     def include(self, other: Counts) -> None:
         """Count what was counted elsewhere."""
         self.exchanges += other.exchanges
@@ -100,37 +119,22 @@ class ExchangeGroup(Counts):
     @classmethod
     def of(cls, exchange: Exchange) -> ExchangeGroup:
         """Return the group of a single exchange."""
-        flag, failed = exchange.flag, len(exchange.errors) > len(exchange.expected)
-        special, time = (
-            flag != 0,
-            exchange.time,
-        )  # of nearly all of them nothing is, and a flag takes long to ask
-        unanswered = special and Flag.UNANSWERED in flag
-        request, response = exchange.request, exchange.response
-        return cls(
+        time = exchange.time
+        unanswered = bool(exchange.flag) and Flag.UNANSWERED in exchange.flag
+        group = cls(
             connection=connection_key(exchange),
             client_id=exchange.client_id,
             api=exchange.api,
             api_key=exchange.api_key,
             version=exchange.version,
-            exchanges=1,
-            errors=failed,
-            expected_errors=bool(exchange.errors) and not failed and not exchange.interventions.made_errors,
-            undecoded=undecoded(exchange),
-            guessed=bool((request and request.guess) or (response and response.guess)),
-            intervened=exchange.intervened,
-            unanswered=unanswered,
             unanswered_first=(exchange.number, time) if unanswered else None,
-            no_response_expected=special and Flag.NO_RESPONSE_EXPECTED in flag,
-            not_recorded=special and Flag.NOT_RECORDED in flag,
-            orphans=special and Flag.ORPHAN in flag,
-            request_bytes=exchange.request_size,
-            response_bytes=exchange.response_size,
             number=exchange.number,
             first=time,
             earliest=time,
             last=time,
         )
+        group.add(exchange)
+        return group
 
 
 def undecoded(exchange: Exchange) -> bool:

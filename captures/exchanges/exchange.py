@@ -400,6 +400,7 @@ class ExchangeReader:
         capture = self.capture
         flag, connection = _flag(row["flags"]), row["connection"]
         client, broker = capture.endpoints(connection)
+        names = capture.names
         known = row["api_key"] >= 0
         done = capture.notes.interventions(at, row)
         logged = capture.notes.broker_logs.of(row["packet"]) if len(capture.notes.broker_logs) else None
@@ -434,8 +435,8 @@ class ExchangeReader:
             interventions=done,
             frame=row["packet"],
             broker_log=logged,
-            client_names=capture.names.of(client),
-            broker_names=capture.names.of(broker),
+            client_names=names.of(client) if names else (),
+            broker_names=names.of(broker) if names else (),
         )
 
     def _failed(self, index: int, error: Exception) -> Exchange:

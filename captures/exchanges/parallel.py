@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 WORTH_PROCESSES = 32 << 20
 """Bytes of a capture from which on several processes are worth their starting, unless the user asks for them."""
-_SHARE = 1 << 20
+_SHARE = 1 << 22
 """What one process does before the next has its turn, in bytes of frames."""
 _WORTH_IT = 2
 """Shares that make up for the starting of a process."""
@@ -41,16 +41,20 @@ _EACH = 1024
 
 
 def in_parallel(
-    reader: ExchangeReader, indexes: Int64s, work: Callable[[Iterable[Exchange]], Iterable[T]]
+    reader: ExchangeReader,
+    indexes: Int64s,
+    work: Callable[[Iterable[Exchange]], Iterable[T]],
+    several: Callable[[Sequence[int]], Iterable[Exchange]] | None = None,
 ) -> Generator[T, None, None]:
     """Decode exchanges and yield what ``work`` makes of them, share after share, in their order.
 
     :param indexes: as :meth:`ExchangeReader.exchange` takes them, rising
+    :param several: what decodes them, if not :meth:`ExchangeReader.several`
     :param work: called with the exchanges of one share; yields pieces, which have to be picklable
     :raises CaptureError: if a process was killed; what ``work`` raises is raised here
     """
-    shares = shares_of(reader, indexes)
-    return in_processes(reader.capture, shares, lambda share: work(reader.several(share.tolist())))
+    shares, decoded = shares_of(reader, indexes), several or reader.several
+    return in_processes(reader.capture, shares, lambda share: work(decoded(share.tolist())))
 
 
 def in_processes(

@@ -32,6 +32,7 @@ from captures.meaning.mentions import (
     transaction_paths,
 )
 from captures.meaning.payload import record_paths
+from captures.meaning.summaries import inserted_paths, summary_paths
 from captures.meaning.waits import wait_paths
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api
@@ -43,7 +44,8 @@ from dissectors.headers import (
     response_header_version,
 )
 from dissectors.message_version import MessageVersion
-from dissectors.projection import Projection
+from dissectors.projection import Projection, tree
+from dissectors.projection import known as known_fields
 from dissectors.session_context import TOPIC_NAMES
 from dissectors.sides import SIDES, Side
 
@@ -80,6 +82,7 @@ def _constant(on_side: Side, *paths: str) -> Paths:
 NEEDS: dict[str, tuple[Paths, ...]] = {
     "errors": (error_paths, expected_paths),
     "waits": (wait_paths,),
+    "summaries": (summary_paths,),
     "topics": (topic_paths,),
     "topic names": (_named_topics,),
     "groups": (group_paths,),
@@ -121,6 +124,7 @@ class Part(NamedTuple):
     :ivar guess: why it was read in another version than ``asked``, empty if it was not
     :ivar problem: whether not all of it could be read, as far as that was looked at
     :ivar tallies: of many exchanges: what the records fields of each hold, those of ``value`` being an example
+    :ivar numbers: likewise: the numbers of each that summaries insert, a row each; if summaries are wanted
     """
 
     asked: int
@@ -129,6 +133,12 @@ class Part(NamedTuple):
     guess: str = ""
     problem: bool = False
     tallies: RecordTallies | None = None
+    numbers: Int64s | None = None
+
+    @property
+    def distinct(self) -> bool:
+        """Whether exchanges that have it differ in something that was read."""
+        return self.tallies is not None or self.numbers is not None
 
 
 class Parts(NamedTuple):
@@ -172,9 +182,13 @@ class _SideParts(NamedTuple):
     def of_all(self, rows: Int64s) -> Part | None:
         """Return the part that some rows share."""
         part = self.of(int(rows[0]))
-        if part is None or part.tallies is None:
+        if part is None or not part.distinct:
             return part
-        return part._replace(tallies=part.tallies.of(self.places[rows]))
+        at = self.places[rows]
+        return part._replace(
+            tallies=None if part.tallies is None else part.tallies.of(at),
+            numbers=None if part.numbers is None else part.numbers[at],
+        )
 
 
 class ProjectedReader:
@@ -195,11 +209,11 @@ class ProjectedReader:
         Raw SASL tokens and responses without a request have no bodies that could be read.
         """
         while len(rows):
-            block = self._next_block(rows)
+            block = self.next_block(rows)
             yield from self._block(block)
             rows = rows[len(block) :]
 
-    def _next_block(self, rows: Int64s) -> Int64s:
+    def next_block(self, rows: Int64s) -> Int64s:
         """Return as many of some rows as are read together."""
         block = rows[:BLOCK_ROWS]
         sizes = sum(self._capture.table.column(f"{side}_size")[block].astype(np.int64) for side in SIDES)
@@ -219,15 +233,17 @@ class ProjectedReader:
         done = self._capture.notes.intervened()
         return np.isin(rows, [row for row, each in done.items() if each.made_errors])
 
-    def groups(self, rows: Int64s) -> Iterator[tuple[int | Int64s, Parts]]:
+    def groups(self, rows: Int64s, *, alone: bool = True) -> Iterator[tuple[int | Int64s, Parts]]:
         """Yield the parts of some rows, those together that have the same: index or indexes in ``rows``, and parts.
 
         Rows of which nothing is wanted are left out.
+
+        :param alone: also read messages that are not like others; else their rows come without these parts
         """
         begin = 0
         while begin < len(rows):
-            block = self._next_block(rows[begin:])
-            keys, (requests, responses) = self._sides(block, alike=True)
+            block = self.next_block(rows[begin:])
+            keys, (requests, responses) = self._sides(block, alike=True, alone=alone)
             pairs = (requests.which + 1) * (len(responses.parts) + 1) + responses.which + 1
             made_errors = self._errors_of_kproxy(block)
             for chosen in _equal(pairs * 2 + made_errors):
@@ -235,8 +251,8 @@ class ProjectedReader:
                 if not pairs[at]:
                     continue
                 request, response = requests.of_all(chosen), responses.of_all(chosen)
-                tallied = any(part is not None and part.tallies is not None for part in (request, response))
-                if len(chosen) == 1 and not tallied:
+                distinct = any(part is not None and part.distinct for part in (request, response))
+                if len(chosen) == 1 and not distinct:
                     of_one = int(block[at]), int(keys[at]), request, response, bool(made_errors[at])
                     yield begin + at, Parts(*of_one)
                 else:
@@ -244,12 +260,15 @@ class ProjectedReader:
                     yield begin + chosen, Parts(*of_all)
             begin += len(block)
 
-    def _sides(self, rows: Int64s, *, alike: bool) -> tuple[Int64s, tuple[_SideParts, _SideParts]]:
+    def _sides(
+        self, rows: Int64s, *, alike: bool, alone: bool = True
+    ) -> tuple[Int64s, tuple[_SideParts, _SideParts]]:
         keys = self._capture.table.column("api_key")[rows]
         versions = self._capture.table.column("version")[rows]
         pairs, which = np.unique(keys * _VERSIONS + versions, return_inverse=True)
         request, response = (
-            self._side(rows, self._plans_of(pairs, side), which, side, alike=alike) for side in SIDES
+            self._side(rows, self._plans_of(pairs, side), which, side, alike=alike, alone=alone)
+            for side in SIDES
         )
         return keys, (request, response)
 
@@ -261,12 +280,13 @@ class ProjectedReader:
         return plans
 
     def _side(
-        self, rows: Int64s, plans: list[_Plan], which: Int64s, side: Side, *, alike: bool
+        self, rows: Int64s, plans: list[_Plan], which: Int64s, side: Side, *, alike: bool, alone: bool
     ) -> _SideParts:
         """Read one side of some rows.
 
         :param which: the plan of each row
         :param alike: let rows share what is the same in them
+        :param alone: read those that share with none
         """
         wanted = np.array([plan.wanted for plan in plans], np.bool_)[which]
         chosen = np.flatnonzero(wanted & (self._capture.table.column(f"{side}_size")[rows] > 0))
@@ -277,8 +297,8 @@ class ProjectedReader:
             for number, plan in enumerate(plans):
                 if plan.shapes is not None:
                     self._share(plan, rows, chosen, frames, which[chosen] == number, found)
-        alone = np.flatnonzero(found.which[chosen] < 0)
-        for at in alone.tolist():
+        rest = np.flatnonzero(found.which[chosen] < 0) if alone else chosen[:0]
+        for at in rest.tolist():
             index = chosen[at]
             found.which[index] = len(found.parts)
             found.parts.append(self._part(plans[which[index]], int(rows[index]), frames.payload(at)))
@@ -321,7 +341,7 @@ class ProjectedReader:
                     here = chosen[group.chosen[members]]
                     found.which[here] = len(found.parts)
                     found.places[here] = members
-                    found.parts.append(part._replace(tallies=group.tallies))
+                    found.parts.append(part._replace(tallies=group.tallies, numbers=group.numbers))
 
     def _part(self, plan: _Plan, row: int, payload: bytes | None) -> Part:
         """Read one message.
@@ -411,7 +431,9 @@ class _Plan:
         # an ApiVersions response tells only by its content in which version it is (KIP-511)
         self._told = version == asked and (key, side) != (ApiKey.API_VERSIONS, "response")
         if self._told and key != ApiKey.API_VERSIONS:
-            self.shapes = Shapes(message[version], self._projection.wanted)
+            varied = known_fields(message[version].struct, tree(inserted_paths(key, side)))
+            summaries = "summaries" in needs
+            self.shapes = Shapes(message[version], self._projection.wanted, varied if summaries else None)
 
     def body_starts(self, capture: Capture, frames: Frames, rows: Int64s, chosen: Int64s) -> Int64s:
         """Return where the bodies of some frames begin, -1 where the header is malformed or has tags.
@@ -496,7 +518,7 @@ class ProjectedExchanges:
 
     def _fill(self, made: Exchange, parts: Parts) -> Exchange:
         request, response = parts.request, parts.response
-        made.request, made.response = _body(parts.key, request), _body(parts.key, response)
+        made.request, made.response = body_of(parts.key, request), body_of(parts.key, response)
         if response is None or response.value is None:
             return made
         asked = request.value if request is not None else None
@@ -516,7 +538,8 @@ class ProjectedExchanges:
         return made
 
 
-def _body(key: int, part: Part | None) -> Body | None:
+def body_of(key: int, part: Part | None) -> Body | None:
+    """Return one side of an exchange as a body that was read without problems."""
     if part is None:
         return None
     return Body(key, part.asked, part.version, {}, part.value, SIZE_BYTES, b"", part.guess)

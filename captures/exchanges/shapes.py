@@ -12,6 +12,7 @@ together (:class:`RecordTallies`). So is the high watermark beside them.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from captures.arrays import Bools, Bytes, Int64s
 from captures.exchanges.payloads import Frames
 from captures.meaning.payload import payload
 from dissectors import wire
+from dissectors.codec import CODEC_MASK
 from dissectors.message_version import MessageVersion
 from dissectors.projection import Tree
 from dissectors.records import record_set
@@ -51,6 +53,8 @@ _CONTROL = 0x20
 class RecordTallies(NamedTuple):
     """What the records fields of messages hold: a row for each message, a column for each field that is not null.
 
+    :ivar codec: of all batches, where the field holds nothing but whole batches of magic 2 that have the same, else -1
+
     :ivar size: bytes of the field
     :ivar batches: complete ones
     :ivar batch_bytes: of these
@@ -68,6 +72,7 @@ class RecordTallies(NamedTuple):
     uncounted: Int64s
     markers: Int64s
     last: Int64s
+    codec: Int64s
     high_watermark: Int64s
 
     def of(self, rows: Int64s) -> RecordTallies:
@@ -98,23 +103,42 @@ class _Hole(NamedTuple):
     watermark: tuple[int, int] | None
 
 
+class Fitting(NamedTuple):
+    """The messages that have a shape.
+
+    :ivar fits: which of those that were asked about
+    :ivar keys: of these the wanted bytes, a row for each
+    :ivar tallies: what their records fields hold, None if there are none
+    :ivar numbers: the varied numbers of each, None if there are none
+    """
+
+    fits: Bools
+    keys: Bytes
+    tallies: RecordTallies | None
+    numbers: Int64s | None
+
+
 class Shape:
     """What messages of one version have in common with an example.
 
     :param con: the layout
     :param wanted: fields that are wanted
     :param body: of the example, which is sound
+    :param varied: wanted numbers that may be another positive number in each message. If they are told, records fields
+        have to be empty in the same messages, and else whole batches of magic 2 with one codec.
     :raises ValueError: if it has to be decoded by itself
     """
 
-    def __init__(self, con: wire.Struct, wanted: Tree, body: bytes) -> None:
+    def __init__(self, con: wire.Struct, wanted: Tree, body: bytes, varied: Tree | None = None) -> None:
         traced = trace(con, body)
         if traced.error is not None or traced.end != len(body):
             raise ValueError("it is not sound")
         self._roles = np.zeros(len(body), np.uint8)
         self._found: list[tuple[int, int, int, bool, bool, int | None]] = []
         self._watermark: int | None = None
-        self._mark(con, traced.root, wanted)
+        self._strict = varied is not None
+        self._varied: list[tuple[int, int]] = []
+        self._mark(con, traced.root, wanted, varied or {})
         self._segments, self._holes = self._cut(np.frombuffer(body, np.uint8))
         self.least = sum(segment.length for segment in self._segments) + len(self._holes)
         self.hits = 0
@@ -122,17 +146,19 @@ class Shape:
         """By their wanted bytes what messages of the shape stand for."""
 
     # ------------------------------------------------------------ made of the example
-    def _mark(self, con: wire.WireType, node: Node, wanted: Tree | None) -> None:
+    def _mark(self, con: wire.WireType, node: Node, wanted: Tree | None, varied: Tree | None) -> None:
         """Mark the bytes of a node.
 
         :param wanted: what of it is wanted: None for all, nothing of an empty tree
+        :param varied: what of it is a varied number, likewise
         """
         match con:
             case wire.Struct():
                 outer, self._watermark = self._watermark, None
                 for member, child in zip(con.members, node.children or (), strict=False):
                     inner = None if wanted is None else wanted.get(member.name, _UNWANTED)
-                    self._mark(member.con, child, inner)
+                    number = None if varied is None else varied.get(member.name, _UNWANTED)
+                    self._mark(member.con, child, inner, number)
                 self._watermark = outer
             case wire.Array():
                 children = node.children or []
@@ -140,12 +166,15 @@ class Shape:
                     self._set(children[0].start, children[-1].end, _NUMBER if wanted == {} else _WANTED)
                 else:
                     for child in children:
-                        self._mark(con.element, child, wanted)
+                        self._mark(con.element, child, wanted, varied)
             case wire.NullableStruct():
                 if node.children is not None:
-                    self._mark(con.struct, node, wanted)
+                    self._mark(con.struct, node, wanted, varied)
             case wire.FixedWidth() | wire.Uuid():
                 unwanted = wanted == {}
+                if varied is None:
+                    self._varied.append((node.start, node.end - node.start))
+                    unwanted = True
                 if node.name == _HIGH_WATERMARK and not unwanted:
                     self._watermark, unwanted = node.start, True
                 self._set(node.start, node.end, _NUMBER if unwanted else _WANTED)
@@ -184,11 +213,16 @@ class Shape:
             if beside is not None and beside[1] < 0:
                 raise ValueError("a bytes field lies between the high watermark and the records")
             holes.append(_Hole(compact, records, beside))
+        self._numbers = [
+            (number, start - begins[number], f">i{size}")
+            for start, size in self._varied
+            for number in [bisect_right(begins, start) - 1]
+        ]
         return segments, holes
 
     # ------------------------------------------------------------ other messages
-    def fit(self, data: Bytes, starts: Int64s, ends: Int64s) -> tuple[Bools, Bytes, RecordTallies | None]:
-        """Return which messages have this shape, and of those the wanted bytes and what their records fields hold.
+    def fit(self, data: Bytes, starts: Int64s, ends: Int64s) -> Fitting:
+        """Return which messages have this shape, and what they tell.
 
         :param starts: where the bodies begin in ``data``
         """
@@ -217,7 +251,28 @@ class Shape:
                 at = at + size
         fits &= at == ends
         key = np.concatenate(keys, axis=1)[fits] if keys else np.zeros((np.count_nonzero(fits), 0), np.uint8)
-        return fits, np.ascontiguousarray(key), self._tallies(data, places, begins, fits)
+        found = Fitting(fits, key, self._tallies(data, places, begins, fits), None)
+        if self._strict:
+            found = self._told_apart(found, data, begins)
+        return found._replace(keys=np.ascontiguousarray(found.keys))
+
+    def _told_apart(self, found: Fitting, data: Bytes, begins: list[Int64s]) -> Fitting:
+        """Read the varied numbers; add to the keys which are not positive, and the codecs of records."""
+        fits, key, tallies, _ = found
+        numbers = None
+        if tallies is not None:
+            alike = (tallies.codec >= 0) | (tallies.size == 0)
+            chosen = alike.all(1)
+            key, tallies = key[chosen], tallies.of(chosen)
+            fits = fits.copy()
+            fits[fits] = chosen
+            codecs = np.where(tallies.size == 0, 0, tallies.codec + 1).astype(np.uint8)
+            key = np.concatenate([key, codecs], axis=1)
+        if self._numbers:
+            columns = [_number(data, begins[at][fits] + place, kind) for at, place, kind in self._numbers]
+            numbers = np.stack(columns, axis=1)
+            key = np.concatenate([key, np.minimum(numbers, 1).view(np.uint8)], axis=1)
+        return Fitting(fits, key, tallies, numbers)
 
     def _tallies(
         self, data: Bytes, places: list[tuple[Int64s, Int64s]], begins: list[Int64s], fits: Bools
@@ -244,11 +299,13 @@ class Shapes:
 
     :param layout: of the messages
     :param wanted: fields that are wanted
+    :param varied: numbers among them, as :class:`Shape` takes them
     """
 
-    def __init__(self, layout: MessageVersion, wanted: Tree) -> None:
+    def __init__(self, layout: MessageVersion, wanted: Tree, varied: Tree | None = None) -> None:
         self._layout = layout
         self._wanted = wanted
+        self._varied = varied
         self._shapes: list[Shape] = []
 
     def groups(self, frames: Frames, starts: Int64s, chosen: Int64s) -> list[Group]:
@@ -270,7 +327,7 @@ class Shapes:
             example = int(rest[0])
             body = bytes(memoryview(frames.data)[int(starts[example]) : int(frames.ends[example])])
             try:
-                shape = Shape(self._layout.struct, self._wanted, body)
+                shape = Shape(self._layout.struct, self._wanted, body, self._varied)
             except ValueError:
                 in_vain += 1
                 rest = rest[1:]
@@ -295,11 +352,11 @@ class Shapes:
         if not long_enough.any():
             return rest
         asked = rest[long_enough]
-        fits, keys, tallies = shape.fit(data, starts[asked], frames.ends[asked])
+        fits, keys, tallies, numbers = shape.fit(data, starts[asked], frames.ends[asked])
         if not fits.any():
             return rest
         shape.hits += int(np.count_nonzero(fits))
-        found.append(Group(shape, asked[fits], keys, tallies))
+        found.append(Group(shape, asked[fits], keys, tallies, numbers))
         left = ~long_enough
         left[long_enough] = ~fits
         return rest[left]
@@ -311,12 +368,14 @@ class Group(NamedTuple):
     :ivar chosen: indexes of their frames
     :ivar keys: the wanted bytes of each
     :ivar tallies: what their records fields hold, None if there are none
+    :ivar numbers: the varied numbers of each, None if there are none
     """
 
     shape: Shape
     chosen: Int64s
     keys: Bytes
     tallies: RecordTallies | None
+    numbers: Int64s | None = None
 
     def codes(self) -> tuple[Int64s, list[bytes]]:
         """Return numbers for the wanted bytes of each message, and the wanted bytes by number."""
@@ -360,7 +419,7 @@ def _tally(data: Bytes, starts: Int64s, sizes: Int64s) -> tuple[Int64s, ...]:
     """Add up the batches of records fields, as :func:`captures.meaning.payload.payload` does."""
     count, held = len(starts), sizes.copy()
     batches, batch_bytes, records, uncounted, markers = (np.zeros(count, np.int64) for _ in range(5))
-    last = np.full(count, -1, np.int64)
+    last, codec = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
     ends = starts + sizes
     alive = np.flatnonzero(sizes >= _MAGIC_AT + 1)
     at = starts[alive]
@@ -377,14 +436,17 @@ def _tally(data: Bytes, starts: Int64s, sizes: Int64s) -> tuple[Int64s, ...]:
         if not len(alive):
             break
         announced = _number(data, at + _COUNT_AT, ">i4")
-        control = data[at + _ATTRIBUTES_AT + 1] & _CONTROL != 0
+        attributes = data[at + _ATTRIBUTES_AT + 1]
+        control = attributes & _CONTROL != 0
         batches[alive] += 1
         batch_bytes[alive] += end - at
         records[alive] += np.where(control, 0, announced)
         markers[alive] += np.where(control, announced, 0)
         if number:
             last[alive] = -1
+            codec[alive] = np.where(codec[alive] == attributes & CODEC_MASK, codec[alive], -1)
         else:
+            codec[alive] = attributes & CODEC_MASK
             last[alive] = _number(data, at, ">i8") + _number(data, at + _DELTA_AT, ">i4")
         more = ends[alive] - end >= _MAGIC_AT + 1
         alive, at = alive[more], end[more]
@@ -397,4 +459,6 @@ def _tally(data: Bytes, starts: Int64s, sizes: Int64s) -> tuple[Int64s, ...]:
         complete = record_set(field).batches
         batch_bytes[index] = sum(batch.size for batch in complete)
         last[index] = complete[0].last_offset if len(complete) == 1 else -1
-    return held, batches, batch_bytes, records, uncounted, markers, last
+        codec[index] = -1
+    codec[batch_bytes != held] = -1
+    return held, batches, batch_bytes, records, uncounted, markers, last, codec

@@ -9,6 +9,7 @@ from captures.meaning.exchange import (
     Bodies,
     Body,
     SummaryWriter,
+    fields,
     inner,
     items,
     number,
@@ -226,9 +227,43 @@ def _describe_producers_response(x: Bodies) -> str:
 
 
 SUMMARIES: dict[int, SummaryWriter] = {
-    ApiKey.PRODUCE: SummaryWriter(_produce_request, _produce_response, _produce_errors),
-    ApiKey.FETCH: SummaryWriter(_fetch_request, _fetch_response, _fetch_errors),
-    ApiKey.LIST_OFFSETS: SummaryWriter(_list_offsets_request, _list_offsets_response),
+    ApiKey.PRODUCE: SummaryWriter(
+        _produce_request,
+        _produce_response,
+        _produce_errors,
+        unread=fields("response", "responses.partition_responses", "log_append_time_ms", "log_start_offset"),
+        inserted=fields("response", "responses.partition_responses", "base_offset"),
+    ),
+    ApiKey.FETCH: SummaryWriter(
+        _fetch_request,
+        _fetch_response,
+        _fetch_errors,
+        unread=fields(
+            "request",
+            "topics.partitions",
+            "current_leader_epoch",
+            "fetch_offset",
+            "last_fetched_epoch",
+            "log_start_offset",
+        )
+        | fields("response", "", "session_id")
+        | fields(
+            "response",
+            "responses.partitions",
+            "high_watermark",
+            "last_stable_offset",
+            "log_start_offset",
+            "aborted_transactions.producer_id",
+            "aborted_transactions.first_offset",
+        ),
+        inserted=fields("request", "", "session_id", "session_epoch"),
+    ),
+    ApiKey.LIST_OFFSETS: SummaryWriter(
+        _list_offsets_request,
+        _list_offsets_response,
+        unread=fields("response", "topics.partitions", "timestamp", "leader_epoch"),
+        inserted=fields("response", "topics.partitions", "offset"),
+    ),
     ApiKey.DELETE_RECORDS: SummaryWriter(_delete_records_request, _delete_records_response),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: SummaryWriter(_leader_epoch_request, _leader_epoch_response),
     ApiKey.DESCRIBE_PRODUCERS: SummaryWriter(

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from dissectors.sides import Side
+
 Body = Mapping[str, Any]
 """A decoded struct: field name -> value."""
 
@@ -41,11 +43,21 @@ class SummaryWriter(NamedTuple):
     """How the exchanges of one API are put into words.
 
     :ivar on_error: what to add when the response holds errors; it comes after their names
+    :ivar unread: fields that are not read, by path and side, such as ``request.topics.partitions.fetch_offset``; others
+        may be
+    :ivar inserted: numbers that are written as they are if they are positive, and have no other effect then
     """
 
     request: Saying
     response: Saying
     on_error: Saying | None = None
+    unread: frozenset[str] = frozenset()
+    inserted: frozenset[str] = frozenset()
+
+
+def fields(side: Side, holder: str, *names: str) -> frozenset[str]:
+    """Return fields of a struct by path and side, as :attr:`SummaryWriter.unread` has them."""
+    return frozenset(f"{side}.{holder}.{name}" if holder else f"{side}.{name}" for name in names)
 
 
 def rows(body: Body, field: str) -> list[Body]:

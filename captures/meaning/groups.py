@@ -6,7 +6,18 @@ from collections import Counter
 from typing import Any
 
 from captures.meaning import places, words
-from captures.meaning.exchange import Bodies, Body, SummaryWriter, inner, items, number, ok, rows, text
+from captures.meaning.exchange import (
+    Bodies,
+    Body,
+    SummaryWriter,
+    fields,
+    inner,
+    items,
+    number,
+    ok,
+    rows,
+    text,
+)
 from captures.meaning.words import join, listed, member
 from dissectors.api_keys import ApiKey
 from dissectors.embedded.consumer_protocol import ConsumerProtocolAssignment
@@ -252,7 +263,14 @@ def _list_groups_request(x: Bodies) -> str:
 
 
 SUMMARIES: dict[int, SummaryWriter] = {
-    ApiKey.OFFSET_COMMIT: SummaryWriter(_commit_request, ok),
+    ApiKey.OFFSET_COMMIT: SummaryWriter(
+        _commit_request,
+        ok,
+        unread=fields(
+            "request", "topics.partitions", "committed_leader_epoch", "committed_metadata", "commit_timestamp"
+        ),
+        inserted=fields("request", "topics.partitions", "committed_offset"),
+    ),
     ApiKey.OFFSET_FETCH: SummaryWriter(_offset_fetch_request, _offset_fetch_response),
     ApiKey.FIND_COORDINATOR: SummaryWriter(_coordinator_request, _coordinator_response),
     ApiKey.JOIN_GROUP: SummaryWriter(_join_request, _join_response, _join_errors),

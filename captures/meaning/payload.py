@@ -29,6 +29,7 @@ class Payload:
     :ivar codecs: names of the codecs met, in order
     :ivar magics: message formats met, in order
     :ivar damaged: record sets that could not be read to their end
+    :ivar in_words: how it is put into words, where that is known beforehand
     """
 
     records: int = 0
@@ -41,9 +42,12 @@ class Payload:
     codecs: list[str] = field(default_factory=list)
     magics: list[int] = field(default_factory=list)
     damaged: int = 0
+    in_words: str = ""
 
     def text(self) -> str:
         """Put it into words; empty if there are no bytes."""
+        if self.in_words:
+            return self.in_words
         if not self.size:
             return ""
         if self.left_out and not self.batches:
@@ -123,11 +127,17 @@ def tally(fields: Iterable[Any]) -> Tally:
     return Tally(records, batches, size)
 
 
+class StandIn(bytes):
+    """Stands for records of which only is known how they are put into words, which is what it holds."""
+
+
 def payload(fields: Iterable[Any]) -> Payload:
     """Add up records fields: bytes, None, or whatever else, which is skipped."""
     out = Payload()
     for data in fields:
-        if data and isinstance(data, bytes):
+        if type(data) is StandIn:
+            out.in_words = data.decode()
+        elif data and isinstance(data, bytes):
             _add(out, data)
     return out
 

@@ -25,9 +25,12 @@ from captures.meaning import (
 )
 from captures.meaning.errors import ErrorFound, errors_in, errors_text
 from captures.meaning.exchange import Bodies, Body, Names, SummaryWriter, number
+from captures.meaning.plans import paths
+from dissectors import wire
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
 from dissectors.frames import decode_request, decode_response
+from dissectors.sides import Side
 
 _NOTHING: Body = {}
 
@@ -80,6 +83,28 @@ def response_summary(
     if throttled > 0:
         said = words.listed((said, f"throttled {words.duration(throttled)}"))
     return words.line(said)
+
+
+def summary_paths(key: int, version: int, side: Side) -> frozenset[str]:
+    """Return what summaries may read of a body."""
+    summary = SUMMARIES.get(key)
+    if summary is None:
+        return frozenset()
+    return paths(_innermost, key, version, side) - _on(side, summary.unread)
+
+
+def inserted_paths(key: int, side: Side) -> frozenset[str]:
+    """Return the numbers of a body that summaries write as they are (:attr:`SummaryWriter.inserted`)."""
+    summary = SUMMARIES.get(key)
+    return frozenset() if summary is None else _on(side, summary.inserted)
+
+
+def _on(side: Side, fields: frozenset[str]) -> frozenset[str]:
+    return frozenset(path.removeprefix(f"{side}.") for path in fields if path.startswith(f"{side}."))
+
+
+def _innermost(struct: wire.Struct) -> tuple[str, ...]:
+    return tuple(member.name for member in struct.all_members if wire.struct_inside(member.con) is None)
 
 
 # ---------------------------------------------------------------- Envelope: an exchange inside an exchange

@@ -103,19 +103,13 @@ class _Runs:
             return 0 if cells[0] <= position else -1
         return bisect_right(range(len(cells) // 2), position, key=lambda at: cells[2 * at]) - 1
 
-    def find_many(self, positions: Int64s) -> tuple[Int64s, NDArray[np.void]]:
-        """Return the indexes of the positions that are not before the first run, and the last run up to each."""
+    def find_many(self, positions: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+        """Return the indexes of positions not before the first run, and for each the cells of the last run up to it."""
         cells = np.array(self._cells, np.int64)  # a copy: an array whose buffer is in use cannot grow
         at = np.searchsorted(cells[::2], positions, "right") - 1
         known = np.flatnonzero(at >= 0)
         at = at[known]
-        place = cells[1::2][at]
-        runs = np.empty(len(at), _RUN)
-        runs["position"] = cells[::2][at]
-        runs["chunk"] = place >> _LOW_BITS + _COUNT_BITS
-        runs["low"] = place >> _COUNT_BITS & (1 << _LOW_BITS) - 1
-        runs["high"] = runs["low"] + (place & (1 << _COUNT_BITS) - 1)
-        return known, runs
+        return known, cells[::2][at], cells[1::2][at]
 
     def forget(self, chunk: int) -> None:
         """Drop the runs in chunks before one."""
@@ -227,15 +221,21 @@ class SegmentIndex:
         """Return the ranges that begin in a run, by stream, and these runs."""
         order = np.argsort(streams, kind="stable")
         firsts = np.flatnonzero(np.diff(streams[order], prepend=-1)).tolist()
-        ranges, found = [np.empty(0, np.int64)], [np.empty(0, _RUN)]
+        none = np.empty(0, np.int64)
+        found = [(none, none, none)]
         for first, end in pairwise((*firsts, len(order))):
             mine = order[first:end]
             runs = self._runs.get(int(streams[mine[0]]))
             if runs is not None:
-                at, chosen = runs.find_many(starts[mine])
-                ranges.append(mine[at])
-                found.append(chosen)
-        return np.concatenate(ranges), np.concatenate(found)
+                at, position, place = runs.find_many(starts[mine])
+                found.append((mine[at], position, place))
+        ranges, position, place = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        made = np.empty(len(ranges), _RUN)
+        made["position"] = position
+        made["chunk"] = place >> _LOW_BITS + _COUNT_BITS
+        made["low"] = place >> _COUNT_BITS & (1 << _LOW_BITS) - 1
+        made["high"] = made["low"] + (place & (1 << _COUNT_BITS) - 1)
+        return ranges, made
 
     def read(self, stream: int, start: int, end: int) -> bytes:
         """The bytes [start, end) of a stream.

@@ -221,6 +221,7 @@ class Export(CaptureRun[ExportOptions]):
         """Write what is selected; return what there is to be said about it."""
         from captures.exchanges import ExchangeReader
         from captures.exchanges.parallel import in_parallel
+        from captures.exchanges.summarised_exchanges import SummarisedExchanges
 
         # a filter may ask for what only a reader that shows nothing learns
         finder = ExchangeReader(capture, annotate=False, summary=False)
@@ -231,11 +232,12 @@ class Export(CaptureRun[ExportOptions]):
         if self.format == "pcapng":
             return self._write_packets(capture, indexes, file)
         bodies = {"request", "response", "decoded", "masked"} & {column.name for column in self.columns}
+        annotate = self.format == "json" or bool(bodies)
         reader = ExchangeReader(
             capture,
             show_secrets=self.options.show_secrets,
             payload=self.options.payload or "full",
-            annotate=self.format == "json" or bool(bodies),
+            annotate=annotate,
             summary=self.format != "json",
         )
         layout = Layout(self.format, self.columns, text=self.options.text, steps=self.options.steps)
@@ -244,7 +246,9 @@ class Export(CaptureRun[ExportOptions]):
             write_exchanges(capture, _counting(_read(reader, indexes), counted), file, layout)
             self._count(counted)
         else:
-            with closing(in_parallel(reader, indexes, partial(self._share, capture, layout))) as shares:
+            several = SummarisedExchanges(reader, waits=True).several if not annotate else reader.several
+            work = partial(self._share, capture, layout)
+            with closing(in_parallel(reader, indexes, work, several)) as shares:
                 write_pieces(self._pieces(shares, len(indexes)), file, layout)
         return [*undecided_notes(self.selecting.wanted), *_beyond_notes(self.beyond)]
 

@@ -154,15 +154,18 @@ class ReadRun(CaptureRun[ReadOptions]):
     def _show(self, capture: Capture, tally: Tally) -> None:
         """Print the selected exchanges, decoded by several processes where they are many."""
         from captures.exchanges.parallel import in_parallel
+        from captures.exchanges.summarised_exchanges import SummarisedExchanges
 
         showing = self.showing
         reader = showing.reader(capture)
         indexes = self.selecting.indexes(capture, reader)
-        if not showing.as_json:
-            showing.begin(list(reader.several(indexes[:SAMPLE].tolist())))
         if colored():  # whether a cell is dimmed depends on the line above
             capture.jobs = 1
-        with closing(in_parallel(reader, indexes, partial(self._share, capture))) as shares:
+        bodies = showing.as_json or showing.verbose
+        several = reader.several if bodies else SummarisedExchanges(reader, waits=False).several
+        if not showing.as_json:
+            showing.begin(list(several(indexes[:SAMPLE].tolist())))
+        with closing(in_parallel(reader, indexes, partial(self._share, capture), several)) as shares:
             for piece, counted in self._followed(shares, lambda _: tally.exchanges, len(indexes)):
                 if counted is None:
                     showing.write(piece)

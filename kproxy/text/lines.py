@@ -92,9 +92,9 @@ class Lines:
         return GAP.join(cells).rstrip()
 
     def _cell(self, text: str, width: int) -> str:
-        if self._width is None:
-            return text + " " * (width - width_of(text))
-        return fit(text, width)
+        if self._width is not None:
+            return fit(text, width)
+        return text.ljust(width) if text.isascii() else text + " " * (width - width_of(text))
 
     def _repeated(self, text: str, repeated: bool) -> str:
         return style(text, dim=True) if repeated else text

@@ -30,7 +30,8 @@ class Tally(Counts):
 
     def add(self, exchange: Exchange) -> None:
         """Count one exchange."""
-        self.count(ExchangeGroup.of(exchange))
+        Counts.add(self, exchange)
+        self._met(exchange.client_id or exchange.client, exchange.time, exchange.time)
 
     def add_columns(self, columns: ExchangeColumns) -> None:
         """Count exchanges by their columns (:data:`captures.analysis.exchange_groups.COUNTED`)."""
@@ -40,9 +41,12 @@ class Tally(Counts):
     def count(self, group: ExchangeGroup) -> None:
         """Count exchanges."""
         self.include(group)
-        self.clients.add(group.client_id or group.connection.client)
-        self.first = group.earliest if self.first is None else min(self.first, group.earliest)
-        self.last = max(self.last, group.last)
+        self._met(group.client_id or group.connection.client, group.earliest, group.last)
+
+    def _met(self, client: str, first: int, last: int) -> None:
+        self.clients.add(client)
+        self.first = first if self.first is None else min(self.first, first)
+        self.last = max(self.last, last)
 
     def counting(self, exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
         """Count exchanges and hand them on."""

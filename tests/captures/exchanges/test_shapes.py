@@ -55,7 +55,7 @@ def grouped(shape: Shape, bodies: list[bytes]) -> tuple[np.ndarray, list[tuple[i
     """Return which bodies have a shape, of these the index and the code of their wanted bytes, and the tallies."""
     data = np.frombuffer(b"".join(bodies), np.uint8)
     ends = np.cumsum([len(body) for body in bodies])
-    fits, keys, tallies = shape.fit(data, ends - [len(body) for body in bodies], ends)
+    fits, keys, tallies, _ = shape.fit(data, ends - [len(body) for body in bodies], ends)
     chosen = np.flatnonzero(fits)
     codes, _ = Group(shape, chosen, keys, tallies).codes()
     return fits, list(zip(chosen.tolist(), codes.tolist(), strict=True)), tallies

@@ -1,0 +1,178 @@
+"""Exchanges with their summaries, but without their bodies: what lines and tables of exchanges need.
+
+Messages that tell the same are decoded and put into words once (:mod:`captures.exchanges.shapes`,
+:mod:`captures.meaning.templates`). All that is not plain is decoded by the :class:`ExchangeReader`, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from captures.arrays import Bools, Int64s
+from captures.exchanges.columns.waits import designed_waits
+from captures.exchanges.exchange import Exchange, ExchangeReader
+from captures.exchanges.projected_reader import PROBLEMS, Part, Parts, ProjectedReader, body_of
+from captures.meaning import ErrorFound, Names, errors_in, expected_errors
+from captures.meaning.templates import Inserted, SummaryTemplate
+from captures.meaning.waits import LEAST_WAIT_NS
+from dissectors.session_context import OBSERVED_APIS
+
+_NEEDS = frozenset({PROBLEMS, "summaries", "errors"})
+_MOST_KEPT = 8192
+"""Pairs of a request and a response that are kept for others which are like them."""
+
+
+class SummarisedExchanges:
+    """Yields what a reader does that tells summaries and does not annotate, but bodies have no fields.
+
+    :param reader: numbers the exchanges, and knows what earlier ones told
+    :param waits: also find out their designed waits; these are 0 otherwise
+    """
+
+    def __init__(self, reader: ExchangeReader, *, waits: bool) -> None:
+        self._reader = reader
+        self._waits = waits
+        needs = _NEEDS | {"waits"} if waits else _NEEDS
+        self._projected = ProjectedReader(reader.capture, lambda _: needs)
+        self._pairs: dict[tuple[int, int], _Pair] = {}
+
+    def several(self, indexes: Sequence[int]) -> Iterator[Exchange]:
+        """Yield the exchanges at some rising indexes, as :meth:`ExchangeReader.several` takes them."""
+        rows = self._reader.rows[np.asarray(indexes, np.int64)]
+        begin = 0
+        while begin < len(rows):
+            block = self._projected.next_block(rows[begin:])
+            yield from self._block(indexes[begin : begin + len(block)], block)
+            begin += len(block)
+
+    def _block(self, indexes: Sequence[int], rows: Int64s) -> Iterator[Exchange]:
+        plain = self._plain(rows)
+        group_of: list[tuple[_Group, int] | None] = [None] * len(rows)
+        chosen = np.flatnonzero(plain)
+        latencies, _ = self._reader.capture.table.latency(rows)
+        for at, parts in self._projected.groups(rows[chosen], alone=False):
+            members = chosen[np.atleast_1d(at)]
+            group = self._group(parts, latencies[members])
+            if group is not None:
+                for place, member in enumerate(members.tolist()):
+                    group_of[member] = group, place
+        places = list(zip(indexes, group_of, strict=True))
+        others = self._reader.several([index for index, found in places if found is None])
+        bares = self._reader.bares([index for index, found in places if found is not None])
+        names = self._reader.knowledge.topic_name
+        for index, found in places:
+            if found is None:
+                yield next(others)
+                continue
+            self._reader.learn(index)
+            bare = next(bares)
+            yield bare if found[0].fill(bare, found[1], names) else self._reader.exchange(index)
+
+    def _plain(self, rows: Int64s) -> Bools:
+        """Return which exchanges may be like others, and teach nothing."""
+        capture = self._reader.capture
+        table = capture.table
+        found: Bools = (table.column("flags")[rows] == 0) & (table.column("api_key")[rows] >= 0)
+        for side in ("request", "response"):
+            found &= table.column(f"{side}_size")[rows] > 0
+        found &= ~np.isin(table.column("api_key")[rows], list(OBSERVED_APIS))
+        found &= ~np.isin(rows, list(capture.notes.intervened()))
+        return found & (len(capture.notes.broker_logs) == 0)
+
+    def _group(self, parts: Parts, latency: Int64s) -> _Group | None:
+        """Return exchanges with the same parts, None if they have to be read one by one."""
+        request, response = parts.request, parts.response
+        if request is None or response is None:
+            return None
+        key = id(request.value), id(response.value)
+        if key not in self._pairs:
+            if len(self._pairs) >= _MOST_KEPT:
+                self._pairs.clear()
+            self._pairs[key] = _Pair(parts.key, request, response)
+        pair = self._pairs[key]
+        if not pair.prepare(self._reader.knowledge.topic_name):
+            return None
+        group = _Group(pair, (_inserted(request), _inserted(response)), len(latency))
+        if self._waits and latency.max() >= LEAST_WAIT_NS:
+            found = designed_waits(
+                parts.key, pair.version, request.value, response.value or {}, latency, response.tallies
+            )
+            for places, waits, why in found:
+                group.waits |= {at: (ns, why) for at, ns in zip(places.tolist(), waits.tolist(), strict=True)}
+        return group
+
+
+class _Pair:
+    """A request and a response that many exchanges have.
+
+    :ivar bodies: theirs, without fields
+    """
+
+    def __init__(self, key: int, request: Part, response: Part) -> None:
+        self._key, self._asked = key, request.asked
+        self._values = request.value or {}, response.value or {}  # kept, as pairs are known by their identity
+        self.version = response.asked if response.version is None else response.version
+        self.bodies = body_of(key, request._replace(value={})), body_of(key, response._replace(value={}))
+        self.errors: list[ErrorFound] = []
+        self.expected: list[ErrorFound] = []
+        self.template: SummaryTemplate | None = None
+        self._alone = False
+
+    def prepare(self, names: Names) -> bool:
+        """Make the template, anew if topics have other names by now; return whether there is one."""
+        if self._alone or (self.template is not None and self.template.current(names)):
+            return not self._alone
+        request, response = self._values
+        try:
+            self.errors = errors_in(self._key, self.version, response)
+            self.expected = expected_errors(self._key, self._asked, request, response, self.errors)
+            self.template = SummaryTemplate(
+                self._key, self._asked, self.version, self._values, self.errors, names
+            )
+        except Exception:
+            self._alone = True  # the reader finds out what is wrong, if anything is, and notes it
+        return not self._alone
+
+
+class _Group:
+    """Exchanges of a block with the same pair.
+
+    :ivar waits: ns and reason of those that waited by design, by their place in the group
+    """
+
+    def __init__(self, pair: _Pair, inserted: tuple[Inserted, Inserted], count: int) -> None:
+        self._pair = pair
+        self._inserted = inserted
+        self._count = count
+        self._template: SummaryTemplate | None = None
+        self._texts: list[tuple[str, str]] = []
+        self.waits: dict[int, tuple[int, str]] = {}
+
+    def fill(self, made: Exchange, place: int, names: Names) -> bool:
+        """Fill in what an exchange shares with others; return whether that was possible."""
+        pair = self._pair
+        template = pair.template if pair.prepare(names) else None
+        if template is None:
+            return False
+        if self._template is not template:
+            self._template, self._texts = template, template.texts(self._inserted, self._count)
+        made.request, made.response = pair.bodies
+        made.errors, made.expected = pair.errors, pair.expected
+        made.summary = self._texts[place]
+        if template.by_latency:
+            latency = -1 if made.latency is None else made.latency
+            made.summary = made.summary[0], template.response(latency, names)
+        if place in self.waits:
+            made.wait, made.wait_reason = self.waits[place]
+        return True
+
+
+def _inserted(part: Part) -> Inserted:
+    numbers = () if part.numbers is None else part.numbers.tolist()
+    if part.tallies is None:
+        return Inserted(numbers)
+    tallies = part.tallies
+    columns = (column.sum(1).tolist() for column in (tallies.records, tallies.markers, tallies.size))
+    return Inserted(numbers, list(zip(*columns, strict=True)))

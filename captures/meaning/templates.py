@@ -1,0 +1,184 @@
+"""Summaries of many exchanges at once, which differ only in inserted numbers and in their records.
+
+A :class:`SummaryTemplate` is made of the bodies of one of them, the example: with marks instead of these numbers and
+records it is put into words, and the marks are replaced with what each exchange has. It is compared with the summary of
+the example itself: where the two differ, there is no template.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice, repeat
+from typing import Any, NamedTuple
+
+from captures.meaning.errors import ErrorFound
+from captures.meaning.exchange import Body, Names
+from captures.meaning.payload import Payload, StandIn, payload, record_paths
+from captures.meaning.summaries import inserted_paths, request_summary, response_summary
+from captures.meaning.waits import POLLS
+from captures.meaning.words import LINE_LENGTH
+from dissectors.api_keys import ApiKey
+from dissectors.projection import Tree, tree
+from dissectors.sides import SIDES
+
+_MARKS = 7_360_415_000_000_000_000
+"""The first of the numbers that stand for others: no shorter than these, so that no text gets longer."""
+_PER_SIDE = 5_000
+_RECORDS = _PER_SIDE - 1
+"""Of each side the mark that stands for its records."""
+_MARK = re.compile(r"736041500000000(\d{4})")
+_LONGEST = LINE_LENGTH - 40
+"""Characters of a text with marks: what describes records may be longer than its mark."""
+_BY_LATENCY = POLLS | {ApiKey.ENVELOPE}
+"""APIs whose summaries may tell how long an exchange has taken."""
+
+
+class Inserted(NamedTuple):
+    """What the messages of one side have instead of the marks, an element for each.
+
+    :ivar numbers: their inserted numbers, in the order of the fields; empty if there are none
+    :ivar records: how many their batches announce, control records, and bytes of all records fields; empty if they
+        have no records
+    """
+
+    numbers: Sequence[Sequence[int]] = ()
+    records: Sequence[tuple[int, int, int]] = ()
+
+
+class SummaryTemplate:
+    """How exchanges are put into words that have the same bodies but for inserted numbers and records.
+
+    :param key: API key
+    :param version: in which the response was read
+    :param asked: version of the request
+    :param bodies: request and response of the example
+    :param errors: those of the response
+    :param names: topic ID -> name
+    :raises ValueError: if summaries of such exchanges have to be made one by one
+    """
+
+    def __init__(
+        self,
+        key: int,
+        asked: int,
+        version: int,
+        bodies: tuple[Body, Body],
+        errors: list[ErrorFound],
+        names: Names,
+    ) -> None:
+        self._key, self._asked, self._version, self._errors = key, asked, version, errors
+        self._bodies = bodies
+        self._told: dict[str, str | None] = {}
+        self._payloads: dict[int, Payload] = {}
+        marked = [
+            _Marked(key, version, body, number)
+            for number, (version, body) in enumerate(zip((asked, version), bodies, strict=True))
+        ]
+
+        def asking(topic_id: str) -> str | None:
+            self._told[topic_id] = found = names(topic_id)
+            return found
+
+        texts = self._texts(bodies, asking)
+        self._parts = [_MARK.split(text) for text in self._texts((marked[0].body, marked[1].body), asking)]
+        self._payloads = {_mark_of_records(number): each.payload for number, each in enumerate(marked)}
+        of_example = [each.inserted for each in marked]
+        self.by_latency = key in _BY_LATENCY and len(self._parts[1]) == 1
+        for text, parts in zip(texts, self._parts, strict=True):
+            if _MARK.search(text) or sum(map(len, parts)) > _LONGEST:
+                raise ValueError("the text has no room for marks")
+            if next(iter(self._filled(parts, of_example))) != text:
+                raise ValueError("the text of the example is another one")
+
+    def current(self, names: Names) -> bool:
+        """Return whether topics are called as they were when it was made."""
+        return not self._told or all(names(topic_id) == name for topic_id, name in self._told.items())
+
+    def texts(self, inserted: Sequence[Inserted], count: int) -> list[tuple[str, str]]:
+        """Return the summaries of so many requests and responses.
+
+        :param inserted: what they have on each side
+        """
+        request, response = (self._filled(parts, inserted) for parts in self._parts)
+        return list(islice(zip(request, response, strict=False), count))
+
+    def response(self, latency_ns: int, names: Names) -> str:
+        """Return the summary of a response if it depends on the latency, as :attr:`by_latency` says."""
+        request, response = self._bodies
+        return response_summary(self._key, self._version, request, response, names, latency_ns, self._errors)
+
+    def _texts(self, bodies: tuple[Body, Body], names: Names) -> tuple[str, str]:
+        request, response = bodies
+        return (
+            request_summary(self._key, self._asked, request, names),
+            response_summary(self._key, self._version, request, response, names, -1, self._errors),
+        )
+
+    def _filled(self, parts: Sequence[str], inserted: Sequence[Inserted]) -> Iterator[str]:
+        if len(parts) == 1:
+            return repeat(parts[0])
+        columns: list[Any] = []
+        for number, part in enumerate(parts):
+            if number % 2 == 0:
+                columns.append(repeat(part))
+                continue
+            mark = int(part)
+            numbers, records = inserted[mark // _PER_SIDE]
+            if mark in self._payloads:
+                like = self._payloads[mark]
+                columns.append(
+                    [
+                        replace(like, records=count, markers=markers, size=size).text()
+                        for count, markers, size in records
+                    ]
+                )
+            else:
+                columns.append([str(row[mark % _PER_SIDE]) for row in numbers])
+        return map("".join, zip(*columns, strict=False))
+
+
+class _Marked:
+    """A body with marks in it.
+
+    :ivar body: a copy, with marks
+    :ivar inserted: what they stand for
+    :ivar payload: what the records add up to
+    """
+
+    def __init__(self, key: int, version: int, body: Body, number: int) -> None:
+        side = SIDES[number]
+        self._first = number * _PER_SIDE
+        self._numbers: list[int] = []
+        self._records: list[bytes] = []
+        self._stand_in = StandIn(b"%d" % (_MARKS + _mark_of_records(number)))
+        self.body = self._copy(body, tree(inserted_paths(key, side)), tree(record_paths(key, version, side)))
+        if len(self._numbers) >= _RECORDS:
+            raise ValueError("there are too many numbers")
+        self.payload = payload(self._records)
+        counted = self.payload.records, self.payload.markers, self.payload.size
+        self.inserted = Inserted([self._numbers], [counted])
+
+    def _copy(self, body: Body, numbers: Tree, records: Tree) -> dict[str, Any]:
+        made = dict(body)
+        for name in [name for name in body if name in numbers or name in records]:
+            made[name] = self._marked(body[name], numbers.get(name, {}), records.get(name, {}))
+        return made
+
+    def _marked(self, value: Any, numbers: Tree | None, records: Tree | None) -> Any:
+        if isinstance(value, list):
+            return [self._marked(item, numbers, records) for item in value]
+        if isinstance(value, dict):
+            return self._copy(value, numbers or {}, records or {})
+        if numbers is None and isinstance(value, int):
+            self._numbers.append(value)
+            return _MARKS + self._first + len(self._numbers) - 1 if value > 0 else value
+        if records is None and value and isinstance(value, bytes):
+            self._records.append(value)
+            return self._stand_in
+        return value
+
+
+def _mark_of_records(number: int) -> int:
+    return number * _PER_SIDE + _RECORDS
