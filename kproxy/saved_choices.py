@@ -43,12 +43,14 @@ class SavedChoices(msgspec.Struct, frozen=True, omit_defaults=True):
     :ivar profile: name of the columns that were chosen last
     :ivar filters: texts of filters by name
     :ivar profiles: columns of the list by name
+    :ivar widths: of columns of the list, as they were dragged last
     """
 
     theme: str = ""
     profile: str = ""
     filters: dict[str, str] = {}
     profiles: dict[str, tuple[ColumnEntry, ...]] = {}
+    widths: dict[str, int] = {}
 
 
 def kept_path() -> Path:

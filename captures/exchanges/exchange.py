@@ -37,7 +37,7 @@ from dissectors.sides import SIDES, Side
 
 UNKNOWN_API = -1
 _NOTHING: Mapping[str, Any] = {}
-DECODING, LEARNING = "decoding", "learning what it tells of others"
+DECODING, LEARNING = "decoding", "learning from it about others"
 """What is being done, for faults."""
 
 

@@ -440,7 +440,7 @@ def header_batch(
     run: int,
     columns: Sequence[str] | None = None,
 ) -> pa.RecordBatch:
-    """Return what the exchange table alone tells of some exchanges, without decoding one of them.
+    """Return what the exchange table alone says about some exchanges, without decoding one of them.
 
     :param capture: with ``table``, ``endpoints``, ``names`` and ``notes``
     :param rows: rows of its exchange table

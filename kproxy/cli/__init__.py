@@ -40,6 +40,7 @@ COMMANDS = {
     "records": "records",
     "replay": "replay",
     "report": "report",
+    "serve": "serve",
     "sniff": "sniff",
     "stats": "stats",
     "tables": "write_tables",
@@ -49,6 +50,7 @@ COMMANDS = {
 EPILOG = """\b
 Examples:
   kproxy open kafka.pcap                     the terminal UI
+  kproxy serve kafka.pcap                    the same in a browser
   kproxy read kafka.pcap                     one line per exchange
   kproxy read -V -c 3 kafka.pcap             every field of the first three
   kproxy read --exchange 17 kafka.pcap       one of them, byte by byte

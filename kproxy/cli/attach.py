@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import click
 
-from kproxy.cli.command import command, option, options
+from kproxy.cli.command import arguments_of, command, option, options
 from kproxy.cli.common import early_ends
-from kproxy.cli.options import LiveOptions
+from kproxy.cli.options import LiveOptions, ReadOnlyOption, WebOption
 from kproxy.cli.runs import RunOption, the_run, told_errors
+from kproxy.cli.ui import serve_ui
 
 
 @options
-class AttachOptions(LiveOptions, RunOption):
+class AttachOptions(LiveOptions, ReadOnlyOption, WebOption, RunOption):
     """What ``kproxy attach`` takes."""
 
     control: bool = option(
@@ -33,6 +35,15 @@ def attach(options: AttachOptions) -> None:
     exchange and ends when the proxy does.
     """
     run = the_run(options.run_name)
+    if options.web is not None:
+        page = replace(options, web=None, run_name=run.name, read_only=not options.control)
+        with early_ends():
+            serve_ui(
+                ["attach", *arguments_of(AttachOptions, page)],
+                title=f"proxy {run.listen}",
+                listen=options.web,
+            )
+        return
     from kproxy.cli.attach_run import AttachRun
 
     with early_ends(), told_errors():

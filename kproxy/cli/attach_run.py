@@ -80,6 +80,7 @@ class AttachRun:
                 control_socket=self._run.control_socket,
                 controls=self._options.control,
                 run_name=self._run.name,
+                read_only=self._options.read_only,
             )
         return 0
 
@@ -123,7 +124,7 @@ class AttachRun:
 def first_to_read(path: str) -> str:
     """Return the name of the file of a recording with which to begin, for what comes now; empty for all.
 
-    What was said before tells of what comes: topics behind their IDs, requests of responses, where frames begin.
+    Earlier traffic explains later traffic: topics behind their IDs, requests of responses, where frames begin.
     """
     if is_one_file(path):
         return ""

@@ -213,6 +213,23 @@ def parameters(declared: type[Any]) -> list[click.Parameter]:
     return [declaration.parameter() for _, declaration in found]
 
 
+def arguments_of(declared: type[T], given: T) -> list[str]:
+    """Return the arguments with which a command of a class of options is given the same as here."""
+    said: list[str] = []
+    behind: list[str] = []
+    for each in parameters(declared):
+        value = getattr(given, each.name or "")
+        values = value if each.multiple or each.nargs == -1 else () if value is None else (value,)
+        if isinstance(each, click.Argument):
+            behind += map(str, values)
+        elif isinstance(each, Option) and each.is_bool_flag:
+            said += [f"--{each.key}" if value else f"--no-{each.key}"]
+        elif isinstance(each, Option):
+            written = getattr(each.type, "written", str)
+            said += [f"--{each.key}={written(one)}" for one in values]
+    return [*said, "--", *behind] if behind else said
+
+
 @options
 class NoOptions:
     """What is taken where nothing is."""

@@ -9,13 +9,13 @@ from pathlib import Path
 from kproxy.cli.capture_run import CaptureInput
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, filter_option
-from kproxy.cli.options import FILTER, ContentOptions, ReadingOptions
+from kproxy.cli.options import FILTER, ContentOptions, ReadingOptions, ReadOnlyOption
 from kproxy.cli.ui import opens_ui, run_ui
 
 
 @options
-class OpenOptions(ContentOptions, ReadingOptions):
-    """What ``kproxy open`` takes."""
+class ViewOptions(ContentOptions, ReadingOptions):
+    """Which captures the UI shows, and how."""
 
     follow: bool = option(
         "-F", "--follow", help="Follow a CAPTURE that is still being written, like tail -f."
@@ -26,6 +26,11 @@ class OpenOptions(ContentOptions, ReadingOptions):
         type=FILTER,
         help="Show only exchanges that match: 'api == Fetch and latency > 100ms'.",
     )
+
+
+@options
+class OpenOptions(ViewOptions, ReadOnlyOption):
+    """What ``kproxy open`` takes."""
 
 
 @command(OpenOptions, "open", short_help="Open captures in the terminal UI.")
@@ -56,7 +61,7 @@ def _show(options: OpenOptions) -> int:
             show_secrets=options.show_secrets,
             payload=options.payload,
         )
-        outcome = run_ui(session, wanted=first, color=options.color)
+        outcome = run_ui(session, wanted=first, color=options.color, read_only=options.read_only)
     return 0 if outcome.complete else EXIT_INCOMPLETE
 
 
@@ -68,6 +73,7 @@ def _title(files: tuple[str, ...]) -> str:
 def _print(options: OpenOptions) -> int:
     from kproxy.cli.read import ReadOptions, ReadRun
 
-    run = ReadRun(ReadOptions(**dataclasses.asdict(options)))
+    same = {each.name: getattr(options, each.name) for each in dataclasses.fields(ViewOptions)}
+    run = ReadRun(ReadOptions(**same))
     run.run()
     return 0 if run.clean else EXIT_INCOMPLETE

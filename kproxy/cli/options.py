@@ -8,6 +8,8 @@ from typing import Any, Literal
 import click
 from click.shell_completion import CompletionItem
 
+from kproxy.addresses import Address
+from kproxy.cli.brokers import HostPort
 from kproxy.cli.command import ConfigurationOptions, argument, option, options
 from kproxy.output import use_color
 
@@ -77,6 +79,11 @@ class Size(click.ParamType[int]):
         if found < self._least:
             self.fail(f"{value} is too small: use at least {self._least >> 20}MiB", param, ctx)
         return int(found)
+
+    @staticmethod
+    def written(value: int) -> str:
+        """Return a text that stands for a size."""
+        return f"{value}B"
 
 
 class FilterText(click.ParamType[str]):
@@ -288,6 +295,17 @@ class ContentOptions(UtcOption, ColorOption):
 
 
 @options
+class ReadOnlyOption:
+    """What the UI may do besides showing."""
+
+    title = "Showing"
+    read_only: bool = option(
+        "--read-only",
+        help="Leave out commands of the UI that write files, send requests, change a proxy or read other captures.",
+    )
+
+
+@options
 class ShowingOptions(ContentOptions):
     """How exchanges are printed."""
 
@@ -309,6 +327,20 @@ class LiveOptions(ShowingOptions, HostsOption):
         "--diagnose", help="Report problems as they appear (docs/findings.md); the UI has a view for that."
     )
     no_ui: bool = option("--no-ui", help="Print exchanges, also on a terminal.")
+
+
+@options
+class WebOption:
+    """Where the UI is on pages in browsers."""
+
+    title = "Showing"
+    web: Address | None = option(
+        "--web",
+        multiple=False,
+        type=HostPort(port_alone=True),
+        metavar="[HOST:]PORT",
+        help="Show the UI in browsers, at this address; prints the URL. Needs kproxy[web] (docs/serve.md).",
+    )
 
 
 @options

@@ -13,7 +13,7 @@ from kproxy.addresses import Address
 from kproxy.cli.brokers import Brokers, CommandConfigOption, HostPort, security_of
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import early_ends
-from kproxy.cli.options import FILTER, LEAST_SPOOL, Duration, LiveOptions, RecorderOptions, Size
+from kproxy.cli.options import FILTER, LEAST_SPOOL, Duration, LiveOptions, RecorderOptions, Size, WebOption
 from kproxy.proxy.modes import MODES
 
 if TYPE_CHECKING:
@@ -245,6 +245,7 @@ class MetricsOptions:
 @options
 class ProxyOptions(
     LiveOptions,
+    WebOption,
     RecorderOptions,
     MetricsOptions,
     FaultOptions,
@@ -256,6 +257,9 @@ class ProxyOptions(
 
     title = "Showing"
     quiet: bool = option("-q", "--quiet", help="Only forward and record; print no exchanges.")
+    web_control: bool = option(
+        "--web-control", help="With --web: let browsers do what the UI on this terminal can do."
+    )
     keep: str | None = option(
         "--keep",
         heading="Flight recorder",
@@ -384,7 +388,11 @@ def _refuse_contradictions(options: ProxyOptions) -> None:
         "--rotate-* is about the file of -w": rotated and not written,
         "--spool is for recording without -w: use one or the other": options.spool and written,
         "--no-capture records nothing, -w records: use one or the other": options.no_capture and written,
-        "--no-capture has nothing to show or to keep": options.no_capture and _watches(options),
+        "--no-capture has nothing to show or to keep": options.no_capture
+        and (_watches(options) or options.web is not None),
+        "--detach leaves the terminal, where --web prints its URL: use kproxy attach --web": options.detach
+        and options.web is not None,
+        "--web-control needs --web": options.web_control and options.web is None,
         "--detach leaves the terminal: send what is printed to a file, or use kproxy attach": options.detach
         and _prints(options)
         and sys.stdout.isatty(),

@@ -26,9 +26,11 @@ from captures.exchanges import Exchange
 from captures.live.recorder import Match, Recorder
 from captures.packets.spool import DEFAULT_SPOOL
 from kproxy.addresses import address_text
+from kproxy.cli.command import arguments_of
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
 from kproxy.cli.live_output import LiveOutput, open_growing
-from kproxy.cli.ui import opens_ui, run_ui
+from kproxy.cli.options import LiveOptions
+from kproxy.cli.ui import opens_ui, pages_beside, run_ui
 from kproxy.output import notice
 from kproxy.proxy.control import CommandError, ControlClient
 from kproxy.proxy.modes import MODES
@@ -194,7 +196,7 @@ class ProxyRun:
                 self._introduce(settings)
                 if settings.detached:
                     return self._leave(folder)
-                with self._presence(folder, settings):
+                with self._presence(folder, settings), self._pages(folder):
                     code = self._follow(folder, settings, plane)
                 if not self._left:
                     plane.join()
@@ -226,6 +228,15 @@ class ProxyRun:
     def _presence(folder: RunFolder, settings: Settings) -> AbstractContextManager[object]:
         """Act as a controller: held messages are released when the last one is gone."""
         return ControlClient(folder.control_socket, control=True) if settings.hold else nullcontext()
+
+    def _pages(self, folder: RunFolder) -> AbstractContextManager[object]:
+        """Show the traffic in browsers, too."""
+        options, web = self._options, self._options.web
+        if web is None:
+            return nullcontext()
+        said = (f"--web={address_text(*web)}", *(["--control"] if options.web_control else []))
+        shown = arguments_of(LiveOptions, options)
+        return pages_beside(["attach", f"--run={folder.path.name}", *said, *shown])
 
     @staticmethod
     def _end(plane: PlaneProcess, settings: Settings) -> None:

@@ -17,7 +17,7 @@ import click
 from captures import private
 from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE, early_ends, refuse_to_overwrite
-from kproxy.cli.options import FILTER, LEAST_SPOOL, LiveOptions, RecorderOptions, Size
+from kproxy.cli.options import FILTER, LEAST_SPOOL, LiveOptions, RecorderOptions, Size, WebOption
 from kproxy.output import echo
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class CaptureOptions:
 
 
 @options
-class SniffOptions(LiveOptions, RecorderOptions, CaptureOptions):
+class SniffOptions(LiveOptions, WebOption, RecorderOptions, CaptureOptions):
     """What ``kproxy sniff`` takes."""
 
     title = "Showing"
@@ -193,6 +193,8 @@ def _refuse_contradictions(options: SniffOptions) -> None:
         raise click.UsageError(
             "-q shows nothing: say with -w or --ring what is to be recorded, or --diagnose"
         )
+    if options.web is not None and not (ring or (written and options.write != "-")):
+        raise click.UsageError("--web shows what is recorded: say where with --ring SIZE or -w FILE")
     if options.quiet and (options.as_json or options.verbose):
         raise click.UsageError("-q shows nothing, but --json and -V do: use one or the other")
 

@@ -10,7 +10,7 @@ import os
 import pwd
 import signal
 import sys
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,9 +24,12 @@ from captures.live.ring import Ring, ring_source
 from captures.live.sniffer import CaptureCounts, Sniffer
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.private import make_folder
+from kproxy.addresses import address_text
+from kproxy.cli.command import arguments_of
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, keylog_option, names_of
 from kproxy.cli.live_output import LiveOutput
-from kproxy.cli.ui import opens_ui, run_ui
+from kproxy.cli.options import ContentOptions, HostsOption
+from kproxy.cli.ui import opens_ui, pages_beside, run_ui
 from kproxy.output import echo, echo_counter, flush, notice
 from kproxy.signals import ended_by_signals
 
@@ -45,6 +48,7 @@ class SniffRun:
     """
 
     def __init__(self, opened: OpenFiles, options: SniffOptions) -> None:
+        self._options = options
         quiet, count, keep = options.quiet, options.count, options.keep
         self._ui = opens_ui(options, printing=quiet or count is not None)
         self._interface = opened.settings.interface
@@ -83,7 +87,7 @@ class SniffRun:
             if self._recorder is not None:
                 self._recorder.start()
             notice(f"capturing on {self._interface} as {_me()}; Ctrl-C ends it")
-            with ended_by_signals(self._sniffer.stop):
+            with ended_by_signals(self._sniffer.stop), self._pages():
                 clean = self._read() if self._reads else self._wait()
             return EXIT_UNREADABLE if self._sniffer.failure else 0 if clean else EXIT_INCOMPLETE
         finally:
@@ -97,6 +101,17 @@ class SniffRun:
             if self._folder is not None:
                 with suppress(OSError):  # something that is not ours is in it
                     self._folder.rmdir()
+
+    def _pages(self) -> AbstractContextManager[object]:
+        """Show the traffic in browsers, too."""
+        options, web = self._options, self._options.web
+        if web is None:
+            return nullcontext()
+        said = [f"--listen={address_text(*web)}", *arguments_of(ContentOptions, options)]
+        given = {"keylog": options.keylog, "filter": options.wanted}
+        said += [f"--{name}={value}" for name, value in given.items() if value is not None]
+        said += arguments_of(HostsOption, options)
+        return pages_beside(["serve", "--follow", *said, "--", str(self._folder or options.write)])
 
     def _asked(self, *_: object) -> None:
         if self._recorder is not None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from kproxy.addresses import Address
 from kproxy.cli.config import current
 from kproxy.cli.options import LiveOptions
 from kproxy.output import notice, use_color
@@ -19,6 +24,8 @@ if TYPE_CHECKING:
     from kproxy.tui.run import Outcome
 
 _KEYS = "/dev/tty"
+_DRIVER, _BROWSER = "TEXTUAL_DRIVER", "textual.drivers.web_driver:WebDriver"
+"""The variable that tells Textual what to draw on, and what textual-serve sets it to."""
 
 
 def opens_ui(options: LiveOptions | None = None, *, printing: bool = False) -> bool:
@@ -29,9 +36,64 @@ def opens_ui(options: LiveOptions | None = None, *, printing: bool = False) -> b
     """
     if options is not None:
         printing |= options.no_ui or options.as_json or options.verbose or options.text
+    if _in_browser():
+        return True
     if printing or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
         return False
     return sys.stdin.isatty() or os.access(_KEYS, os.R_OK)
+
+
+def _in_browser() -> bool:
+    """Return whether this process draws on a page of :func:`serve_ui`, which is at the other end of its pipes."""
+    return os.environ.get(_DRIVER) == _BROWSER
+
+
+def serve_ui(arguments: Sequence[str], *, title: str, listen: Address, guarded: bool = True) -> None:
+    """Show the UI in browsers until a signal ends it.
+
+    :param arguments: what kproxy is called with, for each page
+    :param guarded: whether a page needs the token
+    :raises OSError: if the address cannot be had
+    :raises click.ClickException: if what serves is not installed
+    """
+    try:
+        from kproxy.browser import Browsers
+    except ImportError:
+        raise click.ClickException(
+            "the UI in a browser needs more packages: pip install 'kproxy[web]'"
+        ) from None
+    Browsers(arguments, title=f"kproxy: {title}", listen=listen, guarded=guarded).serve()
+
+
+@contextmanager
+def pages_beside(arguments: Sequence[str]) -> Iterator[None]:
+    """Have another process serve pages meanwhile; what it says is said here.
+
+    :param arguments: what kproxy is called with there
+    """
+    process = subprocess.Popen(  # noqa: S603  # kproxy itself
+        [sys.executable, "-P", "-m", "kproxy", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for this process
+    )
+    assert process.stderr is not None
+    pipe = process.stderr
+
+    def listen() -> None:
+        for line in pipe:
+            notice(line.rstrip().removeprefix("kproxy: "))
+
+    listener = Thread(target=listen, name="pages", daemon=True)
+    listener.start()
+    try:
+        yield
+    finally:
+        process.terminate()
+        listener.join()
+        process.wait()
 
 
 def run_ui(
@@ -44,6 +106,7 @@ def run_ui(
     recorder: Callable[[], None] | None = None,
     run_name: str = "",
     ends_proxy: bool = False,
+    read_only: bool = False,
 ) -> Outcome:
     """Show a session until the user leaves; returns how.
 
@@ -53,6 +116,7 @@ def run_ui(
     :param recorder: lets a flight recorder of this process keep the moment
     :param run_name: by which the proxy is found again
     :param ends_proxy: whether the proxy ends with the UI, unless the user wants it otherwise
+    :param read_only: whether commands that do more than show are left out
     """
     from kproxy.tui.run import run
 
@@ -68,6 +132,7 @@ def run_ui(
             recorder=recorder,
             run_name=run_name,
             ends_proxy=ends_proxy,
+            read_only=read_only,
         )
     for line in session.faults.lines():
         notice(line)
@@ -80,6 +145,9 @@ def _terminal() -> Iterator[None]:
 
     Standard input may be a capture in a pipe; Textual draws on standard error.
     """
+    if _in_browser():
+        yield
+        return
     with ExitStack() as stack:
         if not sys.stdin.isatty():
             keys = os.open(_KEYS, os.O_RDWR)

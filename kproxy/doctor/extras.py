@@ -14,6 +14,7 @@ PURPOSES = {
     "connect": "Spark on a server (kproxy tables --remote)",
     "schema": "keys and values in Avro and Protobuf (kproxy records)",
     "remote": "captures in object stores and on HDFS (s3://, hdfs:// ...)",
+    "web": "the terminal UI in browsers (kproxy serve)",
     "report": "pages of pictures made of tables (kproxy report)",
     "jdk": "a Java for Spark where there is none",
 }

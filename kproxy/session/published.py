@@ -79,6 +79,7 @@ class Summary:
     :ivar request_size: bytes, 0 if there is none
     :ivar response_size: likewise
     :ivar running_since: ns since the epoch, when the last byte of a request came that is still to be answered
+    :ivar color: of its line, by its name in the theme; empty for that of plain text
     :ivar cells: texts of further columns, by the text that defines the column
     """
 
@@ -104,6 +105,7 @@ class Summary:
     connection: int
     correlation_id: int | None
     running_since: int | None = None
+    color: str = ""
     cells: Mapping[str, str] = field(default_factory=dict)
 
 

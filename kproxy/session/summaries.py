@@ -9,6 +9,7 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges import SETTLED, Exchange, Flag
+from captures.faults import Faults
 from captures.filters import FilterError
 from captures.filters.context import Context
 from captures.filters.field_values import FieldValues
@@ -31,6 +32,7 @@ class Summaries:
     :param ask: has the wish carried out
     :ivar version: changes when some were made
     :ivar slow: ns from which an exchange is slow
+    :ivar color: returns the colour of a line, empty for that of plain text
     """
 
     def __init__(self, ask: Callable[[], None]) -> None:
@@ -41,6 +43,7 @@ class Summaries:
         self._fields: tuple[FieldValues, ...] = ()
         self.version = 0
         self.slow = SLOW
+        self.color: Callable[[Exchange, Context, Faults], str] = no_color
 
     # ------------------------------------------------------------ for those who show
     def get(self, number: int) -> Summary | None:
@@ -131,8 +134,14 @@ class Summaries:
             connection=exchange.connection,
             correlation_id=exchange.correlation_id,
             running_since=None if row is None else row["request_last"],
+            color=self.color(exchange, context, access.capture.faults),
             cells={field.name: words.some(field.texts(exchange, context)) for field in self._fields},
         )
+
+
+def no_color(_: Exchange, _context: Context, _faults: Faults) -> str:
+    """Leave a line in the colour of plain text."""
+    return ""
 
 
 def _bare(exchange: Exchange) -> Summary:

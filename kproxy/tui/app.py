@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time_ns
 from typing import Any, ClassVar, Literal
 
 from textual import events, work
+from textual.actions import ActionParseResult
 from textual.app import App
+from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.worker import WorkerFailed
 
 from captures.filters import Filter
 from kproxy.session import Session
-from kproxy.tui.commands import Command
+from kproxy.session.summaries import no_color
+from kproxy.tui.commands import BY_ACTION, Command
 from kproxy.tui.live.link import Link
 from kproxy.tui.main.screen import MainScreen
 from kproxy.tui.manual import about_sections
 from kproxy.tui.palette import Commands
+from kproxy.tui.row_colors import RowColors
 from kproxy.tui.safe import EXPLICIT_DIRECTION, IMPLICIT_DIRECTION, plain
 from kproxy.tui.settings import Settings, SettingsError
 from kproxy.tui.themes import add_themes, line_filters
@@ -55,6 +59,7 @@ class KproxyApp(App[Leaving]):
     :param recorder: lets a flight recorder of this process keep the moment
     :param run_name: by which the proxy is found again
     :param ends_proxy: whether the proxy ends with the UI, unless the user wants it otherwise
+    :param read_only: whether commands that do more than show are left out
     :param settled: called when the screen is made, and when a capture was read to its end: what is there then stays
     :ivar events: what was told so far
     :ivar typed_keys: keys that are still to be handled
@@ -74,6 +79,7 @@ class KproxyApp(App[Leaving]):
         recorder: Callable[[], None] | None = None,
         run_name: str = "",
         ends_proxy: bool = False,
+        read_only: bool = False,
         settled: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
@@ -84,6 +90,7 @@ class KproxyApp(App[Leaving]):
         self.recorder = recorder
         self.run_name = run_name
         self.ends_proxy = ends_proxy
+        self.read_only = read_only
         self.events: list[Event] = []
         self.typed_keys = TypedKeys(self, super().on_event, self._refuse_key)
         self._wanted = wanted
@@ -94,11 +101,15 @@ class KproxyApp(App[Leaving]):
     def get_driver_class(self) -> type[Driver]:
         """Return what draws."""
         usual = super().get_driver_class()
-        if usual.__name__ != "LinuxDriver":
-            return usual
-        from kproxy.tui.terminal import TerminalDriver
+        if usual.__name__ == "LinuxDriver":
+            from kproxy.tui.terminal import TerminalDriver
 
-        return TerminalDriver
+            return TerminalDriver
+        if usual.__name__ == "WebDriver":
+            from kproxy.tui.page import PageDriver
+
+            return PageDriver
+        return usual
 
     def get_default_screen(self) -> MainScreen:
         """Return the main screen."""
@@ -107,6 +118,8 @@ class KproxyApp(App[Leaving]):
     def on_load(self) -> None:
         """Begin to read, while the screen is still being made."""
         self.session.summaries.slow = self.settings.config.slow
+        if self.settings.config.coloring:
+            self.color_rows(on=True)
         self.session.start()
 
     async def on_mount(self) -> None:
@@ -149,6 +162,34 @@ class KproxyApp(App[Leaving]):
         self.typed_keys.dialog_opened()
         return pushed
 
+    @property
+    def writes_files(self) -> bool:
+        """Whether the user may have files: those of a page in a browser are downloads."""
+        return not self.read_only or self.is_web
+
+    def leaves_out(self, command: Command) -> bool:
+        """Return whether a command does more than this UI may do."""
+        return self.read_only and (command.does_more or (command.writes_file and not self.writes_files))
+
+    def refuses(self, command: Command | None) -> bool:
+        """Tell the user that a command is left out here, if it is; return whether."""
+        if command is None or not self.leaves_out(command):
+            return False
+        self.main.tell(f"{command.title} is left out: this UI only shows")
+        return True
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Carry out the action of a key or a click."""
+        name = action if isinstance(action, str) else action[1]
+        if self.refuses(BY_ACTION.get(name)):
+            return False
+        return await super().run_action(action, default_namespace, namespaces)
+
     def _refuse_key(self, command: Command) -> None:
         self.main.tell(
             f"{command.title}: something had only just opened, so this key did nothing; press it again"
@@ -185,6 +226,12 @@ class KproxyApp(App[Leaving]):
 
         about = about_sections([("capture", self.session.title)], self.settings.problems, self.settings.file)
         self.push_screen(HelpDialog(self.main.focused, self.settings.keymap, about))
+
+    def color_rows(self, *, on: bool) -> None:
+        """Have lines of the list coloured by rules, or not."""
+        summaries = self.session.summaries
+        summaries.color = RowColors.of(self.settings.config.row_colors).color if on else no_color
+        summaries.clear()
 
     def choose_theme(self, name: str = "") -> None:
         """Use a theme; ask which if none is named."""

@@ -52,7 +52,8 @@ async def copy(app: App[Any], text: str, environment: Mapping[str, str] = os.env
     :param environment: variables of the process
     """
     data = text.encode()
-    programs = [name for name, command in _programs(environment) if await _took(command, data)]
+    own = () if app.is_web else _programs(environment)  # not those of the machine that serves the page
+    programs = [name for name, command in own if await _took(command, data)]
     short = len(data) <= OSC52_BYTES
     if short:
         app.copy_to_clipboard(text)

@@ -7,6 +7,7 @@ session. Texts are as they came from the wire; whoever paints them cleans them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -15,13 +16,14 @@ from functools import lru_cache
 from captures.filters import Filter, FilterError, compile_filter, complete
 from captures.filters.field_values import FieldValues
 from captures.meaning import words
-from captures.time_format import clock, milliseconds
+from captures.time_format import clock, day, milliseconds
 from dissectors.units import SECOND
 from kproxy.session.published import HeldMessage, State, Summary
 from kproxy.tui.states import labelled
 
 NOTHING = "-"
 
+_DATE = len("11-21 ")
 _TO_THE_SECOND = len("09:14:03")
 _TO_THE_MILLISECOND = len("09:14:03.218")
 
@@ -33,11 +35,13 @@ class Clock:
     :ivar zone: of clock times; None is the local one
     :ivar begin: ns since the epoch, what elapsed times count from
     :ivar now: ns since the epoch, what exchanges in flight have run up to
+    :ivar above: ns since the epoch, when the exchange on the line above began, None if there is none
     """
 
     zone: tzinfo | None
     begin: int
     now: int
+    above: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,15 @@ def _time(summary: Summary, at: Clock, room: int) -> str:
     return shown if room >= _TO_THE_MILLISECOND else shown[:_TO_THE_SECOND]
 
 
+def _dated(summary: Summary, at: Clock, room: int) -> str:
+    shown = _time(summary, at, room - _DATE)
+    return f"{day(summary.time, at.zone)[-_DATE + 1 :]} {shown}"
+
+
+def _delta(summary: Summary, at: Clock, _room: int) -> str:
+    return NOTHING if at.above is None else f"{(summary.time - at.above) / SECOND:.3f}"
+
+
 def _elapsed(summary: Summary, at: Clock, _room: int) -> str:
     return f"{(summary.time - at.begin) / SECOND:.3f}"
 
@@ -132,6 +145,9 @@ _ALL = (
            firm=True, order="number"),
     Column("time", "time", "when it began", _TO_THE_SECOND, _TO_THE_MILLISECOND, _time, whole=True,
            order="time"),
+    Column("day", "day and time", "when it began, with the day, in the zone of the headline", _DATE + _TO_THE_SECOND,
+           _DATE + _TO_THE_MILLISECOND, _dated, whole=True, order="time"),
+    Column("delta", "delta s", "seconds since the exchange on the line above", 7, 12, _delta, right=True),
     Column("elapsed", "s", "seconds since the first exchange", 7, 12, _elapsed, right=True, order="time"),
     Column("latency", "ms", "from the end of the request to the beginning of the response", 7, 9, _latency,
            right=True, firm=True, states=_TIMED, order="latency"),
@@ -197,9 +213,16 @@ def field_problem(name: str) -> str:
 
 _HAS_NO_FIELD = {
     "elapsed": "seconds since the first exchange are a time: time > 5s",
+    "delta": "seconds since the line above depend on what is shown: sort and filter by time",
+    "day": "the day is part of the time: time >= 2026-11-21T09:14:03Z",
     "state": "a state is no field: write error, not response, or excess > 100ms",
+    "size": "this column has two fields: request.size and response.size, or size for both together",
     "summary": "this column is no field: a word alone searches API, client, broker, topic and group",
 }
+
+
+_VERSIONED = re.compile(r"\b(?P<api>[A-Z][A-Za-z]+) v(?P<version>\d+)\b")
+"""What the column of APIs shows."""
 
 
 def compile_typed(text: str, zone: tzinfo | None) -> Filter:
@@ -216,6 +239,8 @@ def compile_typed(text: str, zone: tzinfo | None) -> Filter:
             error.hint = _HAS_NO_FIELD[meant.id]
         elif meant is not None and meant.id != word:
             error.hint = f"the column {word} is the field {meant.id}"
+        elif shown := _VERSIONED.search(text):
+            error.hint = f"write api == {shown['api']} and version == {shown['version']}"
         raise
 
 

@@ -63,6 +63,16 @@ class Command:
         return self.name in _TOUCHING
 
     @property
+    def does_more(self) -> bool:
+        """Whether it does more than show: sends requests, changes a proxy, reads other files."""
+        return self.name in _DOING_MORE
+
+    @property
+    def writes_file(self) -> bool:
+        """Whether it writes a file, and nothing else."""
+        return self.name in ("app.screenshot", "write.selection")
+
+    @property
     def group(self) -> str:
         """What it is about: the part of the name before the dot."""
         return self.name.partition(".")[0]
@@ -84,6 +94,16 @@ _TOUCHING = frozenset(
         "rule.remove",
     )
 )
+
+_DOING_MORE = _TOUCHING | {
+    "hold.filter",
+    "hold.edit",
+    "rule.add",
+    "replay.start",
+    "recorder.keep",
+    "question.diff",
+    "records.schema",
+}
 
 _S, _L, _T, _B, _V = Place.SCREEN, Place.LIST, Place.TREE, Place.BYTES, Place.TABLE
 
@@ -126,6 +146,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("order.choose", "o", "order", "Sort the list by a column.", argument="[COLUMN]", line="order"),
     Command("order.reverse", "v", "reverse", "Turn the order round.", line="reverse"),
     Command("columns.edit", "C", "columns", "Choose, order and resize the columns of the list.", line="columns"),
+    Command("rows.colors", "percent_sign", "colours", "Colour lines of the list by rules, or leave them plain.", line="colors"),
     Command("columns.profile", "", "profile", "Use a set of columns that was kept, or keep this one.", argument="NAME", line="profile"),
     # ---- holds and faults
     Command("hold.filter", "i", "hold", "Live: hold what fits a filter.", argument="[FILTER]", line="hold"),
@@ -261,6 +282,7 @@ COMMANDS: tuple[Command, ...] = (
 """All of them, in the order in which help shows them."""
 
 BY_NAME = {command.name: command for command in COMMANDS}
+BY_ACTION = {command.action: command for command in COMMANDS}
 BY_LINE = {command.line: command for command in COMMANDS if command.line}
 
 

@@ -22,6 +22,7 @@ from kproxy.configuration import FILE, Configuration, ConfigurationError, config
 from kproxy.saved_choices import ColumnEntry
 from kproxy.session.summaries import SLOW
 from kproxy.tui.profiles import Profile, profile
+from kproxy.tui.row_colors import RowColor
 
 FILTER_NAME = re.compile(r"[^\W\d][\w-]*")
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
@@ -50,11 +51,13 @@ class Config(msgspec.Struct, frozen=True):
     :ivar layout: where list and details are at first
     :ivar footer: whether the line of keys is shown
     :ivar slow: latency, designed waiting left out, from which an exchange is slow
+    :ivar coloring: whether lines of the list have the colours of rules from the beginning
     :ivar columns: name of the columns to begin with; empty for the usual ones
     :ivar colors: colours of the theme that are different, by their names in it
     :ivar keys: keys by the name of a command, several with commas between; empty for none
     :ivar filters: texts of filters by name: the table ``[filters]``, which all commands share
     :ivar column_sets: columns of the list by name
+    :ivar row_colors: rules for the colours of lines, by name, in front of the usual ones
     """
 
     theme: str = ""
@@ -64,11 +67,13 @@ class Config(msgspec.Struct, frozen=True):
     layout: Literal["stacked", "beside", "list"] = "stacked"
     footer: bool = True
     slow: Nanoseconds = Nanoseconds(SLOW)
+    coloring: bool = True
     columns: str = ""
     colors: dict[str, str] = {}
     keys: dict[str, str] = {}
     filters: dict[str, str] = {}
     column_sets: dict[str, Profile] = {}
+    row_colors: dict[str, RowColor] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +176,11 @@ def _filter(name: str, text: str) -> str:
     return text
 
 
+def _rule(_: str, rule: RowColor) -> RowColor:
+    compile_filter(rule.filter)
+    return rule
+
+
 def _as_it_is(_: str, value: str) -> str:
     return value  # commands and colours are checked by those who know them
 
@@ -180,6 +190,7 @@ TABLES: dict[str, tuple[Any, Callable[[str, Any], Any]]] = {
     "colors": (str, _as_it_is),
     "keys": (str, _as_it_is),
     "filters": (str, _filter),
+    "row_colors": (RowColor, _rule),
     "column_sets": (tuple[ColumnEntry, ...], profile_of),
 }
 """What the entries of the settings that are tables have to be, and what makes them what they mean."""

@@ -92,7 +92,7 @@ def _possible(main: MainScreen, command: Command) -> bool:
     """Tell whether a command can be carried out now."""
     app = main.kproxy
     running = app.link is not None or (command.group == "recorder" and app.recorder is not None)
-    if command.doc.startswith(LIVE) and not running:
+    if (command.doc.startswith(LIVE) and not running) or app.leaves_out(command):
         return False
     target = main.target_of(command)
     return target is not None and bool(target.check_action(command.action, ()))

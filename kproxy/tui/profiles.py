@@ -43,6 +43,16 @@ class Profile:
             return self
         return Profile("", (*self.columns[:-1], ProfileColumn(name), *self.columns[-1:]))
 
+    def with_widths(self, widths: Mapping[str, int]) -> Profile:
+        """Return the same with widths for columns that have none of their own."""
+        columns = (replace(each, width=each.width or widths.get(each.column)) for each in self.columns)
+        return replace(self, columns=tuple(columns))
+
+    def dated(self) -> Profile:
+        """Return the same with the day in front of the time of day."""
+        columns = (replace(each, column="day") if each.column == "time" else each for each in self.columns)
+        return replace(self, columns=tuple(columns))
+
     def with_width(self, name: str, width: int | None) -> Profile:
         """Return the same with another width of a column, None for what it needs."""
         columns = (replace(each, width=width) if each.column == name else each for each in self.columns)

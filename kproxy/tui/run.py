@@ -48,6 +48,7 @@ def run(
     recorder: Callable[[], None] | None = None,
     run_name: str = "",
     ends_proxy: bool = False,
+    read_only: bool = False,
 ) -> Outcome:
     """Show a session on the terminal until the user leaves.
 
@@ -60,8 +61,9 @@ def run(
     :param recorder: lets a flight recorder of this process keep the moment
     :param run_name: by which the proxy is found again
     :param ends_proxy: whether the proxy ends with the UI, unless the user wants it otherwise
+    :param read_only: whether commands that do more than show are left out
     """
-    settings = Settings(settings_of(configuration) if configuration else None)
+    settings = Settings(settings_of(configuration) if configuration else None, keeps=not read_only)
     link = None if control_socket is None else Link(control_socket, control=controls)
     heed_color(settings.config.color if color == "auto" else color)
     app = KproxyApp(
@@ -73,6 +75,7 @@ def run(
         run_name=run_name,
         ends_proxy=ends_proxy,
         settled=settled,
+        read_only=read_only,
     )
     try:
         with told_to(app.notice), _quick_turns(), ended_by_signals(app.end_soon):

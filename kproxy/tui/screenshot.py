@@ -12,7 +12,7 @@ from typing import Any
 from textual.app import App
 
 from kproxy.export_files import replacing
-from kproxy.tui.file_names import problem_of
+from kproxy.tui.download import problem_of, written_for_user
 
 
 async def save_screenshot(app: App[Any], name: str = "") -> Path:
@@ -21,14 +21,14 @@ async def save_screenshot(app: App[Any], name: str = "") -> Path:
     :param name: of the file, which is replaced if it is there; without one a new name is made, with the time
     :raises OSError: if it cannot be written
     """
-    problem = problem_of(name) if name else ""
+    problem = problem_of(app, name) if name else ""
     if problem:
         raise OSError(errno.EINVAL, problem, name)
     svg = app.export_screenshot(title=app.title)
 
     def write() -> Path:
         path = Path(name).expanduser() if name else _new_name()
-        with replacing(str(path)) as file:
+        with written_for_user(app, path) as made, replacing(str(made)) as file:
             file.write(svg.encode())
         return path
 

@@ -30,14 +30,16 @@ class Settings:
     """What holds for a UI.
 
     :param loaded: what the configuration file says; None for the usual one, which is read then
+    :param keeps: whether what is chosen is kept for the next time
     :ivar file: where the configuration file is, or would be
     :ivar config: what the file says, with defaults for what it does not say
     :ivar keymap: what is to be given to ``App.set_keymap``
     :ivar problems: what is wrong with the file, a line each; none of it is a reason not to open the UI
     """
 
-    def __init__(self, loaded: LoadedConfig | None = None) -> None:
+    def __init__(self, loaded: LoadedConfig | None = None, *, keeps: bool = True) -> None:
         loaded = loaded or load_settings()
+        self._keeps = keeps
         self.file = loaded.path
         self._kept_file = kept_path()
         self._kept = read_kept(self._kept_file)
@@ -62,7 +64,8 @@ class Settings:
     def profile(self) -> Profile:
         """The columns to begin with."""
         chosen = (self.config.columns, self._kept.profile)
-        return next((self.profiles[name] for name in chosen if name in self.profiles), DEFAULT)
+        found = next((self.profiles[name] for name in chosen if name in self.profiles), DEFAULT)
+        return found.with_widths(self._kept.widths)
 
     @property
     def filters(self) -> Mapping[str, str]:
@@ -133,6 +136,13 @@ class Settings:
         entries = tuple(ColumnEntry(chosen.column, chosen.width) for chosen in profile.columns)
         self._change(lambda kept: replace(kept, profiles={**kept.profiles, name: entries}, profile=name))
 
+    def keep_width(self, name: str, width: int) -> None:
+        """Keep the width of a column. May wait for a disk.
+
+        :raises SettingsError: if it cannot be written
+        """
+        self._change(lambda kept: replace(kept, widths={**kept.widths, name: width}))
+
     def use_profile(self, name: str) -> None:
         """Begin with some columns the next time, empty for the usual ones. May wait for a disk.
 
@@ -156,6 +166,9 @@ class Settings:
         )
 
     def _change(self, change: Callable[[SavedChoices], SavedChoices]) -> None:
+        if not self._keeps:
+            self._kept = change(self._kept)
+            return
         try:
             self._kept = change_kept(self._kept_file, change)
         except OSError as error:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from rich.console import Console
 from textual.app import App
 from textual.color import Color, ColorParseError
+from textual.constants import COLOR_SYSTEM
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.theme import BUILTIN_THEMES, Theme
 
@@ -87,7 +88,7 @@ def all_themes() -> dict[str, Theme]:
 
 def usual_theme() -> str:
     """Return the name of the theme for this terminal, where nobody has chosen one."""
-    few = Console(force_terminal=True).color_system == "standard"
+    few = Console(force_terminal=True, color_system=COLOR_SYSTEM).color_system == "standard"  # type: ignore[arg-type]
     return FEW_COLORS if few else DARK.name
 
 

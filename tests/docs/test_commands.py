@@ -31,6 +31,7 @@ NOT_RUN = {
     r"^kafka-configs": "takes brokers",
     r"^(sudo )?(docker|podman) ": "takes a container engine: tests/packaging/test_container.py",
     r"^kproxy proxy\b": "takes brokers, and goes on until Ctrl-C",
+    r"^kproxy serve\b": "goes on until Ctrl-C: tests/kproxy/cli/test_serve.py",
     r"^kproxy (attach|ctl)\b": "takes a running proxy",
     r"^kproxy replay\b": "takes brokers",
     r"^kproxy tables .*--(master|remote) ": "takes a cluster",

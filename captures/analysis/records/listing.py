@@ -51,7 +51,7 @@ class RecordListing:
 
     :param selection: of which records
     :param names: tells names of topic IDs
-    :param facts: makes what the whole capture tells of its records, when that is first needed; None if only what one
+    :param facts: makes what the whole capture says about its records, when that is first needed; None if only what one
         exchange tells can be known, as of a capture that grows
     :param wanted: which the exchanges fit: records that cannot be what it asks for are left out
     :param show_secrets: leave credentials in records of internal topics readable

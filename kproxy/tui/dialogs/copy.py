@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,7 +29,7 @@ from kproxy.text.cells import cut
 from kproxy.tui import clipboard
 from kproxy.tui.dialogs.ask import Prompt, confirmation
 from kproxy.tui.dialogs.base import Dialog, fault_of
-from kproxy.tui.file_names import completions, problem_of
+from kproxy.tui.download import completions, problem_of, written_for_user
 from kproxy.tui.safe import plain
 
 MOST_EXCHANGES = 1_000
@@ -156,6 +157,10 @@ class CopyDialog(Dialog[str | None]):
         shown.update(plain(f"✗ {problem}"))
 
     # ------------------------------------------------------------ keys
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave files out where the UI writes none."""
+        return action != "file" or getattr(self.app, "writes_files", True)
+
     def action_next(self, by: int) -> None:
         """Go to the next format, or the one before."""
         options = self.query_one(OptionList)
@@ -187,19 +192,24 @@ class CopyDialog(Dialog[str | None]):
                 f"File for the {form.title}",
                 initial,
                 title="write to a file",
-                validate=problem_of,
-                completions=completions,
+                validate=partial(problem_of, self.app),
+                completions=partial(completions, self.app),
             )
         )
         if name is None:
             return
         path = Path(name).expanduser()
-        if path.exists() and not await self.app.push_screen_wait(
-            confirmation(f"{path} exists.", yes="overwrite it", no="keep it", title="write to a file")
+        if (
+            path.exists()
+            and not self.app.is_web
+            and not await self.app.push_screen_wait(
+                confirmation(f"{path} exists.", yes="overwrite it", no="keep it", title="write to a file")
+            )
         ):
             return
         try:
-            await asyncio.to_thread(_write, path, text)
+            with written_for_user(self.app, path) as made:
+                await asyncio.to_thread(_write, made, text)
         except OSError as error:
             self._tell_problem(f"{path} could not be written: {error.strerror or error}")
             return

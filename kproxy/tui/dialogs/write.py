@@ -5,11 +5,11 @@ from __future__ import annotations
 from asyncio import CancelledError
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from textual import on, work
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.suggester import Suggester
@@ -24,7 +24,7 @@ from kproxy.session.export import Export, ExportError, ExportResult
 from kproxy.session.published import numbered
 from kproxy.tui.dialogs.ask import confirmation
 from kproxy.tui.dialogs.base import Dialog, fault_of
-from kproxy.tui.file_names import completions, problem_of
+from kproxy.tui.download import completions, problem_of, written_for_user
 from kproxy.tui.safe import plain
 from kproxy.tui.widgets.toggles import Check, Radio
 
@@ -118,7 +118,9 @@ class WriteDialog(Dialog[str | None]):
                     yield Check("scrub", id="scrub", compact=True)
                     yield Check("synthetic TCP", id="synthetic", compact=True)
                     yield Check("bytes as text", id="text", compact=True)
-            yield Input(self._file_name or f"exchanges{SUFFIXES[form]}", suggester=_Files(), compact=True)
+            yield Input(
+                self._file_name or f"exchanges{SUFFIXES[form]}", suggester=_Files(self.app), compact=True
+            )
             yield Static(id="note")
             yield Static(id="problem")
             yield ProgressBar(total=1.0, show_eta=False)
@@ -214,14 +216,14 @@ class WriteDialog(Dialog[str | None]):
 
     async def _written(self) -> None:
         name = self.query_one(Input).value
-        problem = problem_of(name)
+        problem = problem_of(self.app, name)
         if problem:
             self._tell_problem(problem)
             return
         path = Path(name).expanduser()
         if not path.suffix:
             path = path.with_suffix(SUFFIXES[self._format])
-        if path.exists():
+        if path.exists() and not self.app.is_web:
             size = words.size(path.stat().st_size)
             asked = confirmation(
                 f"{path} exists, with {size}.", yes="overwrite it", no="keep it", title="write"
@@ -230,15 +232,17 @@ class WriteDialog(Dialog[str | None]):
                 return
         self._tell_problem("")
         self.add_class("writing")
-        self._export = Export(
-            self._session,
-            self._choices[max(self.query_one("#what", RadioSet).pressed_index, 0)].numbers,
-            path,
-            Layout(self._format, columns_of(self._format), text=self._checked("text")),
-            scrub=self._checked("scrub"),
-            synthetic=self._checked("synthetic"),
-        )
-        self.dismiss(report(path, await self._export.run()))
+        with written_for_user(self.app, path) as made:
+            self._export = Export(
+                self._session,
+                self._choices[max(self.query_one("#what", RadioSet).pressed_index, 0)].numbers,
+                made,
+                Layout(self._format, columns_of(self._format), text=self._checked("text")),
+                scrub=self._checked("scrub"),
+                synthetic=self._checked("synthetic"),
+            )
+            result = await self._export.run()
+        self.dismiss(report(path, result))
 
     def _show_progress(self) -> None:
         if self._export is not None:
@@ -269,8 +273,9 @@ def _format_or(name: str, otherwise: FileFormat) -> FileFormat:
 class _Files(Suggester):
     """Offers the first file that there is."""
 
-    def __init__(self) -> None:
+    def __init__(self, app: App[Any]) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
+        self._app = app
 
     async def get_suggestion(self, value: str) -> str | None:
-        return next((text for text in completions(value) if text != value), None)
+        return next((text for text in completions(self._app, value) if text != value), None)

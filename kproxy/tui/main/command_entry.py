@@ -11,7 +11,7 @@ from kproxy.copy_as import FORMATS
 from kproxy.proxy.rules.completion import complete_rule
 from kproxy.proxy.rules.parser import parse_condition, parse_rule, with_saved_filters
 from kproxy.tui.columns import COLUMNS, compile_typed, field_problem
-from kproxy.tui.commands import Command
+from kproxy.tui.commands import BY_LINE, Command
 from kproxy.tui.main.part import Part
 from kproxy.tui.widgets.command_line import (
     Argument,
@@ -30,7 +30,9 @@ class CommandEntry(Part):
 
     def line(self) -> CommandLine:
         """Return the line."""
-        return CommandLine(self._arguments(), id="command")
+        leaves_out = self.kproxy.leaves_out
+        commands = {line: command for line, command in BY_LINE.items() if not leaves_out(command)}
+        return CommandLine(self._arguments(), commands, id="command")
 
     def _arguments(self) -> Mapping[str, Argument]:
         settings = self.kproxy.settings
@@ -88,6 +90,8 @@ class CommandEntry(Part):
 
         :param argument: what stands behind it on the command line
         """
+        if self.kproxy.refuses(command):
+            return
         target = self.target_of(command)
         if target is None:
             self.tell(f"{command.title} is a command of the {command.place}, which is not here")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from captures.filters import Context, Filter, FilterError
 from kproxy.proxy.rules.parser import with_saved_filters
 from kproxy.session import Access, Order, Priority
+from kproxy.session.summaries import no_color
 from kproxy.tui.columns import COLUMNS, compile_typed
 from kproxy.tui.dialogs.ask import Prompt
 from kproxy.tui.dialogs.columns import ColumnsDialog
@@ -86,6 +87,13 @@ class ListCommands(Part):
         """
         self.filter_off = off
         await self.session.set_filter(wanted)
+
+    def action_rows_colors(self) -> None:
+        """Colour lines of the list by rules, or leave them plain."""
+        plain = self.session.summaries.color is no_color
+        self.kproxy.color_rows(on=plain)
+        self.exchanges.refresh_rows()
+        self.tell(f"lines are {'coloured by rules' if plain else 'plain'}")
 
     def action_filter_clear(self) -> None:
         """Show everything."""
@@ -237,9 +245,19 @@ class ListCommands(Part):
         self.exchanges.list.profile = profile
 
     def profile_changed(self, message: ExchangeList.ProfileChanged) -> None:
-        """Have shown what the columns need."""
+        """Have shown what the columns need; keep a width that was dragged."""
         self.session.summaries.show_fields(message.profile.fields)
         self.exchanges.refresh_rows()
+        for each in message.profile.columns:
+            if each.column == message.dragged and each.width is not None:
+                self._keep_width(each.column, each.width)
+
+    @work("settings")
+    async def _keep_width(self, name: str, width: int) -> None:
+        try:
+            await asyncio.to_thread(self.kproxy.settings.keep_width, name, width)
+        except SettingsError as error:
+            self.tell(str(error))
 
     @work("settings", asks=True)
     async def action_columns_profile(self, name: str = "") -> None:

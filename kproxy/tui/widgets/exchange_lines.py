@@ -7,7 +7,7 @@ is kept, or leads to :meth:`LinePainter.forget`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.segment import Segment
 from rich.style import Style
@@ -28,7 +28,7 @@ RISING, FALLING = "▲", "▼"
 
 _KEPT = 512  # lines: some screens full
 
-_Key = tuple[int, bool, tuple[bool, ...], str]
+_Key = tuple[int, bool, tuple[bool, ...], str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,14 @@ class LineStyles:
     """Styles of the parts of a line.
 
     :ivar roles: of cells, by role
+    :ivar rows: of lines that a rule colours, by the colour's name
     :ivar cursor: of everything in the line of the cursor
     """
 
     plain: Style
     repeated: Style
     roles: Mapping[str, Style]
+    rows: Mapping[str, Style]
     mark: Style
     comment: Style
     cursor: Style
@@ -66,6 +68,10 @@ class LinePainter:
         self.outgrown = False
         self._kept: LRUCache[_Key, tuple[Summary, Strip]] = LRUCache(_KEPT)
 
+    @property
+    def _deltas(self) -> bool:
+        return any(each.column.id == "delta" for each in self.layout.columns)
+
     def forget(self) -> None:
         """Paint everything anew: styles, columns or times have changed."""
         self._kept.clear()
@@ -76,12 +82,20 @@ class LinePainter:
         :param above: what the line above shows, None if it is not known; what repeats it is dimmed
         :param selected: whether the cursor is there
         """
+        if self._deltas:
+            at = replace(at, above=None if above is None else above.time)
         repeats = tuple(
             above is not None and each.column.repeats and _same(each, summary, above, at)
             for each in self.layout.columns
         )
         since = summary.running_since
-        key = (summary.number, selected, repeats, "" if since is None else running_time(at.now - since))
+        key = (
+            summary.number,
+            selected,
+            repeats,
+            "" if since is None else running_time(at.now - since),
+            at.above,
+        )
         kept = self._kept.get(key)
         if kept is not None and kept[0] is summary:
             return kept[1]
@@ -119,6 +133,7 @@ class LinePainter:
 
     def _paint(self, summary: Summary, repeats: tuple[bool, ...], at: Clock, *, selected: bool) -> Strip:
         styles, role = self.styles, self.styles.roles[LOOKS[summary.state].role]
+        plain = styles.rows.get(summary.color, styles.plain)
         runs = [
             (CURSOR if selected else " ", styles.plain),
             (MARKED if summary.marked else " ", styles.mark),
@@ -131,7 +146,7 @@ class LinePainter:
             text = column.text(summary, at, placed.width)
             if self.longest.get(column.id, 0) < column.most:
                 self._measure(column, text)
-            told = role if summary.state in column.states else styles.plain
+            told = role if summary.state in column.states else plain
             style = styles.repeated if repeated else told
             runs.append((fit(text, placed.width, right=column.right) + gap, style))
         if selected:

@@ -74,11 +74,13 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         """The columns are others now, or as wide as they were dragged.
 
         :ivar profile: what they are
+        :ivar dragged: the column of which only the width is another, empty if more is
         """
 
-        def __init__(self, profile: Profile) -> None:
+        def __init__(self, profile: Profile, dragged: str = "") -> None:
             super().__init__()
             self.profile = profile
+            self.dragged = dragged
 
     def __init__(
         self,
@@ -134,6 +136,9 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
                 self._measure_numbers()
                 self._resize()
                 self._scroll(top)
+        if self._over_a_day != self._dated:
+            self._dated = not self._dated
+            self._lay_out()
         self._tell()
         self._want()
         self.refresh()
@@ -293,7 +298,9 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         x = at.x + self.scroll_offset.x
         column = self._paint().layout.edge(x)
         if column is not None:
-            self._edge = column.column.id, x - column.width
+            name = column.column.id
+            named = any(each.column == name for each in self._profile.columns)
+            self._edge = name if named else "time", x - column.width  # which is shown with the day
             self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
@@ -310,10 +317,10 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         """Let the column go."""
         if self._edge is None:
             return
-        self._edge = None
+        name, self._edge = self._edge[0], None
         self.release_mouse()
         if self._dragged:
-            self.post_message(self.ProfileChanged(self._profile))
+            self.post_message(self.ProfileChanged(self._profile, name))
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor, or order by a column."""

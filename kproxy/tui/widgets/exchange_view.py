@@ -15,12 +15,14 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from dissectors.printable import printable
+from dissectors.units import SECOND
 from kproxy.session.published import Summary
 from kproxy.text.cells import fit
 from kproxy.tui.column_layout import Layout, lay_out
 from kproxy.tui.columns import Clock, as_summary
 from kproxy.tui.list_position import Position, Window
 from kproxy.tui.profiles import Profile
+from kproxy.tui.row_colors import COLORS
 from kproxy.tui.states import ROLES
 from kproxy.tui.widgets.exchange_lines import MARGIN, LinePainter, LineStyles
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from kproxy.session import Session
 
 _TICK = 0.2  # seconds between two looks at what is running
+_DAY = 86_400 * SECOND
 _MOST_SELECTED = 10_000  # lines that are copied at most
 
 
@@ -48,6 +51,7 @@ class ExchangeView(ScrollView, inherit_bindings=False):
         "exchange-list--mark",
         "exchange-list--comment",
         *(f"exchange-list--{role}" for role in ROLES),
+        *(f"exchange-list--row-{color}" for color in COLORS),
     }
     """
     | Class | What it is |
@@ -57,6 +61,7 @@ class ExchangeView(ScrollView, inherit_bindings=False):
     | `exchange-list--cursor` | The line under the cursor. |
     | `exchange-list--repeated` | What repeats the line above. |
     | `exchange-list--mark`, `exchange-list--comment` | The signs for these. |
+    | `exchange-list--row-COLOR` | Lines that a rule colours, see :mod:`kproxy.tui.row_colors`. |
     | `exchange-list--ROLE` | States by their role, see :data:`kproxy.tui.states.LOOKS`. |
     """
 
@@ -91,6 +96,13 @@ class ExchangeView(ScrollView, inherit_bindings=False):
         & > .exchange-list--held { color: $text-warning; text-style: bold; }
         & > .exchange-list--damaged { color: $text-error; text-style: italic; }
         & > .exchange-list--changed { color: $text-secondary; }
+        & > .exchange-list--row-error { color: $text-error; }
+        & > .exchange-list--row-warning { color: $text-warning; }
+        & > .exchange-list--row-success { color: $text-success; }
+        & > .exchange-list--row-primary { color: $text-primary; }
+        & > .exchange-list--row-secondary { color: $text-secondary; }
+        & > .exchange-list--row-accent { color: $text-accent; }
+        & > .exchange-list--row-muted { color: $text-muted; }
         &:nocolor > .exchange-list--error { text-style: bold; }
         &:ansi > .exchange-list--repeated { text-style: dim; }
         &:ansi > .exchange-list--quiet { text-style: dim; }
@@ -116,6 +128,7 @@ class ExchangeView(ScrollView, inherit_bindings=False):
         self._header: tuple[tuple[str, bool], Strip] | None = None
         self._ticking: set[int] = set()
         self._latest = self._latest_came = 0
+        self._dated = False
 
     def on_mount(self) -> None:
         """Begin to look after what changes by itself."""
@@ -157,7 +170,14 @@ class ExchangeView(ScrollView, inherit_bindings=False):
 
     # ------------------------------------------------------------ columns
     def _layout(self, longest: dict[str, int]) -> Layout:
-        return lay_out(self._profile, self._room.width, longest, margin=MARGIN)
+        profile = self._profile.dated() if self._over_a_day else self._profile
+        return lay_out(profile, self._room.width, longest, margin=MARGIN)
+
+    @property
+    def _over_a_day(self) -> bool:
+        """Whether times of day are ambiguous."""
+        status = self.session.status
+        return bool(status.begin) and status.latest - status.begin >= _DAY
 
     def _lay_out(self) -> None:
         """Place the columns anew."""
@@ -198,6 +218,7 @@ class ExchangeView(ScrollView, inherit_bindings=False):
             plain=self.rich_style,
             repeated=style("repeated"),
             roles={role: style(role) for role in ROLES},
+            rows={color: style(f"row-{color}") for color in COLORS},
             mark=style("mark"),
             comment=style("comment"),
             cursor=style("cursor"),

@@ -57,6 +57,8 @@ def test_times_are_shown_as_exactly_as_there_is_room() -> None:
     assert said("time", summary(0), 12) == "09:14:03.218"
     assert said("time", summary(0), 11) == "09:14:03"
     assert said("elapsed", summary(1_500)) == "1.500"
+    assert said("day", summary(0), 18) == "11-21 09:14:03.218"
+    assert said("day", summary(0), 14) == "11-21 09:14:03"
 
 
 def test_latency_is_of_what_was_answered_or_of_what_still_runs() -> None:
@@ -144,6 +146,9 @@ def test_a_held_response_is_told_as_one() -> None:
         ("# == 188", "the column # is the field number"),
         ("conn == 9 and error", "the column conn is the field connection"),
         ("state == slow", "a state is no field"),
+        ("Fetch v18", "write api == Fetch and version == 18"),
+        ('error and api == "Fetch v18"', "write api == Fetch and version == 18"),
+        ("bytes > 1000", "request.size and response.size"),
         ("api == Fech", "did you mean Fetch"),
     ],
 )

@@ -9,7 +9,7 @@ from rich.style import Style
 from kproxy.session.published import State, Summary
 from kproxy.tui.column_layout import lay_out
 from kproxy.tui.columns import Clock
-from kproxy.tui.profiles import DEFAULT, Profile, ProfileColumn
+from kproxy.tui.profiles import DEFAULT, Profile, ProfileColumn, profile
 from kproxy.tui.states import ROLES
 from kproxy.tui.widgets.exchange_lines import MARGIN, LinePainter, LineStyles
 from tests.kproxy.tui.published import BEGIN, MS, SECOND, summary
@@ -21,6 +21,7 @@ STYLES = LineStyles(
     plain=Style(color="white"),
     repeated=Style(dim=True),
     roles=ROLE_STYLES,
+    rows={"accent": Style(color="yellow")},
     mark=Style(color="blue"),
     comment=Style(color="blue", bold=True),
     cursor=Style(reverse=True),
@@ -36,6 +37,23 @@ def painter(profile: Profile = DEFAULT) -> LinePainter:
 def text_in(style: Style, line: LinePainter, shown: Summary, above: Summary | None = None) -> str:
     strip = line.line(shown, above, AT, selected=False)
     return " ".join(segment.text for segment in strip if segment.style == style)
+
+
+def test_a_rule_colours_what_has_no_colour_of_its_own() -> None:
+    shown = summary(2, color="accent", state=State.ERROR, errors=("NOT_COORDINATOR",))
+    assert "Metadata" in text_in(STYLES.rows["accent"], painter(), shown)
+    assert "NOT_COORDINATOR" in text_in(ROLE_STYLES["error"], painter(), shown)
+    assert "Metadata" in text_in(STYLES.plain, painter(), summary(2))
+
+
+def test_the_time_since_the_line_above_is_that_of_the_line_above() -> None:
+    lines = painter(profile("deltas", [("number", None), ("delta", None)]))
+    shown = summary(2)
+    told = [
+        lines.line(shown, above, AT, selected=False).text.split()[1:]
+        for above in (summary(1), summary(0), None)
+    ]
+    assert told == [["0.001"], ["0.002"], ["-"]]
 
 
 def test_a_line_that_stays_the_same_is_the_same() -> None:

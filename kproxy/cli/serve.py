@@ -1,0 +1,58 @@
+"""``kproxy serve``: captures in the terminal UI, in browsers."""
+
+from __future__ import annotations
+
+import click
+
+from kproxy.addresses import Address
+from kproxy.cli.brokers import HostPort
+from kproxy.cli.command import arguments_of, command, option, options
+from kproxy.cli.common import early_ends
+from kproxy.cli.open import ViewOptions
+from kproxy.cli.ui import serve_ui
+
+EPILOG = """\b
+Examples:
+  kproxy serve kafka.pcap                              prints the URL to open
+  kproxy serve -F /var/tmp/ring                        a capture that grows
+  ssh -L 8000:127.0.0.1:8000 b1 kproxy serve ring      on another host, through SSH
+"""
+
+
+@options
+class ServeOptions(ViewOptions):
+    """What ``kproxy serve`` takes."""
+
+    listen: Address = option(
+        "--listen",
+        multiple=False,
+        type=HostPort(port_alone=True),
+        default="127.0.0.1:8000",
+        show_default=True,
+        metavar="[HOST:]PORT",
+        help="Address to serve at; port 0 is any free one. Beyond this machine, put a proxy with TLS in front.",
+    )
+    no_token: bool = option(
+        "--no-token", help="Let everybody in who can reach the address, without the token in the URL."
+    )
+    control: bool = option(
+        "--control", help="Let browsers write files on this machine, send requests and read other captures."
+    )
+
+
+@command(ServeOptions, short_help="Show captures in the terminal UI, in browsers.", epilog=EPILOG)
+def serve(options: ServeOptions) -> None:
+    """Show CAPTURE... in the terminal UI, in browsers: several people can look at one incident.
+
+    Each page has a filter, a view and marks of its own, and reads the capture in a process of its own. It is read-only
+    unless --control is given. Needs kproxy[web].
+    """
+    if any(each == "-" or each.startswith("tcp-listen:") for each in options.files):
+        raise click.UsageError("each page reads the capture anew: write it to a file, and serve that with -F")
+    with early_ends():
+        serve_ui(
+            ["open", *([] if options.control else ["--read-only"]), *arguments_of(ViewOptions, options)],
+            title=", ".join(options.files),
+            listen=options.listen,
+            guarded=not options.no_token,
+        )
