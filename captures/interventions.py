@@ -2,8 +2,8 @@
 
 The proxy records what client and broker sent, before any change. What it changed, held or made up stands in a comment
 on the packet that holds the frame: a line that begins with ``kproxy: `` and goes on with a JSON object. What the kernel
-tells of the connections (:class:`TcpSample`) stands in the comment of a packet without payload. What a broker's own
-log tells of a request (:class:`BrokerLog`) stands in the comment of the packet with the request.
+says of connections (:class:`TcpSample`) stands in the comment of a packet without payload. What a broker's own
+log says about a request (:class:`BrokerLog`) stands in the comment of the packet with the request.
 
 The data plane imports this: nothing heavy here.
 """
@@ -25,7 +25,7 @@ PREFIX = "kproxy: "
 _OPEN = re.compile(r"\b(host|port|(min|max)_version)$")
 
 MOST_BYTES = 48 << 10
-"""Bytes of the line that tells of one frame."""
+"""Bytes of the line that describes one frame."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -292,7 +292,7 @@ class TcpSample(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
 
 
 class BrokerLog(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
-    """What a broker's request log tells of a request; times are nanoseconds (``RequestChannel.scala``).
+    """What a broker's request log says about a request; times are nanoseconds (``RequestChannel.scala``).
 
     Where it is told, there are no packets: the exchange was made of the log.
 
@@ -359,7 +359,7 @@ def as_comment(told: Told) -> str:
 
 
 def from_comment(line: str) -> Intervention | None:
-    """Return what a line of a packet comment tells of a frame, None if it is something else."""
+    """Return what a line of a packet comment says about a frame, None if it is something else."""
     told = told_by(line)
     return told if isinstance(told, Intervention) else None
 

@@ -87,7 +87,7 @@ class AdvertisedAddresses:
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
-        response = exchange.response.value if exchange.response is not None else None
+        response = exchange.response_body
         if exchange.api_key not in APIS or not response:
             return
         for row in _named(exchange.api_key, response):

@@ -110,7 +110,7 @@ class _Tail:
 
 
 class Closings:
-    """Follows the requests of connections, and tells of those that brokers ended.
+    """Follows the requests of connections, and reports those that brokers ended.
 
     :param capture: whose exchanges are added
     """

@@ -6,6 +6,7 @@ what SASL tokens say in the clear: the user of PLAIN and SCRAM, the subject of a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -72,15 +73,15 @@ class Introductions:
             self._token(self._mine(exchange), exchange)
         elif key in CONNECTING:
             mine = self._mine(exchange)
-            request = exchange.request.value if exchange.request else None
+            request = exchange.request_body
             if key == ApiKey.API_VERSIONS:
-                _software(mine, request or {})
+                _software(mine, request)
             elif key == ApiKey.SASL_HANDSHAKE:
-                mine.mechanism = (request or {}).get("mechanism") or mine.mechanism
+                mine.mechanism = request.get("mechanism") or mine.mechanism
                 mine.authentications += 1
                 _refused(mine, exchange)
             else:
-                self._identify(mine, (request or {}).get("auth_bytes"), exchange, "request.auth_bytes")
+                self._identify(mine, request.get("auth_bytes"), exchange, "request.auth_bytes")
                 _refused(mine, exchange)
         elif exchange.response_size and key is not None:
             known = self._known.get(connection_key(exchange))
@@ -106,7 +107,7 @@ class Introductions:
             mine.mechanism = said.get("mechanism")
 
 
-def _software(mine: Introduction, request: dict[str, Any]) -> None:
+def _software(mine: Introduction, request: Mapping[str, Any]) -> None:
     told = (
         f"{request.get('client_software_name') or ''} {request.get('client_software_version') or ''}".strip()
     )

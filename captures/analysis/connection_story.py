@@ -159,7 +159,7 @@ class ConnectionStories:
 
 def _introduced(story: _Story, exchange: Exchange) -> str:
     """Return what an exchange adds to the introduction of a client; empty if nothing."""
-    request = (exchange.request.value if exchange.request else None) or {}
+    request = exchange.request_body
     if exchange.api_key == ApiKey.API_VERSIONS:
         name, version = request.get("client_software_name"), request.get("client_software_version")
         return f"introduces itself as {name or '?'} {version or ''}".rstrip() if name or version else ""

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, items, number, replica_of, rows, text
-from captures.meaning.payload import headers
 from captures.meaning.places import TopicPartition, rows_by_place, topic
 from dissectors.api_keys import ApiKey
 
@@ -44,7 +43,6 @@ class FetchSeen:
     :ivar session: as it is after this request; it changes with the next
     :ivar asked: partitions that the request names, with the offsets that it asks for; of a share fetch -1
     :ivar dropped: partitions that were fetched before and are not any more
-    :ivar told: partition structs of the response with their places
     :ivar end: ns since the epoch, of the response's first byte; of the request if there is none
     :ivar replica: node ID of a follower or KRaft replica; below 0 for a consumer
     """
@@ -52,7 +50,6 @@ class FetchSeen:
     session: FetchSession
     asked: list[tuple[TopicPartition, int]]
     dropped: list[TopicPartition]
-    told: list[tuple[TopicPartition, Body]]
     end: int
     replica: int = -1
 
@@ -75,10 +72,10 @@ class FetchSessions:
     def add(self, exchange: Exchange) -> FetchSeen | None:
         """Return what an exchange fetches; None if it is no Fetch, or its request is not known."""
         key = exchange.api_key
-        request = exchange.request.value if exchange.request else None
+        request = exchange.request_body
         if key not in (ApiKey.FETCH, ApiKey.SHARE_FETCH) or not request:
             return None
-        response = (exchange.response.value if exchange.response else None) or {}
+        response = exchange.response_body
         # a share session is one of a member, which has several connections at most
         of = exchange.connection, text(request, "member_id")
         asked = list(self._asked(request))
@@ -92,7 +89,6 @@ class FetchSessions:
             session=session,
             asked=asked,
             dropped=dropped,
-            told=list(rows_by_place(response, "responses", self._names)),
             end=exchange.end,
             replica=replica_of(request),
         )
@@ -145,14 +141,3 @@ class FetchSessions:
             name = topic(holder, lambda uuid: self._names(uuid) or uuid)
             for partition in items(holder, "partitions"):
                 yield TopicPartition(name, partition)
-
-
-def behind_records(row: Body) -> int:
-    """Return the offset behind the last complete batch of records in a response's partition; -1 if there is none.
-
-    Transaction markers behind it are left out: no application gets to see them.
-    """
-    for batch in reversed(headers(row.get("records"))):
-        if not batch.control:
-            return batch.last_offset + 1
-    return -1

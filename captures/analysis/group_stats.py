@@ -60,7 +60,7 @@ class GroupStats:
         for name in named_groups(exchange):
             self._count(name, exchange)
         kind = _DESCRIBES.get(exchange.api_key or 0)
-        response = exchange.response.value if exchange.response else None
+        response = exchange.response_body
         if response and (kind is not None or exchange.api_key == ApiKey.LIST_GROUPS):
             for row in rows(response, "groups"):
                 group = self._groups.get(text(row, "group_id"))

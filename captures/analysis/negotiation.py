@@ -161,7 +161,7 @@ class Negotiation:
                 self._fallbacks.setdefault(fallback, _Sighting()).add(exchange)
 
     def _offer(self, exchange: Exchange) -> None:
-        response = exchange.response.value if exchange.response else None
+        response = exchange.response_body
         if not response or number(response, "error_code", 0):
             return
         apis = {
@@ -283,7 +283,7 @@ class Negotiation:
 
 def _is_broker(exchange: Exchange) -> bool:
     """Tell whether a broker or controller asks this as a replica."""
-    request = (exchange.request.value if exchange.request else None) or {}
+    request = exchange.request_body
     return exchange.api_key in ASKED_BY_REPLICAS and replica_of(request) >= 0
 
 

@@ -55,7 +55,7 @@ class OfferedVersions:
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
-        response = exchange.response.value if exchange.response else None
+        response = exchange.response_body
         if exchange.api_key == ApiKey.API_VERSIONS and response and not response.get("error_code"):
             self._offered[exchange.broker] = {
                 api_name(number(row, "api_key")): (number(row, "min_version"), number(row, "max_version"))

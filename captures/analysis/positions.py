@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from captures.analysis.client_identity import client_name
+from captures.analysis.record_traffic import commits_of
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, replica_of, rows, text
@@ -85,8 +86,8 @@ class Positions:
         self._touched = {}
         learn = _LEARN.get(-1 if exchange.api_key is None else exchange.api_key)
         if learn is not None:
-            request = (exchange.request.value if exchange.request else None) or {}
-            response = (exchange.response.value if exchange.response else None) or {}
+            request = exchange.request_body
+            response = exchange.response_body
             learn(self, client_name(exchange), request, response)
         return list(self._touched)
 
@@ -154,17 +155,15 @@ class Positions:
                 self._of(place).end = found[0]
 
     def _commit(self, _: str, request: Body, response: Body) -> None:
-        stored = {place for place, row in self._places(response, "topics") if row.get("error_code") == 0}
-        for place, row in self._places(request, "topics"):
-            if place in stored and number(row, "committed_offset") >= 0:
-                self._of(place).committed[text(request, "group_id")] = row["committed_offset"]
+        for place, offset, error in commits_of(request, response, self._names):
+            if error == 0:
+                self._of(place).committed[text(request, "group_id")] = offset
 
     def _txn_commit(self, _: str, request: Body, response: Body) -> None:
-        stored = {place for place, row in self._places(response, "topics") if row.get("error_code") == 0}
         undecided = self._undecided.setdefault(text(request, "transactional_id"), {})
-        for place, row in self._places(request, "topics"):
-            if place in stored and number(row, "committed_offset") >= 0:
-                undecided[text(request, "group_id"), place] = row["committed_offset"]
+        for place, offset, error in commits_of(request, response, self._names):
+            if error == 0:
+                undecided[text(request, "group_id"), place] = offset
 
     def _end_txn(self, _: str, request: Body, response: Body) -> None:
         if response.get("error_code") != 0:

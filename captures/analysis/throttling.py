@@ -2,7 +2,7 @@
 
 Brokers before 2.0 hold the answer back for the time they tell; later ones answer at once and read nothing from the
 connection until the time is over (KIP-219). Which of the two it was shows in the latency. A request that a client sends
-into such a pause waits for its end: that is no work of the broker, and nothing in its own messages tells of it.
+into such a pause waits for its end: that is no work of the broker, and none of its own messages mentions it.
 """
 
 from __future__ import annotations

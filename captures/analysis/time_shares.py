@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,9 +31,9 @@ from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import Names
-from captures.meaning.exchange import Body, number, replica_of, rows, text
+from captures.meaning.exchange import number, replica_of, rows, text
 from captures.meaning.payload import headers
-from captures.meaning.places import TopicPartition, index, topic
+from captures.meaning.places import TopicPartition, rows_by_place, topic
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
 
@@ -239,39 +238,32 @@ class TimeShares:
             known.over, known.api = end, exchange.api
 
     # ------------------------------------------------------------ followers
-    def _places(
-        self, body: Body, topics: str, partitions: str
-    ) -> Iterator[tuple[TopicPartition, Body, Body]]:
-        for holder in rows(body, topics):
-            name = topic(holder, lambda uuid: self._names(uuid) or uuid)
-            for row in rows(holder, partitions):
-                partition = index(row)
-                if partition is not None:
-                    yield TopicPartition(name, partition), holder, row
-
     def _note_follower(self, exchange: Exchange) -> None:
-        request = (exchange.request.value if exchange.request else None) or {}
+        request = exchange.request_body
         if replica_of(request) < 0:
             return
-        for place, holder, row in self._places(request, "topics", "partitions"):
+        ids: dict[str, str] | None = None
+        for place, row in rows_by_place(request, "topics", self._names):
             asked = self._followers.get(place)
             if asked is None:
                 # the name of a topic may be told after brokers have begun to fetch it by its ID
-                before = self._followers.pop(place._replace(topic=text(holder, "topic_id")), ())
+                holders = rows(request, "topics")
+                ids = ids or {topic(each, self._names): text(each, "topic_id") for each in holders}
+                before = self._followers.pop(place._replace(topic=ids.get(place.topic, "")), ())
                 asked = self._followers[place] = deque(before, maxlen=_MOST_FETCHES)
             asked.append((exchange.time, number(row, "fetch_offset")))
 
     def _note_produced(self, exchange: Exchange, at: int, latency: int) -> None:
-        request = (exchange.request.value if exchange.request else None) or {}
-        response = (exchange.response.value if exchange.response else None) or {}
+        request = exchange.request_body
+        response = exchange.response_body
         if number(request, "acks", 0) != _ALL or not self._followers:
             return
         counts = {
             place: _records(row.get("records"))
-            for place, _, row in self._places(request, "topic_data", "partition_data")
+            for place, row in rows_by_place(request, "topic_data", self._names, "partition_data")
         }
         ends = {}
-        for place, _, row in self._places(response, "responses", "partition_responses"):
+        for place, row in rows_by_place(response, "responses", self._names, "partition_responses"):
             base = number(row, "base_offset")
             if base >= 0 and not row.get("error_code") and place in self._followers:
                 ends[place] = base + counts.get(place, 0)

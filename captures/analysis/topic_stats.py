@@ -153,8 +153,8 @@ class TopicStats:
         """Count one exchange."""
         key = exchange.api_key
         if key in CARRIERS:
-            request = (exchange.request.value if exchange.request else None) or {}
-            response = (exchange.response.value if exchange.response else None) or {}
+            request = exchange.request_body
+            response = exchange.response_body
             client, direction = client_name(exchange), _direction(key, _replica(request))
             for name, partition in asked_for(key, request):
                 if name is not None and partition is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -36,7 +36,8 @@ from dissectors.session_context import OBSERVED_APIS, SessionContext
 from dissectors.sides import SIDES, Side
 
 UNKNOWN_API = -1
-DECODING, LEARNING = "decoding", "learning what it tells of others"
+_NOTHING: Mapping[str, Any] = {}
+DECODING, LEARNING = "decoding", "learning from it about others"
 """What is being done, for faults."""
 
 
@@ -192,6 +193,16 @@ class Exchange:
     def broker_name(self) -> str | None:
         """Name of the broker's address, likewise."""
         return next(iter(self.broker_names), None)
+
+    @property
+    def request_body(self) -> Mapping[str, Any]:
+        """The request as decoded; empty if it was not captured or cannot be read."""
+        return (self.request.value if self.request is not None else None) or _NOTHING
+
+    @property
+    def response_body(self) -> Mapping[str, Any]:
+        """The response, likewise."""
+        return (self.response.value if self.response is not None else None) or _NOTHING
 
     @property
     def shown_request(self) -> dict[str, Any] | None:

@@ -142,8 +142,8 @@ class GroupInference:
     def _know_member(
         self, exchange: Exchange, of: tuple[_Client, str], assigned: frozenset[TopicPartition] | None
     ) -> None:
-        request = (exchange.request.value if exchange.request else None) or {}
-        response = (exchange.response.value if exchange.response else None) or {}
+        request = exchange.request_body
+        response = exchange.response_body
         member = response.get("member_id") or request.get("member_id")
         if not isinstance(member, str) or not member:
             return
@@ -222,8 +222,8 @@ class GroupInference:
 
     def _assignment(self, exchange: Exchange, group: str) -> frozenset[TopicPartition] | None:
         """Return the partitions that a member is given; None if nothing tells them."""
-        request = exchange.request.value if exchange.request else None
-        response = exchange.response.value if exchange.response else None
+        request = exchange.request_body
+        response = exchange.response_body
         if exchange.api_key == ApiKey.STREAMS_GROUP_HEARTBEAT and request:
             self._topologies.setdefault(group, {}).update(subtopologies(request))
         if not response:
@@ -250,7 +250,7 @@ def _client(exchange: Exchange) -> _Client:
 
 def _is_replica(exchange: Exchange) -> bool:
     """Return whether a broker fetches: its replica ID is not negative."""
-    value = exchange.request.value if exchange.request else None
+    value = exchange.request_body
     if exchange.api_key != ApiKey.FETCH or not value:
         return False
     state = value.get("replica_state") or value

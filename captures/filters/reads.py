@@ -121,15 +121,13 @@ def error_messages(exchange: Exchange, context: Context) -> list[str]:
 # ---------------------------------------------------------------- single values
 def throttle(exchange: Exchange, context: Context) -> int | None:
     """Throttle time of the response in ns."""
-    value = exchange.response.value if exchange.response else None
-    found = (value or {}).get("throttle_time_ms")
+    found = exchange.response_body.get("throttle_time_ms")
     return found * MS if isinstance(found, int) else None
 
 
 def acks(exchange: Exchange, context: Context) -> int | None:
     """What a Produce waits for."""
-    value = exchange.request.value if exchange.request else None
-    found = (value or {}).get("acks")
+    found = exchange.request_body.get("acks")
     return found if isinstance(found, int) else None
 
 

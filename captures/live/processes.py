@@ -69,7 +69,7 @@ class LocalEnds:
 
 
 def processes_behind(endpoints: Iterable[str]) -> dict[str, Process]:
-    """Return the processes behind ends as ``host:port``, those that are local and that the system tells of."""
+    """Return the processes behind ends as ``host:port``, those that are local and that the system reports."""
     ends = LocalEnds()
     found = {endpoint: ends.process(endpoint) for endpoint in endpoints}
     return {endpoint: process for endpoint, process in found.items() if process is not None}
@@ -132,7 +132,7 @@ class ProcessNames:
 
 
 def _connections() -> Iterator[tuple[int, Any]]:
-    """TCP connections and listeners of processes that the system tells of, with the number of the process."""
+    """TCP connections and listeners of processes that the system reports, with the number of the process."""
     try:
         everything = [(each.pid, each) for each in psutil.net_connections("tcp")]
     except psutil.AccessDenied:  # macOS shows all processes to root only, and users their own

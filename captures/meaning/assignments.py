@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from captures.meaning.exchange import Body, Names, inner, items, rows, text
+from captures.meaning.exchange import Body, Names, inner, items, number, rows, text
 from captures.meaning.places import TopicPartition
 from dissectors import embedded
 
 _CONNECT = "connect"
+_STREAMS = "stream"
+"""Name of the assignor of Kafka Streams in the classic protocol."""
 
 
 Partitions = frozenset[TopicPartition]
@@ -75,6 +77,41 @@ def tasks_of(body: Body, field_name: str) -> Partitions | None:
         for row in rows(body, field_name)
         for task in items(row, "partitions")
     )
+
+
+class Tasks(NamedTuple):
+    """The tasks of Kafka Streams that a member is to have, by subtopology and partition; None where unchanged.
+
+    :ivar active: that it runs
+    :ivar standby: of whose state it keeps a copy
+    :ivar warmup: of whose state it builds a copy up, to run them soon; in classic groups they are among the standbys
+    """
+
+    active: Partitions | None
+    standby: Partitions | None
+    warmup: Partitions | None
+
+
+def synced_tasks(data: Any, protocol_type: str, protocol: str) -> Tasks | None:
+    """Return the tasks that an assignment of SyncGroup brings; None if it is none of Kafka Streams."""
+    if protocol != _STREAMS:
+        return None
+    info = inner(embedded_value("group_assignment", data, protocol_type, protocol) or {}, "user_data")
+    if "standby_tasks" not in info:
+        return None
+    active, standby = (
+        frozenset(
+            TopicPartition(str(number(row, "subtopology")), number(row, "partition"))
+            for row in rows(info, f"{kind}_tasks")
+        )
+        for kind in ("active", "standby")
+    )
+    return Tasks(active, standby, frozenset())
+
+
+def heartbeat_tasks(response: Body) -> Tasks:
+    """Return the tasks that a heartbeat of a streams group is answered with (KIP-1071)."""
+    return Tasks(*(tasks_of(response, f"{kind}_tasks") for kind in Tasks._fields))
 
 
 def subtopologies(request: Body) -> dict[str, list[str]]:

@@ -58,6 +58,11 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {plural or noun + 's'}"
 
 
+def figure(count: float | None, nothing: str = "") -> str:
+    """A count for a column: ``1,204``; what stands for none or zero."""
+    return f"{int(count):,}" if count else nothing
+
+
 def some(names: Iterable[str], shown: int = SHOWN) -> str:
     """The first names and how many more there are: ``orders payments logs +4``."""
     every = list(names)

@@ -140,7 +140,7 @@ class JoinedSource(Source):
     :ivar unreadable: files that could not be read, or not to their end
     :ivar passed_over: files in folders, or matched by patterns, that are no captures
     :ivar deleted: files of a ring that is followed that were deleted before they were read, or before their end
-    :ivar clocks: what a first reading tells of the clocks of the files
+    :ivar clocks: what a first reading says about the clocks of the files
     :ivar aligned: whether times are by one clock
     :ivar quota: what the spools of all files share
     :ivar copies: packets that several files have, of which a first reading hands out one

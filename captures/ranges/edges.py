@@ -135,7 +135,7 @@ class SplitConnection:
 
 @dataclass(slots=True)
 class Edges:
-    """What one range tells of some of its connections.
+    """What one range says about some of its connections.
 
     :ivar pairs: endpoints
     :ivar crossings: the connections that were read there

@@ -1,6 +1,6 @@
 """Connections put together that the ranges of a capture have cut.
 
-What a range tells of a connection is taken over where it agrees with what was known of that connection before: the same
+What a range says about a connection is taken over where it agrees with what was known of it before: the same
 bytes come next, frames begin at the same places, the same requests wait. What lies before such a point is read again,
 from packets alone, by the same way that reads whole captures; a connection of which no range is sure is read so from
 its first packet to its last. So what comes out is what one reading of all would give, wherever the edges are.

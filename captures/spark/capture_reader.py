@@ -170,7 +170,7 @@ class SparkCaptureReader:
         self, given: Input, marked: list[RangeSummary], told: DataFrame, before: BatchState | None
     ) -> list[tuple[int, Any]]:
         edges = told.filter(f"kind = '{EDGES}'").select("part", "bucket", "data")
-        if before is not None and before.carried:  # where something continues, even if no range tells of it
+        if before is not None and before.carried:  # where something continues, even if no range mentions it
             more = [(-1, bucket, bytearray()) for bucket in before.carried]
             edges = edges.unionAll(self._spark.createDataFrame(more, "part int, bucket int, data binary"))
         dealt = edges.repartition(given.buckets, "bucket").sortWithinPartitions("bucket")

@@ -31,7 +31,7 @@ class SparkStartError(SparkUnavailable):
 class SparkRunError(Exception):
     """A job, or the start of Spark, failed; the message is what :func:`plain` made of the error that is its cause.
 
-    What Spark tells of an error is asked for in its JVM, so this takes its place before the JVM ends.
+    Spark has to be asked for its error while its JVM runs, so this takes its place before the JVM ends.
     """
 
 

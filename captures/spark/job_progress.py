@@ -25,7 +25,7 @@ def silent(_: str, __: int, ___: int) -> None:
 def watched(spark: SparkSession, what: str, progress: Progress) -> Iterator[None]:
     """Report the tasks of all jobs that run meanwhile, as they end.
 
-    With Spark Connect the server tells of itself, where it does.
+    With Spark Connect the server reports its progress, if it supports that.
     """
     if progress is silent:
         yield

@@ -451,7 +451,7 @@ class StreamPartition(InputPartition):
 
     :ivar given: the batch, packed, with only the files of this range
     :ivar part: the range, by its number in the plan
-    :ivar whole: the batch, packed, if this is the partition that tells of it
+    :ivar whole: the batch, packed, if this is the partition that carries it
     """
 
     given: bytes

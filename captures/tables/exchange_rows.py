@@ -369,9 +369,7 @@ def _names_groups(key: int, version: int, side: Side) -> bool:
 
 
 def _throttle(exchange: Exchange, _: PartitionContent | None) -> int | None:
-    told = ((exchange.response.value if exchange.response is not None else None) or {}).get(
-        "throttle_time_ms"
-    )
+    told = exchange.response_body.get("throttle_time_ms")
     return told if isinstance(told, int) else None
 
 
@@ -442,7 +440,7 @@ def header_batch(
     run: int,
     columns: Sequence[str] | None = None,
 ) -> pa.RecordBatch:
-    """Return what the exchange table alone tells of some exchanges, without decoding one of them.
+    """Return what the exchange table alone says about some exchanges, without decoding one of them.
 
     :param capture: with ``table``, ``endpoints``, ``names`` and ``notes``
     :param rows: rows of its exchange table

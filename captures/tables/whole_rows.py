@@ -378,7 +378,8 @@ def _rebalance(told: Rebalance) -> Row:
         row |= {**_moment("since", awaited.since), **_moment("deadline", awaited.deadline)}
     for failure, row in zip(told.commit_failures, shape["commit_failures"], strict=True):
         row |= _moment("time", failure.time)
-    shape["assigned"] = list(shape["assigned"].items())
+    for name in ("assigned", "tasks"):
+        shape[name] = list(shape[name].items())
     shape["because_of"] = None if told.because_of is None else told.because_of.id
     return shape
 

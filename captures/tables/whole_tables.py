@@ -121,6 +121,9 @@ REBALANCES = Table(
         Column("unknown_owners", PLACES, "those of `moved` where a null is a member that is not known"),
         Column("delay_ns", "bigint", "for how long workers of Kafka Connect wait for a lost one", "ns", True),
         Column("unassigned", PLACES, "connectors (partition -1) and tasks that no worker runs meanwhile"),
+        Column("tasks", f"map<string,struct<active:{PLACES},standby:{PLACES},warmup:{PLACES}>>",
+               "of Kafka Streams, member ID to its tasks after it"),
+        Column("status", "array<string>", "of a streams group, what the coordinator says keeps it from running"),
     ),
     per_exchange=False,
 )  # fmt: skip

@@ -124,7 +124,7 @@ class AttachRun:
 def first_to_read(path: str) -> str:
     """Return the name of the file of a recording with which to begin, for what comes now; empty for all.
 
-    What was said before tells of what comes: topics behind their IDs, requests of responses, where frames begin.
+    Earlier traffic explains later traffic: topics behind their IDs, requests of responses, where frames begin.
     """
     if is_one_file(path):
         return ""

@@ -148,6 +148,40 @@ def with_progress(items: Iterable[T], position: Callable[[T], int], total: int, 
         bar.update(total - done)
 
 
+class RateBar:
+    """A bar on standard error, with the rate of what is counted in bytes.
+
+    :param total: 0 if it is not known
+    """
+
+    def __init__(self, label: str, total: int, *, rated: bool = True) -> None:
+        self._shown = 0
+        self._begin = monotonic()
+        self._bar: Any = click.progressbar(
+            length=total,
+            label=label,
+            show_percent=bool(total),
+            show_eta=bool(total),
+            item_show_func=self._rate if rated else None,
+            file=sys.stderr,
+        )
+        self._bar.__enter__()
+
+    def update(self, done: int, total: int) -> None:
+        """Show how much is done, and of how much."""
+        self._bar.length = total
+        self._bar.update(done - self._shown, done)
+        self._shown = done
+
+    def _rate(self, done: int | None) -> str | None:
+        took = monotonic() - self._begin
+        return f"{done / took / 1e6:,.0f} MB/s" if done and took else None
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        self._bar.__exit__(None, None, None)
+
+
 class progress_bar:  # noqa: N801  # a context manager, used like a function
     """Shows how far the reading of a large capture is, its rate and the time it still takes.
 
@@ -158,12 +192,9 @@ class progress_bar:  # noqa: N801  # a context manager, used like a function
 
     def __init__(self, label: str) -> None:
         self._label = label
-        self._bar: Any = None
-        self._begin = 0.0
-        self._shown = 0
+        self._bar: RateBar | None = None
 
     def __enter__(self) -> Callable[[int, int | None], None] | None:
-        self._begin = monotonic()
         return self._update if sys.stderr.isatty() else None
 
     def _update(self, done: int, size: int | None) -> None:
@@ -172,21 +203,12 @@ class progress_bar:  # noqa: N801  # a context manager, used like a function
         if self._bar is None:
             from dissectors.printable import printable
 
-            self._bar = click.progressbar(
-                length=size, label=printable(self._label), item_show_func=self._rate, file=sys.stderr
-            )
-            self._bar.__enter__()
-        self._bar.length = size  # what a compressed file will come to is an estimate
-        self._bar.update(done - self._shown, done)
-        self._shown = done
-
-    def _rate(self, done: int | None) -> str | None:
-        took = monotonic() - self._begin
-        return None if done is None or not took else f"{done / took / 1e6:,.0f} MB/s"
+            self._bar = RateBar(printable(self._label), size)
+        self._bar.update(done, size)  # what a compressed file will come to is an estimate
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
-            self._bar.__exit__(None, None, None)
+            self._bar.close()
 
 
 # ---------------------------------------------------------------- files that commands write

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from base64 import b64encode
-from typing import Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import click
 
@@ -12,6 +12,11 @@ from kproxy.cli.command import NoOptions, argument, command, group, option, opti
 from kproxy.cli.options import FILTER
 from kproxy.cli.runs import RunOption, the_run, told_errors
 from kproxy.output import echo, echo_json
+
+if TYPE_CHECKING:
+    from kproxy.proxy.run_folder import Run
+
+_LOOK = 0.3  # seconds
 
 
 @options
@@ -158,10 +163,38 @@ def hold(options: HoldOptions) -> None:
     edit and kill act on single messages from another terminal.
     """
     run = the_run(options.proxy)
-    from kproxy.cli.holding import hold_until_interrupted
-
     with told_errors():
         hold_until_interrupted(run, options.wanted, as_json=options.prints_json)
+
+
+def hold_until_interrupted(run: Run, wanted: str, *, as_json: bool) -> None:
+    """Hold what fits until Ctrl-C, and print each message that is held, once.
+
+    :raises CommandError: if the filter is not understood
+    :raises ClosedError: if the proxy ends
+    """
+    from threading import Event
+
+    from kproxy.proxy.control import ControlClient
+    from kproxy.signals import ended_by_signals
+    from kproxy.text.control import held_line
+
+    ended = Event()
+    with ControlClient(run.control_socket, True) as client, ended_by_signals(ended.set):
+        side = client.call("set_hold", filter=wanted)["side"]
+        echo(f"kproxy: holding matching {side}s until Ctrl-C", err=True)
+        shown: set[int] = set()
+        try:
+            while not ended.wait(_LOOK):
+                held: list[dict[str, Any]] = client.call("holds")["held"]
+                for hold in held:
+                    if hold["number"] not in shown:
+                        echo_json(hold) if as_json else echo(held_line(hold))
+                shown = {hold["number"] for hold in held}
+        finally:
+            client.call("set_hold", filter=None, side=side)
+            released = client.call("release", number="all")["released"]
+    echo(f"kproxy: holding ended, {released} released", err=True)
 
 
 _plain(

@@ -168,7 +168,7 @@ class DiagnoseRun(CaptureRun[DiagnoseOptions]):
             diagnosis,
             capture,
             reader.knowledge,
-            lambda finding: echo(f"{text.when(finding)}  {text.notice(finding)}", err=True),
+            lambda finding: echo(text.notice(finding), err=True),
             least=self.least,
             whole=self.selecting.wanted is None,
             incident=None

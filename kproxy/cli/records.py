@@ -359,7 +359,7 @@ def _decoding(options: RecordsOptions) -> PayloadDecoding:
 
 
 def _facts(capture: Capture) -> LogFacts:
-    """Return what all of a capture tells of its records."""
+    """Return what all of a capture says about its records."""
     from captures.analysis.journey import Journeys, RecordQuery
     from captures.exchanges import ExchangeReader
 

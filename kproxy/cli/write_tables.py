@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC
 from threading import Event
-from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -21,6 +20,7 @@ from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
     EXIT_UNREADABLE,
+    RateBar,
     filter_option,
     keylog_option,
     names_of,
@@ -414,42 +414,19 @@ class StageBars:
     """
 
     def __init__(self) -> None:
-        self._bar: Any = None
+        self._bar: RateBar | None = None
         self._stage = ""
-        self._shown = 0
-        self._begin = 0.0
 
     def __enter__(self) -> Progress:
         return self._tell if sys.stderr.isatty() else lambda stage, done, total: None
 
     def __exit__(self, *_: object) -> None:
-        self._close()
+        if self._bar is not None:
+            self._bar.close()
 
     def _tell(self, stage: str, done: int, total: int) -> None:
-        if stage != self._stage:
-            self._close()
-            self._open(stage, total)
-        self._bar.length = max(total, done)
-        self._bar.update(done - self._shown, done)
-        self._shown = done
-
-    def _open(self, stage: str, total: int) -> None:
-        self._stage, self._shown, self._begin = stage, 0, monotonic()
-        self._bar = click.progressbar(
-            length=total,
-            label=f"{stage:<10}",
-            show_percent=bool(total),
-            show_eta=bool(total),
-            item_show_func=self._rate if stage == "reading" else None,
-            file=sys.stderr,
-        )
-        self._bar.__enter__()
-
-    def _rate(self, done: int | None) -> str | None:
-        took = monotonic() - self._begin
-        return f"{done / took / 1e6:,.0f} MB/s" if done and took else None
-
-    def _close(self) -> None:
-        if self._bar is not None:
-            self._bar.__exit__(None, None, None)
-            self._bar = None
+        if self._bar is None or stage != self._stage:
+            self.__exit__()
+            self._stage = stage
+            self._bar = RateBar(f"{stage:<10}", total, rated=stage == "reading")
+        self._bar.update(done, max(total, done))

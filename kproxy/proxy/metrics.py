@@ -85,7 +85,7 @@ class Metrics:
         self._exchanges.observe(exchange)
 
     def update(self, status: dict[str, Any]) -> None:
-        """Take what the data plane tells of itself instead of what it told before.
+        """Take what the data plane says about itself instead of what it said before.
 
         :param status: the answer to the command ``status`` (docs/ctl.md)
         """

@@ -53,7 +53,7 @@ class OwnRequestError(Exception):
 
 
 class ClusterView(NamedTuple):
-    """What a broker tells of its cluster.
+    """What a broker says about its cluster.
 
     :ivar cluster_id: None before Kafka 0.10.1
     :ivar brokers: node ID, advertised host, advertised port

@@ -146,7 +146,7 @@ class TcpInfo(NamedTuple):
 
 
 def read(sock: TcpSocket) -> TcpInfo | None:
-    """Return what the kernel tells of a connection; None if it is closed, no TCP, or the system is not Linux.
+    """Return what the kernel says about a connection; None if it is closed, no TCP, or the system is not Linux.
 
     About 3 us. Never raises.
     """

@@ -323,7 +323,7 @@ class Recording:
         lost, self._lost = self._lost, [0, 0]
         told = True
         if any(lost):
-            # a note from each side acknowledges what the other one sent; the third one, what the second tells of
+            # a note from each side acknowledges what the other one sent; the third one, what the second sent
             for side in (0, 1, 0) if lost[1] else (0, 1):
                 text = (
                     f"kproxy: tee dropped {lost[side]} bytes that the {ENDS[side]} sent" if lost[side] else ""

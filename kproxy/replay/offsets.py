@@ -51,7 +51,7 @@ class Offsets:
 def told_offsets(
     key: int, response: Mapping[str, Any], names: Names
 ) -> Iterator[tuple[TopicPartition, tuple[int, int]]]:
-    """Yield where a response places a reader or writer: first and next offset of what it tells of a partition.
+    """Yield where a response places a reader or writer: first and next offset of what it says about a partition.
 
     :param names: tells topics by their IDs
     """

@@ -240,7 +240,7 @@ class Planner:
         if reason:
             raise NotSendableError(reason)
         made, session = self._values.request(key, version, body)
-        response = exchange.response.value if exchange.response is not None else None
+        response = exchange.response_body
         if key == ApiKey.FETCH:
             self._values.sessions.recorded(session, response)
             if not known_whole(session, body):

@@ -100,7 +100,8 @@ class FindingsText:
 
     def notice(self, finding: Finding) -> str:
         """Return a finding in one line, for findings that are reported while a capture is still growing."""
-        return printable(f"{finding.severity.word.upper()}: {finding.sentence} [{finding.rule}]")
+        seen = f"{finding.rule}, {self.when(finding)}"
+        return printable(f"{finding.severity.word.upper()}: {finding.sentence} [{seen}]")
 
     def left_out(self, said: str) -> Iterator[Block]:
         """Yield what is not a finding because kproxy did it.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import tzinfo
 
-from captures.analysis.journey.hops import Hop, hops
+from captures.analysis.journey.hops import Hop, branch_name, hops
 from captures.analysis.journey.model import Journey
-from captures.analysis.journey.totals import GroupWaits, Range, TopicWaits
+from captures.analysis.journey.totals import Range, TopicWaits
 from captures.analysis.percentiles import Percentiles
 from captures.meaning import words
 from captures.time_format import clock, milliseconds, span, zone_name
@@ -73,7 +73,7 @@ class JourneyText:
                 if ranges:
                     yield BLANK
                     most = None if self._show_all else _RANGES
-                    yield _ranges_table(f"{_who(group)}: {title}", ranges, most)
+                    yield _ranges_table(f"{branch_name(group)}: {title}", ranges, most)
 
     def _hops_table(self, name: str, waits: TopicWaits) -> Table:
         columns = [
@@ -83,7 +83,7 @@ class JourneyText:
         ]
         rows = [_times("sent -> acknowledged", waits.waits)]
         for group in waits.groups:
-            who = _who(group)
+            who = branch_name(group)
             done = "settled" if group.shares else "committed"
             rows += [
                 Row([who, f"{group.records:,}", "", "", "", ""]),
@@ -113,12 +113,6 @@ def _ranges_table(title: str, ranges: list[Range], most: int | None) -> Table:
         about=words.counted(total, "record"),
         most=most,
     )
-
-
-def _who(group: GroupWaits) -> str:
-    if group.group is None:
-        return f"consumer {words.line(group.client)}, no group known"
-    return f"{'share group' if group.shares else 'group'} {words.line(group.group)}"
 
 
 def _times(title: str, found: Percentiles | None) -> Row:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from captures.analysis.percentiles import Percentiles
-from captures.meaning.words import clipped, counted
+from captures.meaning.words import clipped, counted, figure
 from captures.names import Names
 from captures.time_format import milliseconds, span
 from kproxy.output import style
@@ -33,10 +33,10 @@ def plan_table(plan: Plan, names: Names) -> Table:
             (Column("client", least=15, rank=2), lambda row: names.shown(row.client)),
             (Column("client ID", least=8, rank=1), lambda row: row.client_id or ""),
             (Column("API", least=16), lambda row: row.api),
-            (Column("send", right=True), lambda row: _count(row.sent)),
+            (Column("send", right=True), lambda row: figure(row.sent, "-")),
             (Column("version", rank=3), _versions),
             (Column("to", least=20), lambda row: _several(row.targets)),
-            (Column("leave out", right=True), lambda row: _count(row.left_out.total())),
+            (Column("leave out", right=True), lambda row: figure(row.left_out.total(), "-")),
             (Column("why", least=21), lambda row: _several(row.left_out)),
         ],
         about="requests by recorded connection and API",
@@ -47,10 +47,6 @@ def plan_table(plan: Plan, names: Names) -> Table:
 def _versions(row: PlanRow) -> str:
     pairs = sorted(row.versions)
     return ", ".join(f"{before}" if before == after else f"{before} as {after}" for before, after in pairs)
-
-
-def _count(count: int) -> str:
-    return f"{count:,}" if count else "-"
 
 
 def _several(found: dict[str, int]) -> str:
@@ -124,11 +120,11 @@ def api_table(results: Results) -> Table:
         [
             (Column("API", least=16), lambda row: row.api),
             (Column("sent", right=True), lambda row: f"{row.sent:,}"),
-            (Column("same", right=True), lambda row: _count(row.same)),
-            (Column("differ", right=True), lambda row: _count(row.differing)),
-            (Column("other errors", right=True, rank=2), lambda row: _count(row.other_errors)),
-            (Column("no answer", right=True), lambda row: _count(row.failed)),
-            (Column("not compared", right=True, rank=3), lambda row: _count(row.not_compared)),
+            (Column("same", right=True), lambda row: figure(row.same, "-")),
+            (Column("differ", right=True), lambda row: figure(row.differing, "-")),
+            (Column("other errors", right=True, rank=2), lambda row: figure(row.other_errors, "-")),
+            (Column("no answer", right=True), lambda row: figure(row.failed, "-")),
+            (Column("not compared", right=True, rank=3), lambda row: figure(row.not_compared, "-")),
             (Column("recorded p50", right=True), lambda row: _time(row.recorded_percentiles, "p50")),
             (Column("p95", right=True, rank=1), lambda row: _time(row.recorded_percentiles, "p95")),
             (Column("new p50", right=True), lambda row: _time(row.percentiles, "p50")),

@@ -39,16 +39,20 @@ def api_table(rows: list[ApiRow], *, waits_known: bool = True) -> Table:
                 lambda row: row.api + ("" if row.version is None else f" v{row.version}"),
             ),
             (Column("count", right=True), lambda row: f"{row.exchanges:,}"),
-            (Column("errors", right=True), lambda row: _count(row.errors)),
-            (Column("expected", right=True, rank=4), lambda row: _count(row.expected_errors)),
-            (Column("unanswered", right=True, rank=2), lambda row: _count(row.unanswered)),
+            (Column("errors", right=True), lambda row: words.figure(row.errors)),
+            (Column("expected", right=True, rank=4), lambda row: words.figure(row.expected_errors)),
+            (Column("unanswered", right=True, rank=2), lambda row: words.figure(row.unanswered)),
             *(
-                [(Column("not recorded", right=True, rank=2), lambda row: _count(row.not_recorded))]
+                [(Column("not recorded", right=True, rank=2), lambda row: words.figure(row.not_recorded))]
                 if any(row.not_recorded for row in rows)
                 else []
             ),
-            (Column("undecoded", right=True, rank=3), lambda row: _count(row.undecoded)),
-            *([(Column("kproxy", right=True), lambda row: _count(row.intervened))] if intervened else []),
+            (Column("undecoded", right=True, rank=3), lambda row: words.figure(row.undecoded)),
+            *(
+                [(Column("kproxy", right=True), lambda row: words.figure(row.intervened))]
+                if intervened
+                else []
+            ),
             (Column("sent", right=True, rank=6), lambda row: words.size(row.request_bytes)),
             (Column("received", right=True, rank=5), lambda row: words.size(row.response_bytes)),
             (Column("p50", right=True), lambda row: _time(_worked(row), "p50")),
@@ -157,8 +161,8 @@ def client_table(rows: list[ClientRow], names: Names) -> Table:
             (Column("address", least=9, rank=2), lambda row: words.some(map(names.shown_host, row.hosts))),
             (Column("conns", right=True, rank=4), lambda row: f"{row.connections:,}"),
             (Column("count", right=True), lambda row: f"{row.exchanges:,}"),
-            (Column("errors", right=True), lambda row: _count(row.errors)),
-            (Column("unanswered", right=True, rank=1), lambda row: _count(row.unanswered)),
+            (Column("errors", right=True), lambda row: words.figure(row.errors)),
+            (Column("unanswered", right=True, rank=1), lambda row: words.figure(row.unanswered)),
             (Column("sent", right=True, rank=5), lambda row: words.size(row.request_bytes)),
             (Column("received", right=True, rank=6), lambda row: words.size(row.response_bytes)),
             (
@@ -202,7 +206,7 @@ def _topic_row(name: str, partition: str, row: PartitionRow, names: Names) -> Ro
             partition,
             _size(row.produced.bytes),
             records(row.produced),
-            _count(row.produced.batches),
+            words.figure(row.produced.batches),
             _size(row.fetched.bytes),
             records(row.fetched),
             _size(row.replicated.bytes),
@@ -217,7 +221,7 @@ def _topic_row(name: str, partition: str, row: PartitionRow, names: Names) -> Ro
 def records(flow: Flow) -> str:
     """Records, and compressed sets that do not tell how many are in them."""
     sets = f"{flow.uncounted:,} sets" if flow.uncounted else ""
-    return "+".join(filter(None, [_count(flow.records), sets]))
+    return "+".join(filter(None, [words.figure(flow.records), sets]))
 
 
 def throttle_table(rows: list[ThrottleRow], names: Names) -> Table:
@@ -228,7 +232,7 @@ def throttle_table(rows: list[ThrottleRow], names: Names) -> Table:
         [
             (Column("client", least=12), lambda row: names.shown_host(row.client)),
             (Column("API"), lambda row: row.api),
-            (Column("throttled", right=True), lambda row: _count(row.throttled)),
+            (Column("throttled", right=True), lambda row: words.figure(row.throttled)),
             (Column("of", right=True, rank=3), lambda row: f"{row.responses:,}"),
             (
                 Column("total", right=True),
@@ -239,7 +243,7 @@ def throttle_table(rows: list[ThrottleRow], names: Names) -> Table:
                 Column("first", right=True, rank=2),
                 lambda row: f"#{row.first_number}" if row.throttled else "",
             ),
-            (Column("paused", right=True), lambda row: _count(row.paused)),
+            (Column("paused", right=True), lambda row: words.figure(row.paused)),
             (Column("for", right=True, rank=1), lambda row: span(row.paused_total) if row.paused else ""),
             (Column("how", least=12, rank=4), lambda row: _how(row)),
         ],
@@ -270,7 +274,7 @@ def connection_table(rows: list[ConnectionRow], names: Names, zone: tzinfo | Non
             (Column("began", rank=7), lambda row: clock(row.first, zone)),
             (Column("lasted", right=True, rank=5), lambda row: span(row.last - row.first)),
             (Column("count", right=True), lambda row: f"{row.exchanges:,}"),
-            (Column("errors", right=True, rank=1), lambda row: _count(row.errors)),
+            (Column("errors", right=True, rank=1), lambda row: words.figure(row.errors)),
             (Column("sent", right=True, rank=6), lambda row: words.size(row.request_bytes)),
             (Column("received", right=True, rank=6), lambda row: words.size(row.response_bytes)),
             (
@@ -351,10 +355,6 @@ def sides(counts: tuple[int, int]) -> str:
     """``1,200 from client``, ``1,200 from client + 90 from broker``."""
     both = zip(counts, ("client", "broker"), strict=True)
     return " + ".join(f"{count:,} from {side}" for count, side in both if count)
-
-
-def _count(count: int) -> str:
-    return f"{count:,}" if count else ""
 
 
 def _size(count: int) -> str:

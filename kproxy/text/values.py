@@ -73,7 +73,7 @@ def has_parts(value: Any) -> bool:
 
 
 def advice_on(field: Field | None, value: Any) -> str:
-    """Return what someone who knows Kafka makes of an error code; empty if the field is none, or tells of none."""
+    """Return what someone who knows Kafka makes of an error code; empty if the field is none, or it means no error."""
     if field is None or field.type.domain is not ERROR_CODE or not value:
         return ""
     error = BY_CODE.get(value)

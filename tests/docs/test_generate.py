@@ -14,7 +14,7 @@ from kproxy.cli.config import problems
 from kproxy.configuration import load
 from kproxy.tui.config import settings_of
 from kproxy.tui.keymap import keymap
-from kproxy.tui.themes import color_problems, theme_problem
+from kproxy.tui.themes import color_problems
 
 made = cache(pages)
 
@@ -33,18 +33,18 @@ def test_nothing_is_left_of_what_was_made_before() -> None:
 
 @pytest.mark.parametrize("page", ["ui.md", "configuration.md"])
 def test_the_configuration_file_in_the_manual_is_valid(page: str, tmp_path: Path) -> None:
-    found = re.search(r"^```toml\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
-    assert found is not None
+    found = re.findall(r"^```toml\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+    assert found
     file = tmp_path / "kproxy.toml"
-    file.write_text(found[1])
-    for profile in ("", *tomllib.loads(found[1]).get("profile", {})):
-        configuration = load(file, profile)
-        assert list(problems(configuration)) == []
-        loaded = settings_of(configuration)
-        assert loaded.problems == ()
-        assert keymap(loaded.config.keys)[1] == []
-        assert theme_problem(loaded.config.theme) == ""
-        assert color_problems(loaded.config.colors) == []
+    for text in found:
+        file.write_text(text)
+        for profile in ("", *tomllib.loads(text).get("profile", {})):
+            configuration = load(file, profile)
+            assert list(problems(configuration)) == []
+            loaded = settings_of(configuration)
+            assert loaded.problems == ()
+            assert keymap(loaded.config.keys)[1] == []
+            assert color_problems(loaded.config.colors) == []
 
 
 def test_a_table_without_a_place_is_told() -> None:

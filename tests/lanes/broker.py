@@ -102,7 +102,8 @@ class Node:
 
     :param folder: where its configuration, data and log go
     :param configuration: what stands in ``server.properties``, but for ``log.dirs``
-    :param ports: of the loopback interface; when it listens on all of them, it has started
+    :param ports: when it listens on all of them, it has started
+    :param host: address of this machine that it listens on
     :param heap: of its virtual machine
     :param jvm: other options of its virtual machine
     :cvar main: the class that is run
@@ -119,8 +120,10 @@ class Node:
         version: str = KAFKA,
         heap: str = "400m",
         jvm: Sequence[str] = (),
+        host: str = "127.0.0.1",
     ) -> None:
         self.version = version
+        self.host = host
         self._folder = folder
         self._configuration = dict(configuration) | {"log.dirs": str(folder / "data")}
         self._awaited = ports
@@ -171,7 +174,7 @@ class Node:
         if not self.running:
             log = (self._folder / "broker.log").read_text(errors="replace")
             raise CannotRun(f"the broker ended: {log[-2000:]}")
-        return listens(port)
+        return listens(port, self.host)
 
     @property
     def running(self) -> bool:
@@ -213,6 +216,7 @@ class Broker(Node):
     :param listeners: name -> security protocol, such as ``{"TLS12": "SSL"}``; the first is also for the broker itself
     :param properties: what else to configure
     :param jvm: options of its virtual machine
+    :param host: address of this machine that it listens on
     :ivar ports: of the listeners, by name
     """
 
@@ -224,14 +228,15 @@ class Broker(Node):
         version: str = KAFKA,
         properties: Mapping[str, str] | None = None,
         jvm: Sequence[str] = (),
+        host: str = "127.0.0.1",
     ) -> None:
         *ports, self._controller = free_ports(len(listeners) + 1)
         self.ports = dict(zip(listeners, ports, strict=True))
-        configuration = self._configure(listeners) | dict(properties or {})
-        super().__init__(folder, configuration, ports, version=version, jvm=jvm)
+        configuration = self._configure(listeners, host) | dict(properties or {})
+        super().__init__(folder, configuration, ports, version=version, jvm=jvm, host=host)
 
-    def _configure(self, listeners: Mapping[str, str]) -> dict[str, str]:
-        bound = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
+    def _configure(self, listeners: Mapping[str, str], host: str) -> dict[str, str]:
+        bound = ",".join(f"{name}://{host}:{port}" for name, port in self.ports.items())
         advertised = bound.replace("127.0.0.1", "localhost")
         protocols = ",".join(f"{name}:{protocol}" for name, protocol in listeners.items())
         return _SINGLE_NODE | {
@@ -255,5 +260,5 @@ class Broker(Node):
         self.remove()
 
     def address(self, listener: str) -> str:
-        """Return ``host:port`` of a listener; the host is a name that certificates are for."""
-        return f"localhost:{self.ports[listener]}"
+        """Return ``host:port`` of a listener; on the loopback interface a host name that certificates are for."""
+        return f"{self.host.replace('127.0.0.1', 'localhost')}:{self.ports[listener]}"

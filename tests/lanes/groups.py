@@ -6,18 +6,19 @@ Members are stopped (SIGSTOP) for longer than their session timeout, change thei
 lose their coordinator in the middle of a rebalance, vanish from the network, and more: :mod:`tests.lanes.mishaps`. What
 was done when, what the listeners said and what the coordinator logged becomes ``truth/NAME.json`` beside ``NAME.pcap``,
 in the shape of ``tests/data/groups``; what the program tells of the recording is compared with it. It needs root, for
-tcpdump and nft.
+tcpdump and namespaces.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,9 @@ from tests.lanes.broker import KAFKA, Broker
 from tests.lanes.cluster import NODES, Cluster
 from tests.lanes.connect import SCENARIOS as OF_CONNECT
 from tests.lanes.connect import SINK_GROUP
-from tests.lanes.members import SESSION_S, Stage, Story
-from tests.lanes.mishaps import OF_BROKERS, OF_CLUSTERS, SCENARIOS
+from tests.lanes.members import LOCK_S, SESSION_S, Stage, Story
+from tests.lanes.mishaps import OF_BROKERS, OF_CLUSTERS, OF_NETWORKS, OF_STREAMS, SCENARIOS
+from tests.lanes.network import Network
 from tests.lanes.recording import recorded
 from tests.lanes.tools import CannotRun, need, run
 
@@ -43,8 +45,16 @@ _OF_BROKER = {
     "group.consumer.heartbeat.interval.ms": "2000",
     "group.consumer.min.heartbeat.interval.ms": "2000",
     "group.consumer.migration.policy": "bidirectional",
+    "group.share.record.lock.duration.ms": str(LOCK_S * 1000),
+    "group.share.min.record.lock.duration.ms": str(LOCK_S * 1000),
+    "group.streams.num.standby.replicas": "1",
+} | {
+    f"group.{kind}.{limit}{name}": value
+    for kind in ("share", "streams")
+    for limit in ("", "min.")
+    for name, value in {"session.timeout.ms": str(SESSION_S * 1000), "heartbeat.interval.ms": "2000"}.items()
 }
-"""What KIP-848 leaves to the broker, as short as for classic members."""
+"""What the newer kinds of groups leave to the broker, as short as for classic members."""
 _LOGGING = (
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.coordinator.group=info",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -53,7 +63,8 @@ _LOGGING = (
 _LINE = re.compile(r"^(\S+) \[.*?\] INFO \S*GroupMetadataManager - (?:\[GroupCoordinator [^\]]*\] )?(.*)$")
 
 
-_ALL = (*SCENARIOS, *OF_BROKERS, *OF_CLUSTERS, *OF_CONNECT)
+_OF_FOLDERS = OF_CONNECT | OF_STREAMS
+_ALL = (*SCENARIOS, *OF_BROKERS, *OF_CLUSTERS, *OF_NETWORKS, *_OF_FOLDERS)
 
 
 def play(name: str, folder: Path, work: Path) -> None:
@@ -69,20 +80,38 @@ def play(name: str, folder: Path, work: Path) -> None:
                 scenario(stage, cluster)
                 story.over = time.time()
     else:
-        scenario = SCENARIOS.get(name) or OF_BROKERS.get(name) or OF_CONNECT[name]
         logs = [work / name / "broker.log"]
         listeners = {"QUIET": "PLAINTEXT", "CLIENT": "PLAINTEXT"}
-        with (
-            Broker(work / name, listeners, properties=_OF_BROKER, jvm=_LOGGING) as broker,
-            _told(name, folder, story, scenario, logs),
-        ):
-            stage = Stage(short, story, broker.address("CLIENT"), broker.address("QUIET"))
-            with stage.of(replicas=1), recorded(pcap, broker.ports["CLIENT"]):
-                if name in OF_CONNECT:
-                    scenario(stage, work / f"{name}-workers")
-                else:
-                    scenario(stage, *([broker] if name in OF_BROKERS else []))
-                story.over = time.time()
+        with ExitStack() as around:
+            network = around.enter_context(Network()) if name in OF_NETWORKS else None
+            broker = around.enter_context(
+                Broker(
+                    work / name,
+                    listeners,
+                    properties=_OF_BROKER,
+                    jvm=_LOGGING,
+                    host="127.0.0.1" if network is None else network.address,
+                )
+            )
+            scenario, more = _of_broker(name, broker, network, work)
+            around.enter_context(_told(name, folder, story, scenario, logs))
+            stage = Stage(short, story, broker.address("CLIENT"), broker.address("QUIET"), network)
+            interface = "lo" if network is None else network.bridge
+            around.enter_context(stage.of(replicas=1))
+            around.enter_context(recorded(pcap, broker.ports["CLIENT"], interface=interface))
+            scenario(stage, *more)
+            story.over = time.time()
+
+
+def _of_broker(
+    name: str, broker: Broker, network: Network | None, work: Path
+) -> tuple[Callable[..., None], list[Any]]:
+    """Return a scenario that plays at one broker, and what it is given beside the stage."""
+    if name in SCENARIOS:
+        return SCENARIOS[name], []
+    if name in OF_BROKERS:
+        return OF_BROKERS[name], [broker]
+    return (OF_NETWORKS[name], [network]) if network else (_OF_FOLDERS[name], [work / f"{name}-members"])
 
 
 @contextmanager
@@ -135,7 +164,8 @@ def _record(name: str, folder: Path) -> None:
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(_ALL), metavar="[SCENARIO]...")
 @click.option("--record", is_flag=True, help="Keep recordings and truths in tests/data/groups.")
-def main(names: tuple[str, ...], record: bool) -> None:
+@click.option("--folder", type=click.Path(path_type=Path), help="Keep recordings and truths there, too.")
+def main(names: tuple[str, ...], record: bool, folder: Path | None) -> None:
     """Play scenarios, by default all, compare what is told of them with what happened, and count how much is right.
 
     The exit code is 1 if something was told otherwise, 2 if it could not run here.
@@ -148,6 +178,10 @@ def main(names: tuple[str, ...], record: bool) -> None:
                 play(name, work, work / "brokers")
                 if record:
                     _record(name, work)
+                if folder is not None:
+                    shutil.copytree(
+                        work, folder, ignore=shutil.ignore_patterns("brokers"), dirs_exist_ok=True
+                    )
             except CannotRun as why:
                 click.echo(f"{name}: cannot run here: {why}", err=True)
                 sys.exit(2)

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,10 +25,13 @@ from typing import Any, Protocol
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 
-from tests.lanes.broker import JVM, kafka_class_path
-from tests.lanes.tools import cache, need, run, wait_for
+from tests.lanes.broker import JVM, KAFKA, kafka_class_path
+from tests.lanes.network import Network
+from tests.lanes.tools import cache, class_path, need, run, wait_for
 
 SESSION_S = 6
+LOCK_S = 5
+"""How long a member of a share group may hold records (``group.share.record.lock.duration.ms``)."""
 RANGE = {"java": "org.apache.kafka.clients.consumer.RangeAssignor", "confluent": "range"}
 _PROGRAMS = Path(__file__).parent / "clients" / "groups"
 _CONFLUENT = "confluent-kafka==2.16.1"
@@ -60,17 +63,26 @@ class Story:
 class Member:
     """A client in a process of its own.
 
-    :param kind: ``java`` or ``confluent``
+    :param kind: one of :data:`COMMANDS`
+    :param where: what runs a command where it is to run, if that is elsewhere
     """
 
-    def __init__(self, story: Story, name: str, kind: str, settings: Mapping[str, str], topics: str) -> None:
+    def __init__(
+        self,
+        story: Story,
+        name: str,
+        kind: str,
+        settings: Mapping[str, str],
+        topics: str,
+        where: Sequence[str] = (),
+    ) -> None:
         self.name = name
         self._story = story
         self._said: list[str] = []
         arguments = [f"{key}={value}" for key, value in settings.items()]
         story.note(name, "spawn", config=[each for each in arguments if each.startswith("group.instance.id")])
         self._process = subprocess.Popen(
-            [*map(str, COMMANDS[kind]()), topics, *arguments],
+            [*where, *map(str, COMMANDS[kind]()), topics, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -113,12 +125,6 @@ class Member:
         """Whether its process does."""
         return self._process.poll() is None
 
-    def ports(self) -> list[int]:
-        """Return the ports that it connects from."""
-        lines = run(["ss", "-tnpH", "state", "established"]).splitlines()
-        mine = [line.split() for line in lines if f"pid={self._process.pid}," in line]
-        return [int(words[2].rpartition(":")[2]) for words in mine]
-
     def end(self) -> None:
         """End its process, if it lives."""
         self._process.kill()
@@ -134,17 +140,25 @@ def _confluent() -> list[str | Path]:
     return [python, _PROGRAMS / "confluent_member.py"]
 
 
-def _java() -> list[str | Path]:
+def _java(main: str, path: Callable[[], str] = kafka_class_path) -> list[str | Path]:
     need("java", "javac")
     classes = cache() / "member"
-    run(["javac", "-d", classes, "-cp", kafka_class_path(), _PROGRAMS / "Member.java"])
-    return ["java", "-Xmx100m", *JVM, "-cp", f"{classes}:{kafka_class_path()}", "Member"]
+    run(["javac", "-d", classes, "-cp", path(), _PROGRAMS / f"{main}.java"])
+    return ["java", "-Xmx100m", *JVM, "-cp", f"{classes}:{path()}", main]
+
+
+def _streams_class_path() -> str:
+    return class_path([f"org.apache.kafka:kafka-streams:{KAFKA}", "org.slf4j:slf4j-simple:1.7.36"])
 
 
 COMMANDS: dict[str, Callable[[], list[str | Path]]] = {
-    "java": functools.cache(_java),
+    "java": functools.cache(functools.partial(_java, "Member")),
+    "share": functools.cache(functools.partial(_java, "ShareMember")),
+    "streams": functools.cache(functools.partial(_java, "StreamsMember", _streams_class_path)),
     "confluent": _confluent,
 }
+_READY = {"share": "records", "streams": "tasks"}
+"""What a member says first when it has something; others are told that they are assigned partitions."""
 
 
 class StageMember(Protocol):
@@ -168,10 +182,14 @@ class Stage:
 
     :param bootstrap: where the members connect; what goes there is recorded
     :param quiet: where everything else connects
+    :param network: where each member has a host of its own; without it, all are on this one
     """
 
-    def __init__(self, name: str, story: Story, bootstrap: str, quiet: str) -> None:
+    def __init__(
+        self, name: str, story: Story, bootstrap: str, quiet: str, network: Network | None = None
+    ) -> None:
         self.story = story
+        self._network = network
         self.group, self.topic = f"g-{name}", f"t-{name}"
         self.members: list[StageMember] = []
         self.bootstrap, self._quiet = bootstrap, quiet
@@ -202,17 +220,25 @@ class Stage:
     def start(self, name: str, kind: str, topics: str = "", **settings: str) -> Member:
         """Start a member, by default of the one topic."""
         named = {key.replace("_", "."): value for key, value in settings.items()}
-        # with KIP-848 the broker decides on timeouts and assignment
-        protocol = {} if named.get("group.protocol") == "consumer" else _CLASSIC | {_STRATEGY: RANGE[kind]}
-        who = {"bootstrap.servers": self.bootstrap, "group.id": self.group, "client.id": name}
-        member = Member(self.story, name, kind, who | _SETTINGS | protocol | named, topics or self.topic)
+        # of the newer kinds of groups the broker decides on timeouts and assignment
+        modern = named.get("group.protocol", "classic") != "classic" or kind == "share"
+        protocol = {} if modern else _CLASSIC
+        if kind in RANGE and not modern:
+            protocol = protocol | {_STRATEGY: RANGE[kind]}
+        group = "application.id" if kind == "streams" else "group.id"
+        who = {"bootstrap.servers": self.bootstrap, group: self.group, "client.id": name}
+        settings = who | _SETTINGS | protocol | named
+        if kind == "share":
+            del settings["auto.offset.reset"]  # the group has a setting for it, its members must not
+        where = [] if self._network is None else self._network.host(name)
+        member = Member(self.story, name, kind, settings, topics or self.topic, where)
         self.members.append(member)
         return member
 
     def join(self, name: str, kind: str, topics: str = "", **settings: str) -> Member:
         """Start a member, and wait until it has been assigned something."""
         member = self.start(name, kind, topics, **settings)
-        wait_for(f"{name} joining", lambda: member.count("assigned") > 0)
+        wait_for(f"{name} joining", lambda: member.count(_READY.get(kind, "assigned")) > 0)
         time.sleep(2)
         return member
 

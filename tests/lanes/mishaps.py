@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from pathlib import Path
 
 from tests.lanes.broker import Broker
 from tests.lanes.cluster import Cluster
-from tests.lanes.members import RANGE, SESSION_S, Stage
-from tests.lanes.tools import need, run, wait_for
+from tests.lanes.members import LOCK_S, RANGE, SESSION_S, Member, Stage
+from tests.lanes.network import Network
+from tests.lanes.tools import wait_for
 
 _GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
@@ -112,7 +113,7 @@ def consumer_protocol_slow(stage: Stage) -> None:
     stage.close()
 
 
-def consumer_protocol(stage: Stage) -> None:
+def consumer_protocol(stage: Stage, network: Network) -> None:
     """KIP-848: of four members one is stopped for longer than its session, and one vanishes from the network."""
     kinds = ("java", "java", "confluent", "confluent")
     members = [
@@ -124,7 +125,7 @@ def consumer_protocol(stage: Stage) -> None:
     time.sleep(2 * SESSION_S + 6)
     m2.send(signal.SIGCONT)
     time.sleep(6)
-    with _dropped(m3.ports()):
+    with network.cut("m3"):
         stage.story.note("m3", "host gone")
         time.sleep(0.2)
         m3.end()
@@ -144,12 +145,12 @@ def upgraded(stage: Stage) -> None:
     stage.close()
 
 
-def host_gone(stage: Stage) -> None:
+def host_gone(stage: Stage, network: Network) -> None:
     """m2 vanishes: nothing of it comes any more, and nothing reaches it."""
     stage.join("m1", "java")
     m2 = stage.join("m2", "java")
     m3 = stage.join("m3", "confluent")
-    with _dropped(m2.ports()):
+    with network.cut("m2"):
         stage.story.note("m2", "host gone")
         time.sleep(0.2)
         m2.end()
@@ -158,22 +159,31 @@ def host_gone(stage: Stage) -> None:
     stage.close()
 
 
-@contextmanager
-def _dropped(ports: list[int]) -> Iterator[None]:
-    """Drop all that comes from ports before it is captured, and all that goes to them after it was."""
-    need("nft")
-    listed = ", ".join(map(str, ports))
-    rules = (
-        "table inet kproxy_lane {\n"
-        f"chain out {{ type filter hook output priority 0; tcp sport {{ {listed} }} drop; }}\n"
-        f"chain in {{ type filter hook input priority 0; tcp dport {{ {listed} }} drop; }}\n"
-        "}\n"
-    )
-    run(["nft", "-f", "-"], stdin=rules)
-    try:
-        yield
-    finally:
-        run(["nft", "delete", "table", "inet", "kproxy_lane"])
+def network_cut(stage: Stage, network: Network) -> None:
+    """Nothing gets through between m2 and the broker for twice its session timeout, in neither direction."""
+    _cut(stage, network, "both ways")
+
+
+def network_cut_to_broker(stage: Stage, network: Network) -> None:
+    """What m2 sends does not reach the broker for twice its session timeout; what the broker sends reaches m2."""
+    _cut(stage, network, "to the broker", received=False)
+
+
+def network_cut_from_broker(stage: Stage, network: Network) -> None:
+    """What the broker sends does not reach m2 for twice its session timeout; what m2 sends reaches the broker."""
+    _cut(stage, network, "from the broker", sent=False)
+
+
+def _cut(stage: Stage, network: Network, data: str, **ways: bool) -> None:
+    stage.join("m1", "java")
+    stage.join("m2", "java")
+    stage.join("m3", "confluent")
+    stage.story.note("m2", "network gone", data=data)
+    with network.cut("m2", **ways):
+        time.sleep(2 * SESSION_S)
+    stage.story.note("m2", "network back")
+    time.sleep(10)
+    stage.close()
 
 
 def coordinator_killed(stage: Stage, cluster: Cluster) -> None:
@@ -293,6 +303,62 @@ def quick_return(stage: Stage) -> None:
     stage.close()
 
 
+def crash_loop(stage: Stage) -> None:
+    """m2 is killed as soon as it has consumed for a while, and started again 2 s later, four times."""
+    stage.join("m1", "java")
+    for _ in range(4):
+        m2 = stage.join("m2", "java")
+        time.sleep(2)
+        m2.send(signal.SIGKILL)
+        time.sleep(2)
+    time.sleep(SESSION_S + 2)
+    stage.close()
+
+
+def share_slow(stage: Stage) -> None:
+    """Share group: m2 takes longer than the acquisition lock for what it got; later m3 is killed with what it got."""
+    stage.join("m1", "share")
+    m2 = stage.join("m2", "share")
+    m3 = stage.join("m3", "share")
+    time.sleep(4)
+    m2.tell(f"slow {2 * LOCK_S * 1000}")
+    time.sleep(3 * LOCK_S)
+    m3.tell("slow 60000")
+    time.sleep(4)
+    m3.send(signal.SIGKILL)
+    time.sleep(SESSION_S + LOCK_S + 4)
+    stage.close()
+
+
+def streams_standby(stage: Stage, folder: Path) -> None:
+    """Streams, classic: three instances with a standby of each store; one is closed and back, one is killed."""
+    _streams(stage, folder, num_standby_replicas="1", probing_rebalance_interval_ms="60000")
+
+
+def streams_protocol_standby(stage: Stage, folder: Path) -> None:
+    """Streams, KIP-1071: three instances with a standby of each store; one is closed and back, one is killed."""
+    _streams(stage, folder, group_protocol="streams")
+
+
+def _streams(stage: Stage, folder: Path, **settings: str) -> None:
+    def start(name: str) -> Member:
+        return stage.join(name, "streams", state_dir=str(folder / name), **settings)
+
+    start("m1")
+    time.sleep(4)
+    m2 = start("m2")
+    time.sleep(6)
+    m3 = start("m3")
+    time.sleep(8)
+    m2.close()
+    time.sleep(SESSION_S + 6)
+    start("m2")
+    time.sleep(8)
+    m3.send(signal.SIGKILL)
+    time.sleep(SESSION_S + 8)
+    stage.close()
+
+
 def shared_group(stage: Stage) -> None:
     """Two applications with other topics use one group for a while."""
     stage.join("orders-1", "java")
@@ -315,17 +381,28 @@ def _coordinator(cluster: Cluster, group: str) -> int:
 SCENARIOS: dict[str, Callable[[Stage], None]] = {
     "41_k430_several_stopped": several_stopped,
     "41_k430_subscription_while_slow": subscription_while_slow,
-    "41_k430_host_gone": host_gone,
     "41_k430_rare_reasons": rare_reasons,
     "41_k430_instance_fenced": instance_fenced,
     "41_k430_stuck": stuck,
     "41_k430_kip848_slow": consumer_protocol_slow,
-    "41_k430_kip848_stopped_and_gone": consumer_protocol,
     "41_k430_upgraded": upgraded,
     "46_k430_rolling_restart": rolling_restart,
     "46_k430_rolling_restart_static": rolling_restart_static,
     "46_k430_quick_return": quick_return,
     "46_k430_shared_group": shared_group,
+    "48_k430_crash_loop": crash_loop,
+    "48_k430_share_slow": share_slow,
+}
+OF_NETWORKS: dict[str, Callable[[Stage, Network], None]] = {
+    "41_k430_host_gone": host_gone,
+    "41_k430_kip848_stopped_and_gone": consumer_protocol,
+    "48_k430_network_cut": network_cut,
+    "48_k430_network_cut_to_broker": network_cut_to_broker,
+    "48_k430_network_cut_from_broker": network_cut_from_broker,
+}
+OF_STREAMS: dict[str, Callable[[Stage, Path], None]] = {
+    "48_k430_streams_standby": streams_standby,
+    "48_k430_streams_protocol_standby": streams_protocol_standby,
 }
 OF_BROKERS: dict[str, Callable[[Stage, Broker], None]] = {
     "46_k430_broker_stopped": broker_stopped,

@@ -43,6 +43,17 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("clients", "--json"),
     ("api-versions",),
     ("compat",),
+    ("incidents",),
+    ("incidents", "--json"),
+    ("records", "-c", "50"),
+    ("records", "--json", "-c", "50"),
+    ("journey",),
+    ("journey", "--json"),
+    ("diff", str(ROOT / "captures/samples/rebalance.pcap")),
+    *(
+        (name, "--markdown")
+        for name in ("stats", "groups", "diagnose", "lag", "clients", "incidents", "journey")
+    ),
 )
 _SHOWN_KINDS = 12
 
@@ -60,7 +71,8 @@ for capture in task["captures"]:
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             text += f"raised {result.exception!r}\\n"
         name = capture.rsplit("tests/data/", 1)[-1].replace("/", "__")
-        (Path(task["folder"]) / f"{'_'.join(command)}@{name}").write_text(text)
+        said = "_".join(Path(each).name for each in command)
+        (Path(task["folder"]) / f"{said}@{name}").write_text(text)
 """
 
 
@@ -137,9 +149,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("after", nargs="?", help="a commit; without it the working tree")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--keep", type=Path, help="a folder for the outputs, to look at them")
+    parser.add_argument("--match", default="*", help="only captures of such a path, such as '*/groups/*'")
     parser.add_argument("--kinds", type=int, default=_SHOWN_KINDS, help="how many kinds of lines are shown")
     options = parser.parse_args(arguments)
-    captures = recorded_captures()
+    captures = [each for each in recorded_captures() if each.match(options.match)]
     with tempfile.TemporaryDirectory() as folder:
         folders = [(options.keep or Path(folder)) / side for side in ("before", "after")]
         for side, commit in zip(folders, (options.before, options.after), strict=True):

@@ -1,4 +1,4 @@
-"""Recording what lanes do, with tcpdump on the loopback interface."""
+"""Recording what lanes do, with tcpdump."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _BUFFER_KIB = "65536"
 
 
 @contextmanager
-def recorded(path: Path, *ports: int) -> Iterator[None]:
-    """Record ports of the loopback interface into a pcap, while the block runs.
+def recorded(path: Path, *ports: int, interface: str = "lo") -> Iterator[None]:
+    """Record ports of an interface into a pcap, while the block runs; of a bridge, what its own host sees.
 
     :raises CannotRun: without tcpdump, or without the right to use it
     """
@@ -27,7 +27,8 @@ def recorded(path: Path, *ports: int) -> Iterator[None]:
     command = [
         "tcpdump",
         "-i",
-        "lo",
+        interface,
+        "-p",
         "-s0",
         "--immediate-mode",
         "-B",

@@ -120,10 +120,10 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def listens(port: int) -> bool:
-    """Tell whether somebody accepts connections on a port of the loopback interface."""
+def listens(port: int, host: str = "127.0.0.1") -> bool:
+    """Tell whether somebody accepts connections on a port of this machine."""
     with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex((host, port)) == 0
 
 
 def class_path(artifacts: Sequence[str], exclusions: Sequence[str] = ()) -> str:

@@ -15,8 +15,7 @@ from captures.analysis.client_trace.apis import Manner
 from captures.analysis.client_trace.model import Phase
 from captures.analysis.client_trace.stretches import Stretch
 from captures.analysis.fetch_sessions import FetchSeen
-from captures.analysis.findings.common import answered, asked
-from captures.analysis.findings.record_traffic import FetchedPartition, ProducedPartition, RecordTraffic
+from captures.analysis.record_traffic import FetchedPartition, ProducedPartition, RecordTraffic
 from captures.exchanges import Exchange
 from captures.meaning import Names, places, words
 from captures.meaning.exchange import number
@@ -127,7 +126,7 @@ class Produces(_Traffic):
     def take(self, exchange: Exchange, parts: Iterable[ProducedPartition]) -> None:
         """Take one request in, with its partitions."""
         self.add(exchange)
-        acks = number(asked(exchange), "acks", 1)
+        acks = number(exchange.request_body, "acks", 1)
         self.manners[f"acks={_ACKS.get(acks, acks)}"] = None
         for part in parts:
             self._count(part)
@@ -176,7 +175,7 @@ class Fetches(_Traffic):
             named = [place for place, _ in seen.asked] if self.count else seen.session.partitions
             self.as_before = self.as_before or not seen.session.whole
         self.add(exchange)
-        if number(asked(exchange), "isolation_level", 0) == _READ_COMMITTED:
+        if number(exchange.request_body, "isolation_level", 0) == _READ_COMMITTED:
             self.manners["read_committed"] = None
         for place in named:
             self.partitions[place] = None
@@ -190,7 +189,7 @@ class Fetches(_Traffic):
                     batches[0].base_offset,
                     batches[-1].last_offset + 1,
                 )
-        self.empty += self.size == size and bool(answered(exchange))
+        self.empty += self.size == size and bool(exchange.response_body)
 
     def said(self) -> str:
         """Return it in words."""

@@ -21,7 +21,7 @@ from captures.analysis.client_trace.stretches import Commits, Heartbeats, Stretc
 from captures.analysis.client_trace.transactions import TransactionsSeen
 from captures.analysis.conversation import summary
 from captures.analysis.error_recovery import NOTHING, Aftermath, AftermathRow
-from captures.analysis.findings.common import answered, asked, unexpected
+from captures.analysis.findings.common import unexpected
 from captures.analysis.groups.calls import OF_MEMBERS
 from captures.analysis.groups.context import OF_TOPICS
 from captures.analysis.groups.history import GroupHistories
@@ -131,7 +131,7 @@ class PartyLog:
         failures = unexpected(exchange)
         unanswered = bool(exchange.flag) and bool(exchange.flag & NO_ANSWER_SEEN)
         manner = apis.manner_of(exchange.api_key, exchange.api)
-        if exchange.api_key in GROUP_HEARTBEATS and number(asked(exchange), "member_epoch", 0) < 0:
+        if exchange.api_key in GROUP_HEARTBEATS and number(exchange.request_body, "member_epoch", 0) < 0:
             manner = apis.MANNERS[ApiKey.LEAVE_GROUP]  # -1, and -2 for a while (KIP-848)
         if manner.turn and _is_turn(exchange):
             self._break(client_name(exchange))
@@ -232,7 +232,7 @@ class PartyLog:
             self._other(exchange, manner, client)
 
     def _beat(self, exchange: Exchange, client: str) -> None:
-        request = asked(exchange)
+        request = exchange.request_body
         generation = number(request, "generation_id", number(request, "member_epoch"))
         member = text(request, "member_id")
         counter = "generation" if exchange.api_key == ApiKey.HEARTBEAT else "epoch"
@@ -245,13 +245,13 @@ class PartyLog:
             stretch.add(exchange)
 
     def _commit(self, exchange: Exchange, manner: apis.Manner, client: str) -> None:
-        group = words.line(text(asked(exchange), "group_id", "?"))
+        group = words.line(text(exchange.request_body, "group_id", "?"))
         key = ("commit", client, group)
         said = f"commits for {group}"
         stretch = self._existing(key) or self._opened(Commits(key, manner, exchange.time, said), exchange)
         if isinstance(stretch, Commits):
             stretch.add(exchange)
-            where = places.each(rows(asked(exchange), "topics"), self._names)
+            where = places.each(rows(exchange.request_body, "topics"), self._names)
             stretch.latest = words.line(places.at(where, "committed_offset"))
 
     def _other(self, exchange: Exchange, manner: apis.Manner, client: str) -> None:
@@ -342,7 +342,7 @@ def _is_turn(exchange: Exchange) -> bool:
     """Tell whether an exchange begins something new; heartbeats of the newer kinds do if things change with them."""
     if exchange.api_key not in GROUP_HEARTBEATS:
         return True
-    request, response = asked(exchange), answered(exchange)
+    request, response = exchange.request_body, exchange.response_body
     epoch, reached = number(request, "member_epoch"), number(response, "member_epoch", -9)
     told = any(response.get(field) is not None for field in ("assignment", "active_tasks"))
     return epoch <= 0 or told or (reached != -9 and reached != epoch)

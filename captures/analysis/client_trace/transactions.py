@@ -10,8 +10,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.client_trace.apis import IN_TRANSACTION, MANNERS
 from captures.analysis.client_trace.model import Line
 from captures.analysis.client_trace.stretches import Stretch, Transactions
-from captures.analysis.findings.common import answer_time, asked
-from captures.analysis.findings.record_traffic import transactional_id
+from captures.analysis.findings.common import transactional_id
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import text
@@ -48,7 +47,7 @@ class TransactionsSeen:
         known.add(exchange)
         known.text = known.text or _group(exchange)
         if exchange.api_key == ApiKey.END_TXN:
-            committed = asked(exchange).get("committed")
+            committed = exchange.request_body.get("committed")
             self._end(
                 key, exchange, "ended" if committed is None else "committed" if committed else "aborted"
             )
@@ -81,7 +80,7 @@ class TransactionsSeen:
             known.add(exchange)
         latest.ended += 1
         latest.trouble = not outcome.startswith(("ended", "committed"))
-        latest.lasted.add(answer_time(exchange) - known.time)
+        latest.lasted.add(exchange.end - known.time)
         latest.include(known)
 
     def lines(self, now: int) -> list[Line]:
@@ -103,7 +102,7 @@ class TransactionsSeen:
 
 def _group(exchange: Exchange) -> str:
     """Return the group whose offsets a request adds to a transaction; empty if it adds none."""
-    return words.line(text(asked(exchange), "group_id"))
+    return words.line(text(exchange.request_body, "group_id"))
 
 
 def _key(exchange: Exchange) -> _Key | None:

@@ -108,7 +108,7 @@ class Fields:
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
-        request = exchange.request.value if exchange.request else None
+        request = exchange.request_body
         key = exchange.api_key
         self._plays(exchange)
         if not request:

@@ -88,7 +88,7 @@ class Fingerprints:
             seen = self._clients[client_name(exchange)] = _ClientBehaviour()
         if (exchange.broker, key, version) not in seen.used:
             self._first(seen, exchange, key, version)
-        request = exchange.request.value if exchange.request else None
+        request = exchange.request_body
         if not request:
             return
         if key == ApiKey.JOIN_GROUP:
@@ -105,7 +105,7 @@ class Fingerprints:
             seen.whole |= int(self._capture.connections.syn_time[exchange.connection]) >= 0
 
     def _offer(self, exchange: Exchange) -> None:
-        response = exchange.response.value if exchange.response else None
+        response = exchange.response_body
         if response and not number(response, "error_code", 0):
             self._fits_of.clear()
             self._offered[exchange.broker] = {

@@ -39,6 +39,7 @@ from captures.analysis.findings.rules.producer_fenced import ProducerFenced
 from captures.analysis.findings.rules.rebalance_storm import RebalanceStorm
 from captures.analysis.findings.rules.record_too_large import RecordTooLarge
 from captures.analysis.findings.rules.records_doubled import RecordsDoubled
+from captures.analysis.findings.rules.records_redelivered import RecordsRedelivered
 from captures.analysis.findings.rules.refused_by_kafka_4 import RefusedByKafka4
 from captures.analysis.findings.rules.rejected_records import RejectedRecords
 from captures.analysis.findings.rules.request_storms import RequestStorms
@@ -70,6 +71,7 @@ RULES: tuple[type[Rule], ...] = (
     SlowPolls,
     LongStops,
     RecordsDoubled,
+    RecordsRedelivered,
     CommitFailures,
     InconsistentProtocols,
     GroupFull,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from captures.analysis.findings.finding import EffectOf, Finding
@@ -20,7 +20,8 @@ def explain(incidents: Sequence[Incident], found: Iterable[Finding], now: int) -
     """Return findings, those that are effects of an incident marked (``because_of``) and among its consequences.
 
     A finding is the effect of an incident if its rule looks for such effects, and it was seen during it or soon after
-    only; of what befalls members, if it is about their group, too.
+    only; of what befalls members, if it is about their group, too. Of several incidents it is the effect of the one
+    whose rebalances it is seen in.
     """
     for each in incidents:  # of an earlier diagnosis
         each.consequences = [effect for effect in each.consequences if not effect.rule]
@@ -52,20 +53,40 @@ class _Causes:
     def __init__(self, incidents: Iterable[Incident], now: int) -> None:
         of_brokers: list[Period[Incident]] = []
         of_groups: dict[str, list[Period[Incident]]] = {}
+        self._shown: dict[int, Period[Incident]] = {}
         for each in incidents:
             end = (now if each.end is None else each.end) + _SETTLES
             period = Period(each.begin - _JUST_BEFORE, end, each)
             if each.kind in _OF_BROKERS:
                 of_brokers.append(period)
-            for group in each.groups:
-                of_groups.setdefault(group, []).append(period)
+            if each.kind is not IncidentKind.TOPIC_CHANGE:
+                for group in each.groups:
+                    of_groups.setdefault(group, []).append(period)
+            for number in _evidence(each):
+                self._shown.setdefault(number, period)
         self._of_brokers = Periods(of_brokers)
         self._of_groups = {group: Periods(periods) for group, periods in of_groups.items()}
 
     def of(self, finding: Finding) -> Incident | None:
-        """Return the first incident that a finding may be an effect of."""
+        """Return the incident that a finding is most likely an effect of."""
         if finding.effect_of is EffectOf.BROKERS:
             return self._of_brokers.first(finding.first, finding.last)
-        if finding.effect_of is EffectOf.MEMBERS and finding.group in self._of_groups:
-            return self._of_groups[finding.group].first(finding.first, finding.last)
-        return None
+        if finding.effect_of is not EffectOf.MEMBERS:
+            return None
+        for number in finding.evidence:
+            shown = self._shown.get(number)
+            if shown is None or finding.group not in shown.of.groups:
+                continue
+            if shown.begin <= finding.first and finding.last <= shown.end:
+                return shown.of
+        periods = self._of_groups.get(finding.group)
+        return None if periods is None else periods.first(finding.first, finding.last)
+
+
+def _evidence(incident: Incident) -> Iterator[int]:
+    """Yield the numbers of the exchanges that show an incident, or a rebalance that follows from it."""
+    yield from incident.evidence
+    for rebalance in incident.rebalances:
+        yield from rebalance.evidence
+        yield from (again.number for again in rebalance.again)
+        yield from (failure.number for failure in rebalance.commit_failures)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
 from captures.analysis.findings.finding import Occurrences
 from captures.analysis.topic_stats import place_of
@@ -11,7 +12,7 @@ from captures.exchanges import Capture, Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import ErrorFound, Names, words
 from captures.meaning import exchange as exchange_meaning
-from captures.meaning.exchange import Body
+from captures.meaning.exchange import number, text
 from dissectors.api_keys import ASKED_BY_REPLICAS
 from dissectors.error_codes import error_name
 from dissectors.printable import printable
@@ -19,7 +20,8 @@ from dissectors.printable import printable
 UNNAMED = "?"
 """A topic of which neither name nor ID was read."""
 
-_NOTHING: Body = {}
+NO_PRODUCE = "no Produce request was captured"
+NO_FETCH = "no Fetch of a consumer was captured"
 _LONG = 100_000  # ms
 _LONGEST = 2_000
 """Characters of a sentence at most; a client ID may have 32,767."""
@@ -38,21 +40,6 @@ def unexpected(exchange: Exchange, codes: Collection[int] | None = None) -> list
         for error in exchange.errors
         if error.path not in expected and (codes is None or error.code in codes)
     ]
-
-
-def asked(exchange: Exchange) -> Body:
-    """Return the body of the request; empty if it was not captured or not decoded."""
-    return (exchange.request.value if exchange.request is not None else None) or _NOTHING
-
-
-def answered(exchange: Exchange) -> Body:
-    """Return the body of the response, likewise."""
-    return (exchange.response.value if exchange.response is not None else None) or _NOTHING
-
-
-def answer_time(exchange: Exchange) -> int:
-    """Return when an exchange was answered, in ns since the epoch; the time of the request if it was not."""
-    return exchange.end
 
 
 def topic_of(error: ErrorFound, names: Names) -> str:
@@ -122,7 +109,7 @@ def replica_of(exchange: Exchange) -> int:
     """Return the ID of the broker that asks as a replica; -1 if it is none."""
     if exchange.api_key not in ASKED_BY_REPLICAS:
         return -1
-    return exchange_meaning.replica_of(asked(exchange))
+    return exchange_meaning.replica_of(exchange.request_body)
 
 
 def plain(text: str) -> str:
@@ -160,3 +147,44 @@ class Alike:
         """Take in one more."""
         self.seen.note(0, int(capture.connections.first_time[connection]))
         self.connections.append(connection)
+
+
+class ProduceAnswers:
+    """Whether brokers tell producers of errors; for rules that look for these."""
+
+    __slots__ = ("_requests", "_silent")
+
+    def __init__(self) -> None:
+        self._requests = 0
+        self._silent: dict[str, None] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from a Produce."""
+        self._requests += 1
+        if number(exchange.request_body, "acks") == 0:
+            self._silent[client_name(exchange)] = None
+
+    def blind(self) -> str:
+        """Return why errors cannot be seen, in words; empty if they can."""
+        if not self._requests:
+            return NO_PRODUCE
+        if not self._silent:
+            return ""
+        return f"brokers tell no errors to clients that write with acks=0: {some_of(self._silent)}"
+
+
+def consumer(exchange: Exchange) -> str:
+    """Return the client of a Fetch; empty if that is a broker or a controller."""
+    return "" if replica_of(exchange) >= 0 else client_name(exchange)
+
+
+def partitions_shown(numbers: Iterable[int]) -> str:
+    """Return partitions in words: ``partition 3``, ``partitions 0-2``."""
+    every = set(numbers)
+    return f"{'partition' if len(every) == 1 else 'partitions'} {words.ranges(every)}"
+
+
+def transactional_id(exchange: Exchange) -> str:
+    """Return the transactional ID of a request of a producer; empty if it has none."""
+    request = exchange.request_body
+    return text(request, "transactional_id") or text(request, "v3_and_below_transactional_id")

@@ -78,7 +78,9 @@ class Diagnosis:
         self.intervened = 0
         self._with_groups = with_groups or any(rule.of_groups for rule in rules)
         self._timelines: list[GroupTimeline] | None = None
-        scene = Scene(capture=capture, names=names, told=self._told, limits=limits or {})
+        scene = Scene(
+            capture=capture, names=names, told=self._told, limits=limits or {}, traffic=self.groups.traffic
+        )
         self._faults = capture.faults
         self._rules = [rule(scene) for rule in rules]
         self._always = [rule for rule in self._rules if rule.apis is None]

@@ -69,7 +69,7 @@ class RefusedMembers(Rule):
             return
         refused = self._refused.setdefault((group, code), RefusedCalls())
         refused.seen.add(exchange)
-        request = (exchange.request.value if exchange.request else None) or {}
+        request = exchange.request_body
         _note(refused.clients, client_name(exchange))
         _note(refused.members, text(request, "member_id"))
         instance = request.get("group_instance_id") or request.get("instance_id")

@@ -6,18 +6,19 @@ client ID and host. That it asks for offsets proves nothing, as tools do that to
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.fetch_sessions import FetchSeen
-from captures.analysis.findings.common import answered, asked, whole_ids
 from captures.analysis.findings.finding import Occurrences
+from captures.analysis.record_traffic import CommittedPartition, FetchedPartition
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, rows, text
-from captures.meaning.places import each, index
+from captures.meaning.places import rows_by_place
 from dissectors.error_codes import ErrorCode
 
 _LATEST, _EARLIEST = -1, -2
@@ -122,7 +123,7 @@ class Resets:
     """
 
     def __init__(self, names: Names) -> None:
-        self._names = whole_ids(names)
+        self._names = names
         self.lost: dict[Reader, LostPosition] = {}
         self.found: dict[About, Reset] = {}
         self._fresh: dict[Reader, _Fresh] = {}
@@ -130,7 +131,7 @@ class Resets:
         self._partitions: dict[str, int] = {}
 
     # ------------------------------------------------------------ positions that are not there
-    def fetch(self, exchange: Exchange, seen: FetchSeen) -> None:
+    def fetch(self, exchange: Exchange, seen: FetchSeen, told: Iterable[FetchedPartition]) -> None:
         """Learn from a Fetch of a consumer."""
         for (topic, partition), offset in seen.asked:
             reader = _reader(exchange, topic, partition)
@@ -139,11 +140,11 @@ class Resets:
             if lost is not None and offset != lost.position:
                 del self.lost[reader]
                 self._goes_on(reader, lost, offset)
-        for place, row in seen.told:
-            reader = _reader(exchange, *place)
-            begin, error = number(row, "log_start_offset"), number(row, "error_code", 0)
+        for part in told:
+            reader = _reader(exchange, *part.topic_partition)
+            begin, error = part.log_start, part.error
             if error == ErrorCode.OFFSET_OUT_OF_RANGE:
-                position = seen.session.partitions.get(place, -1)
+                position = seen.session.partitions.get(part.topic_partition, -1)
                 if position >= 0 and reader not in self.lost:
                     self.lost[reader] = LostPosition(
                         Why.OUT_OF_RANGE, exchange.number, exchange.time, "", position, begin
@@ -156,7 +157,7 @@ class Resets:
 
     def offset_fetch(self, exchange: Exchange) -> None:
         """Learn what a consumer is told of the commits of its group."""
-        request, response = asked(exchange), answered(exchange)
+        request, response = exchange.request_body, exchange.response_body
         for body in rows(response, "groups") or (response,):
             group = text(body, "group_id") or text(request, "group_id")
             if group and not number(body, "error_code", 0):
@@ -164,9 +165,9 @@ class Resets:
 
     def _told_commits(self, exchange: Exchange, group: str, body: Body) -> None:
         told = [
-            (_reader(exchange, topic, partition), number(row, "committed_offset", 0))
-            for topic, row in each(rows(body, "topics"), self._names)
-            if (partition := index(row)) is not None and not number(row, "error_code", 0)
+            (_reader(exchange, *place), number(row, "committed_offset", 0))
+            for place, row in rows_by_place(body, "topics", self._names)
+            if not number(row, "error_code", 0)
         ]
         for reader, offset in told:
             if offset >= 0:
@@ -192,21 +193,18 @@ class Resets:
         added = reader.partition >= self._partitions.get(reader.topic, reader.partition + 1)
         return Why.NEW_PARTITION if added else Why.SOME_COMMITS
 
-    def commit(self, exchange: Exchange) -> None:
+    def commit(self, exchange: Exchange, committed: Iterable[CommittedPartition]) -> None:
         """Learn that a group has committed."""
-        request = asked(exchange)
-        group = text(request, "group_id")
+        group = text(exchange.request_body, "group_id")
         if not group or exchange.errors or exchange.response is None:
             return
-        for topic, row in each(rows(request, "topics"), self._names):
-            partition, offset = index(row), number(row, "committed_offset")
-            if partition is not None and offset >= 0:
-                self._committed.setdefault((group, topic), {})[partition] = offset
+        for (topic, partition), offset, _ in committed:
+            self._committed.setdefault((group, topic), {})[partition] = offset
 
     # ------------------------------------------------------------ positions that are found
     def metadata(self, exchange: Exchange) -> None:
         """Learn how many partitions topics have, as they are first told."""
-        for row in rows(answered(exchange), "topics"):
+        for row in rows(exchange.response_body, "topics"):
             name, count = text(row, "name"), len(rows(row, "partitions"))
             if name and count:
                 self._partitions.setdefault(name, count)
@@ -214,15 +212,13 @@ class Resets:
     def list_offsets(self, exchange: Exchange) -> None:
         """Learn which offsets a consumer may go on from."""
         times = {
-            (topic, index(row)): number(row, "timestamp", 0)
-            for topic, row in each(rows(asked(exchange), "topics"), self._names)
+            place: number(row, "timestamp", 0)
+            for place, row in rows_by_place(exchange.request_body, "topics", self._names)
         }
-        for topic, row in each(rows(answered(exchange), "topics"), self._names):
-            partition = index(row)
-            lost = self.lost.get(_reader(exchange, topic, partition)) if partition is not None else None
-            offset = _offset(row)
-            if lost is not None and offset >= 0 and (topic, partition) in times:
-                time = times[topic, partition]
+        for place, row in rows_by_place(exchange.response_body, "topics", self._names):
+            lost, offset = self.lost.get(_reader(exchange, *place)), _offset(row)
+            if lost is not None and offset >= 0 and place in times:
+                time = times[place]
                 lost.found[time] = offset
                 if time == _EARLIEST and lost.log_start < 0:
                     lost.log_start = offset

@@ -11,16 +11,16 @@ needs, it says so in :meth:`Rule.blind`, and finds nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import plain
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import RecordTraffic
 from captures.analysis.findings.shared_followers import SharedFollowers
 from captures.analysis.groups.model import Certainty, GroupTimeline
+from captures.analysis.record_traffic import RecordTraffic
 from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange
 from captures.exchanges.broker_logs import Lack
@@ -78,7 +78,8 @@ class Scene:
     :ivar names: tells names of topic IDs
     :ivar told: asks for the groups' timelines; not to be used before rules are asked for findings
     :ivar limits: thresholds that the user has set: ``rule.name`` -> value
-    :ivar records: what Produce and Fetch exchanges carry
+    :param traffic: what Produce and Fetch exchanges carry, if groups are followed by it, too
+    :ivar records: likewise
     :ivar shared: what several rules follow
     """
 
@@ -86,11 +87,12 @@ class Scene:
     names: Names
     told: Callable[[], Sequence[GroupTimeline]]
     limits: Mapping[str, float] = field(default_factory=dict)
+    traffic: InitVar[RecordTraffic | None] = None
     records: RecordTraffic = field(init=False)
     shared: SharedFollowers = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.records = RecordTraffic(self.names)
+    def __post_init__(self, traffic: RecordTraffic | None) -> None:
+        self.records = traffic or RecordTraffic(self.names)
         self.shared = SharedFollowers(self.capture, self.names)
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.findings.common import answer_time, replica_of, topic_of, unexpected
+from captures.analysis.findings.common import replica_of, topic_of, unexpected
 from captures.analysis.findings.finding import Occurrences
 from captures.exchanges import NO_ANSWER_SEEN, Exchange
 from captures.meaning import Names, topics_in
@@ -80,7 +80,7 @@ class Episodes:
         self._row = 0
         if self.since is not None:
             self.healed += 1
-            self.longest = max(self.longest, answer_time(exchange) - self.since)
+            self.longest = max(self.longest, exchange.end - self.since)
             self.since = None
 
 

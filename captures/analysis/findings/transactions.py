@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.findings.common import answered, asked
-from captures.analysis.findings.record_traffic import transactional_id
+from captures.analysis.findings.common import transactional_id
 from captures.exchanges import Exchange
 from captures.meaning.exchange import number, rows
 from dissectors.api_keys import PRODUCER_APIS, ApiKey
@@ -120,7 +119,7 @@ class Transactions:
         Others are ended by their producers: markers come after EndTxn, maybe as the next one has begun already.
         """
         found = []
-        for row in rows(asked(exchange), "markers"):
+        for row in rows(exchange.request_body, "markers"):
             known = self.known.get(self._producers.get(number(row, "producer_id"), ""))
             if known is None or known.open is None or known.timeout is None or row.get("transaction_result"):
                 continue
@@ -133,7 +132,7 @@ class Transactions:
             self._producers.pop(init.producer, None)
 
     def _init(self, known: Transaction, exchange: Exchange) -> None:
-        request, response = asked(exchange), answered(exchange)
+        request, response = exchange.request_body, exchange.response_body
         if not response or number(response, "error_code", 0):
             return
         timeout = number(request, "transaction_timeout_ms")

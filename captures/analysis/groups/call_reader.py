@@ -29,7 +29,16 @@ from captures.analysis.groups.calls import (
 from captures.analysis.groups.model import CONNECT, Kind, TopicPartition
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.meaning import Names
-from captures.meaning.assignments import embedded_value, given, partitions_of, synced, tasks_of, worker_tasks
+from captures.meaning.assignments import (
+    embedded_value,
+    given,
+    heartbeat_tasks,
+    partitions_of,
+    synced,
+    synced_tasks,
+    tasks_of,
+    worker_tasks,
+)
 from captures.meaning.exchange import Body, items, number, rows, text
 from dissectors.api_keys import ApiKey
 from dissectors.session_context import SessionContext
@@ -49,7 +58,7 @@ def read_call(
     if read is None or exchange.request is None or not exchange.request.value:
         return None
     request = exchange.request.value
-    response = (exchange.response.value if exchange.response else None) or {}
+    response = exchange.response_body
     common: dict[str, Any] = {
         "number": exchange.number,
         "time": exchange.time,
@@ -133,6 +142,11 @@ def _sync(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
     orders = {
         each: found for each, data in told if (found := _orders(data, protocol_type, protocol)) is not None
     }
+    tasks = {
+        each: dealt
+        for each, data in told
+        if (dealt := synced_tasks(data, protocol_type, protocol)) is not None
+    }
     known = {
         text(row, "member_id"): places
         for row in leader_gives
@@ -152,6 +166,7 @@ def _sync(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
         given=known,
         leads=bool(leader_gives),
         orders=orders,
+        tasks=tasks,
     )
 
 
@@ -211,12 +226,11 @@ def _modern(
     epoch = response.get("member_epoch")
     topology = request.get("topology")
     if kind is Kind.STREAMS:
-        owned, assigned = tasks_of(request, "active_tasks"), tasks_of(response, "active_tasks")
+        tasks = heartbeat_tasks(response)
+        owned, assigned = tasks_of(request, "active_tasks"), tasks.active
         topics, pattern = _sources(topology)
-        others = [tasks_of(response, name) for name in ("standby_tasks", "warmup_tasks")]
-        standby = None if None in others else frozenset().union(*(each or () for each in others))
     else:
-        owned, standby = partitions_of(request.get("topic_partitions"), reading.names), None
+        owned, tasks = partitions_of(request.get("topic_partitions"), reading.names), None
         assigned = given(response, reading.names)
         named = request.get("subscribed_topic_names")
         topics = tuple(items(request, "subscribed_topic_names")) if named is not None else None
@@ -232,7 +246,7 @@ def _modern(
         epoch=epoch if not error and isinstance(epoch, int) else None,
         owned=owned,
         assigned=None if error else assigned,
-        standby=None if error else standby,
+        tasks=None if error else tasks,
         topics=topics,
         pattern=pattern,
         assignor=text(request, "server_assignor"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from captures.analysis.groups.model import Kind, TopicPartition
 from captures.exchanges import Exchange
+from captures.meaning.assignments import Tasks
 from captures.meaning.exchange import text
 from dissectors.api_keys import ApiKey
 
@@ -161,6 +162,7 @@ class Sync(Call):
     :ivar leads: whether it hands assignments in
     :ivar orders: member ID -> orders of workers of Kafka Connect: those that the leader hands in, and its own if it was
         answered; empty of others
+    :ivar tasks: member ID -> tasks of Kafka Streams, likewise
     """
 
     protocol_type: str = ""
@@ -169,6 +171,7 @@ class Sync(Call):
     given: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
     leads: bool = False
     orders: dict[str, WorkerOrders] = field(default_factory=dict)
+    tasks: dict[str, Tasks] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -228,7 +231,7 @@ class ModernBeat(Run):
     :ivar epoch: member epoch of the response; None if it was not answered, or with an error
     :ivar owned: partitions that the member says it has; None if unchanged
     :ivar assigned: partitions that it is to have; None if unchanged
-    :ivar standby: of a streams member, standby and warm-up tasks; None if unchanged
+    :ivar tasks: of a streams member, those that it is to have; None if not told
     :ivar topics: of its subscription; None if unchanged
     :ivar pattern: of its subscription; None if unchanged
     :ivar rack: empty if none or unchanged
@@ -243,7 +246,7 @@ class ModernBeat(Run):
     epoch: int | None = None
     owned: frozenset[TopicPartition] | None = None
     assigned: frozenset[TopicPartition] | None = None
-    standby: frozenset[TopicPartition] | None = None
+    tasks: Tasks | None = None
     topics: tuple[str, ...] | None = None
     pattern: str | None = None
     assignor: str = ""
@@ -340,7 +343,9 @@ def _tells(beat: ModernBeat, run: ModernBeat) -> bool:
 
 
 def _news(beat: ModernBeat) -> tuple[object, ...]:
-    return beat.owned, beat.assigned, beat.standby, beat.topics, beat.pattern, beat.topology
+    copies = beat.tasks or Tasks(None, None, None)
+    subscription = beat.topics, beat.pattern, beat.topology
+    return beat.owned, beat.assigned, copies.standby, copies.warmup, *subscription
 
 
 def _extend(run: Run, call: Run) -> None:
@@ -353,5 +358,5 @@ def _extend(run: Run, call: Run) -> None:
 
 def group_of(exchange: Exchange) -> str:
     """Return the group that a call of a member names; empty if it cannot be read."""
-    value = exchange.request.value if exchange.request else None
+    value = exchange.request_body
     return text(value, "group_id") if value else ""

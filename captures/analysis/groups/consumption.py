@@ -11,12 +11,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.fetch_sessions import FetchSeen, FetchSessions, behind_records
+from captures.analysis.fetch_sessions import FetchSeen
+from captures.analysis.record_traffic import RecordTraffic
 from captures.exchanges import Exchange
 from captures.filters.groups import GroupInference
 from captures.meaning import Names
-from captures.meaning.exchange import number, text
-from captures.meaning.places import TopicPartition, rows_by_place
+from captures.meaning.exchange import text
+from captures.meaning.places import TopicPartition
 from dissectors.api_keys import MEMBER_APIS, ApiKey
 
 NEEDED = MEMBER_APIS | {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT}
@@ -150,12 +151,13 @@ class Consumption:
     """Collects what consumers fetch; exchanges of a connection in their order, each once.
 
     :param names: tells names of topic IDs; asked when the result is, too
+    :param traffic: what Produce and Fetch carry, if others look at it, too
     """
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, traffic: RecordTraffic | None = None) -> None:
         self._names = names
         self._inference = GroupInference(names)
-        self._sessions = FetchSessions(names)
+        self._traffic = traffic or RecordTraffic(names)
         self._lines: dict[tuple[int, str], Line] = {}
         self._runs: dict[TopicPartition, dict[Owner, list[FetchRun]]] = {}
         self._current: dict[Line, dict[TopicPartition, FetchRun]] = {}
@@ -167,7 +169,7 @@ class Consumption:
         if key in MEMBER_APIS:
             self._inference.observe(exchange)
         if key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
-            seen = self._sessions.add(exchange)
+            seen = self._traffic.seen(exchange)
             if seen is not None and seen.replica < 0:
                 self._fetched(exchange, seen)
         elif key in (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT):
@@ -193,13 +195,13 @@ class Consumption:
                 self._begin(line, place, exchange, offset)
         for place, offset in seen.asked:
             self._asked(line, place, exchange, offset)
-        for place, row in seen.told:
-            run = current.get(place)
-            if run is not None and not line.shares:
-                run.reached = max(run.reached, behind_records(row))
+        for part in () if line.shares else self._traffic.fetched(exchange):
+            run = current.get(part.topic_partition)
+            if run is not None:
+                run.reached = max(run.reached, part.behind)
 
     def _line(self, exchange: Exchange) -> Line:
-        request = (exchange.request.value if exchange.request else None) or {}
+        request = exchange.request_body
         of = exchange.connection, text(request, "member_id")
         line = self._lines.pop(of, None)
         if line is None:
@@ -239,7 +241,7 @@ class Consumption:
             offset,
             offset,
             _before(by_owner, line.group),
-            None if self._sessions.is_unnamed(place.topic) else dict(self._committed.get(place, ())),
+            None if self._traffic.sessions.is_unnamed(place.topic) else dict(self._committed.get(place, ())),
         )
         if line.owner not in by_owner and len(by_owner) >= MOST_OWNERS:
             del by_owner[min(by_owner, key=lambda owner: by_owner[owner][-1].end)]
@@ -259,18 +261,10 @@ class Consumption:
 
     # ------------------------------------------------------------ commits
     def _commit(self, exchange: Exchange) -> None:
-        request = (exchange.request.value if exchange.request else None) or {}
-        response = (exchange.response.value if exchange.response else None) or {}
+        request, time = exchange.request_body, exchange.end
         group, member = text(request, "group_id"), text(request, "member_id")
-        stored = {
-            place
-            for place, row in rows_by_place(response, "topics", self._names)
-            if row.get("error_code") == 0
-        }
-        time = exchange.end
-        for place, row in rows_by_place(request, "topics", self._names):
-            offset = number(row, "committed_offset")
-            if place in stored and offset >= 0:
+        for place, offset, error in self._traffic.committed(exchange):
+            if error == 0:
                 known = self._committed.setdefault(place, {})
                 if group not in known or known[group].time <= time:
                     known[group] = CommittedOffset(offset, time, member, exchange.number)

@@ -138,8 +138,8 @@ class PartitionCounts:
 
     def add(self, exchange: Exchange) -> None:
         """Learn from the answer to one of :data:`OF_TOPICS`."""
-        request = (exchange.request.value if exchange.request else None) or {}
-        response = (exchange.response.value if exchange.response else None) or {}
+        request = exchange.request_body
+        response = exchange.response_body
         if not response or request.get("validate_only"):
             return
         time = exchange.end

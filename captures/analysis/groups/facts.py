@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from captures.analysis.groups.labels import Labels, counter_of, partitions, transfers
+from captures.analysis.groups.labels import Labels, counter_of, partitions, task_names, transfers
 from captures.analysis.groups.model import (
     AwaitedMember,
     Certainty,
@@ -128,6 +128,8 @@ def _every(told: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _TextJ
     yield Fact("waited", _waits(told, labels, cut))
     yield Fact("slowest", _slowest(told, labels))
     yield Fact("moved", _moved(told, labels, cut))
+    yield Fact("tasks", _tasks(told, labels, cut))
+    yield Fact("status", words.line("; ".join(told.status)), Tone.ODD)
     yield Fact("stopped", _stopped(told, cut), Tone.ODD)
     yield Fact("delay", _delay(told, timeline), Tone.ODD)
     yield Fact("twice", _again(told, cut), Tone.ODD)
@@ -205,6 +207,16 @@ def _moved(told: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
     most = len(told.moved) if cut.shown is None else cut.shown
     found = transfers(told.moved, labels)
     return cut([f"{partitions(each.places, most)}: {each.before} → {each.after}" for each in found], "; ")
+
+
+def _tasks(told: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
+    """Return which tasks of Kafka Streams each member is to have."""
+    parts = []
+    for member, tasks in told.tasks.items():
+        kinds = zip(("active", "standby", "warm-up"), tasks, strict=True)
+        named = [f"{kind} {task_names(places)}" for kind, places in kinds if places]
+        parts.append(f"{labels.of(member)} {', '.join(named) or 'none'}")
+    return cut(parts, "; ")
 
 
 def _stopped(told: Rebalance, cut: _TextJoiner) -> str:

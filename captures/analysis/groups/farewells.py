@@ -59,7 +59,7 @@ class Farewells:
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
-        request = (exchange.request.value if exchange.request else None) or {}
+        request = exchange.request_body
         if exchange.api_key == ApiKey.FETCH:
             closes = number(request, "session_epoch", 0) == _CLOSES and number(request, "session_id", 0) > 0
         elif exchange.api_key == ApiKey.SHARE_FETCH:
@@ -94,8 +94,8 @@ class NamedCoordinators:
         """Learn from one exchange."""
         if exchange.api_key != ApiKey.FIND_COORDINATOR:
             return
-        request = (exchange.request.value if exchange.request else None) or {}
-        response = (exchange.response.value if exchange.response else None) or {}
+        request = exchange.request_body
+        response = exchange.response_body
         if number(request, "key_type", _GROUP) != _GROUP or not response:
             return
         asked = [text(request, "key")] if "key" in request else [*items(request, "coordinator_keys")]

@@ -33,6 +33,7 @@ from captures.analysis.groups.refusals import refused_clients
 from captures.analysis.groups.silence import Silences, explain_timeouts
 from captures.analysis.groups.storms import mark_storms
 from captures.analysis.groups.words import compose
+from captures.analysis.record_traffic import RecordTraffic
 from captures.exchanges import Capture, Exchange
 from captures.faults import RaisedFaults
 from captures.meaning import Names, words
@@ -96,6 +97,7 @@ class GroupHistories:
 
     :param names: tells names of topic IDs
     :param capture: tells how connections ended, and what the network did; without it, nothing is known of that
+    :ivar traffic: what Produce and Fetch carry, for others that look at it, too
     """
 
     def __init__(self, names: Names, capture: Capture | None = None) -> None:
@@ -106,7 +108,8 @@ class GroupHistories:
         self._interventions: dict[str, InterventionLog] = {}
         self._partitions = PartitionCounts(names)
         self._coordinators = Coordinators()
-        self._consumption = Consumption(names)
+        self.traffic = RecordTraffic(names)
+        self._consumption = Consumption(names, self.traffic)
         self._configs = ConfigChanges()
         self._silences = Silences(capture)
         self._acceptances: Acceptances | None = None

@@ -72,24 +72,34 @@ def step(first: Rebalance, last: Rebalance | None = None) -> str:
 def partitions(found: Iterable[TopicPartition], shown: int = words.SHOWN) -> str:
     """Return partitions by topic: ``orders 0-2,5, logs-1``; topics behind the first ones are counted.
 
-    Tasks of Streams are told as Streams does, ``0_1``, and several of a subtopology as ``0_0-3``; a topic whose name is
-    a number looks the same. Connectors of Kafka Connect stand before their tasks: ``connector sink, sink 0-2``.
+    Tasks of Streams are told as Streams does, ``tasks 0_1, 1_1``, and several of a subtopology as ``tasks 0_0-3``; a
+    topic whose name is a number looks the same. Connectors of Kafka Connect stand before their tasks: ``connector sink,
+    sink 0-2``.
     """
     by_topic: dict[str, list[int]] = {}
     connectors: list[str] = []
+    tasks: list[TopicPartition] = []
     for place in sorted(found):
         if place.partition < 0:
             connectors.append(words.line(place.topic))
+        elif place.topic.isdigit():
+            tasks.append(place)
         else:
             by_topic.setdefault(words.line(place.topic), []).append(place.partition)
     first = []
     if connectors:
-        first = [f"connector{'s' * (len(connectors) > 1)} {_some(connectors, shown)}"]
-    return _some([*first, *(_one(topic, numbers) for topic, numbers in by_topic.items())], shown, ", ")
+        first.append(f"connector{'s' * (len(connectors) > 1)} {_some(connectors, shown)}")
+    if tasks:
+        first.append(f"task{'s' * (len(tasks) > 1)} {task_names(tasks)}")
+    return _some([*first, *(places.one(topic, numbers) for topic, numbers in by_topic.items())], shown, ", ")
 
 
-def _one(topic: str, numbers: list[int]) -> str:
-    return f"{topic}_{words.ranges(numbers)}" if topic.isdigit() else places.one(topic, numbers)
+def task_names(found: Iterable[TopicPartition]) -> str:
+    """Return tasks of Streams as Streams names them: ``0_1``, and several of a subtopology as ``0_0-3``."""
+    by_subtopology: dict[str, list[int]] = {}
+    for place in sorted(found):
+        by_subtopology.setdefault(words.line(place.topic), []).append(place.partition)
+    return ", ".join(f"{name}_{words.ranges(numbers)}" for name, numbers in by_subtopology.items())
 
 
 @dataclass(frozen=True, slots=True)

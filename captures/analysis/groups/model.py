@@ -8,11 +8,12 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum, StrEnum, auto
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from captures.json_objects import NotNegative, OrNull, Time
+from captures.meaning.assignments import Tasks as Tasks
 from captures.meaning.places import TopicPartition as TopicPartition
 
 CONNECT = "connect"
@@ -403,6 +404,8 @@ class Rebalance:
     :ivar cooperative: whether members keep what they have while it goes on; None if not known
     :ivar moved: partitions that changed hands
     :ivar assigned: member ID -> partitions after it, of the members whose assignment was seen
+    :ivar tasks: of Kafka Streams, member ID -> its tasks after it, likewise
+    :ivar status: of a streams group (KIP-1071), what the coordinator says keeps it from running until the next one
     :ivar waits: of the members
     :ivar awaited: of whom it still waits, if it is running
     :ivar stopped: partitions that were not consumed for a while
@@ -425,7 +428,7 @@ class Rebalance:
         "timeout_cause=cause.timeout_cause certainty alternatives sentence evidence members size joined "
         "gone leader protocol cooperative moved assigned waits slowest=slowest.member awaited stopped "
         "consumed_on duplicates=again commit_failures storm because_of=incident unknown_owners delay_ns=delay "
-        "unassigned"
+        "unassigned tasks status"
     )
 
     group: str
@@ -449,6 +452,8 @@ class Rebalance:
     cooperative: bool | None = None
     moved: list[Move] = field(default_factory=list)
     assigned: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
+    tasks: dict[str, Tasks] = field(default_factory=dict)
+    status: list[str] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     awaited: list[AwaitedMember] = field(default_factory=list)
     stopped: list[Stop] = field(default_factory=list)
@@ -524,8 +529,8 @@ class Span:
 
 
 @dataclass(slots=True, kw_only=True)
-class GroupMember:
-    """A member of a group over the time it was seen. A process that joins anew is another member, unless it is static.
+class MemberFacts:
+    """What is known of a member, whatever protocol it speaks.
 
     :ivar member: ID; of a static member (KIP-345) the latest
     :ivar former: IDs of a static member before that
@@ -533,16 +538,13 @@ class GroupMember:
     :ivar client: client ID, or address without one
     :ivar host: address without port
     :ivar rack: ``client.rack``; empty if not told
-    :ivar subscription: topics in order, or a pattern between slashes; empty if not told
-    :ivar former_subscriptions: the same before it changed, and when it did
+    :ivar former_subscriptions: topics in order, or a pattern between slashes, before they changed, and when they did
     :ivar session_timeout: ns; None if not told
     :ivar rebalance_timeout: ns; None if not told
     :ivar interval: ns between heartbeats: told by the coordinator, or else the median of what was seen; None if neither
     :ivar first: of its first sign of life
     :ivar last: of its last
-    :ivar left: when it left or was removed; None if neither was seen
     :ivar connections: ids of the connections it was heard on as a member
-    :ivar spans: what it did, in order
     """
 
     member: str
@@ -553,14 +555,57 @@ class GroupMember:
     instance: str | None = None
     former: list[str] = field(default_factory=list)
     rack: str = ""
-    subscription: tuple[str, ...] = ()
     former_subscriptions: list[tuple[tuple[str, ...], int]] = field(default_factory=list)
     session_timeout: int | None = None
     rebalance_timeout: int | None = None
     interval: int | None = None
-    left: int | None = None
     connections: list[int] = field(default_factory=list)
+
+    def facts(self) -> dict[str, Any]:
+        """Return these fields by name, to be those of another object; lists are copies."""
+        found = {each.name: getattr(self, each.name) for each in fields(MemberFacts)}
+        return {name: [*value] if isinstance(value, list) else value for name, value in found.items()}
+
+
+@dataclass(slots=True, kw_only=True)
+class GroupMember(MemberFacts):
+    """A member of a group over the time it was seen. A process that joins anew is another member, unless it is static.
+
+    :ivar subscription: topics in order, or a pattern between slashes; empty if not told
+    :ivar left: when it left or was removed; None if neither was seen
+    :ivar spans: what it did, in order
+    """
+
+    subscription: tuple[str, ...] = ()
+    left: int | None = None
     spans: list[Span] = field(default_factory=list)
+
+    def followed_by(self, later: GroupMember) -> GroupMember:
+        """Return a static member over all its time, which went on under another ID, or by another protocol."""
+        former = (*self.former, self.member, *later.former)
+        changed = self.subscription and later.subscription not in ((), self.subscription)
+        begin = later.spans[0].begin if later.spans else None
+        spans = [span for span in self.spans if begin is None or span.begin < begin]
+        if spans and begin is not None and spans[-1].end > begin:
+            spans[-1] = replace(spans[-1], end=begin)
+        return replace(
+            later,
+            former=[each for each in dict.fromkeys(former) if each != later.member],
+            first=min(self.first, later.first),
+            last=max(self.last, later.last),
+            rack=later.rack or self.rack,
+            subscription=later.subscription or self.subscription,
+            former_subscriptions=[
+                *self.former_subscriptions,
+                *([(self.subscription, later.first)] if changed else ()),
+                *later.former_subscriptions,
+            ],
+            session_timeout=later.session_timeout or self.session_timeout,
+            rebalance_timeout=later.rebalance_timeout or self.rebalance_timeout,
+            interval=later.interval or self.interval,
+            connections=list(dict.fromkeys((*self.connections, *later.connections))),
+            spans=[*spans, *later.spans],
+        )
 
     def subscribed(self, until: int) -> Iterator[tuple[tuple[str, ...], int, int]]:
         """Yield what it subscribed to, of what was told, and from when to when.

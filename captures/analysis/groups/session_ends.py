@@ -29,6 +29,17 @@ class Closing(NamedTuple):
     reset: bool
 
 
+class UnacknowledgedData(NamedTuple):
+    """Data that was sent again and again between a member and its broker, and never acknowledged.
+
+    :ivar by_client: whether the member's host sent it
+    :ivar heard: whether packets of the other side came all the while: only one direction was lost
+    """
+
+    by_client: bool = False
+    heard: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SilenceFacts:
     """What is seen of a member's process between its last sign of life and the end of its session.
@@ -43,7 +54,7 @@ class SilenceFacts:
     :ivar farewell: number of the Fetch or ShareFetch with which the process closed its session; None if there is none
     :ivar quiet: why it sends no LeaveGroup, such as ``a static member``; empty if it should send one
     :ivar went_on: number of a request that the process sent later on a connection it had before; None likewise
-    :ivar in_vain: what was sent to it, or by it, was sent again and never acknowledged
+    :ivar in_vain: what was sent to it, or by it, and never acknowledged; None if nothing was
     :ivar acknowledged: its host acknowledged what came while the process sent nothing
     :ivar resumed: it went on where it had stopped, after its session had ended
     """
@@ -57,7 +68,7 @@ class SilenceFacts:
     farewell: int | None = None
     quiet: str = ""
     went_on: int | None = None
-    in_vain: bool = False
+    in_vain: UnacknowledgedData | None = None
     acknowledged: bool = False
     resumed: bool = False
 
@@ -133,9 +144,15 @@ def _died(seen: SilenceFacts) -> SessionEnd | None:
 
 
 def _unreachable(seen: SilenceFacts) -> SessionEnd | None:
-    if not seen.in_vain:
+    if seen.in_vain is None:
         return None
     observation = "what was sent was sent again and again, and nothing came back"
+    if seen.in_vain.heard:
+        way, other = ("by it", "the broker's") if seen.in_vain.by_client else ("to it", "its own")
+        observation = (
+            f"what was sent {way} was sent again and again and never acknowledged, while {other} packets still came: "
+            "one direction was lost"
+        )
     return SessionEnd(TimeoutCause.UNREACHABLE, evidence=(observation,))
 
 

@@ -33,7 +33,13 @@ from captures.analysis.groups.model import (
     Trigger,
 )
 from captures.analysis.groups.namesakes import Namesakes
-from captures.analysis.groups.session_ends import Closing, SilenceFacts, by_connections, decide
+from captures.analysis.groups.session_ends import (
+    Closing,
+    SilenceFacts,
+    UnacknowledgedData,
+    by_connections,
+    decide,
+)
 from captures.analysis.groups.words import elsewhere_in_words, timeout_in_words
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture
@@ -262,7 +268,7 @@ def _looked_into(
         found = {_evidence(capture, case, connection, packets, activity) for connection in case.open}
         case.seen = replace(
             case.seen,
-            in_vain=TimeoutCause.UNREACHABLE in found,
+            in_vain=max((each for each in found if isinstance(each, UnacknowledgedData)), default=None),
             acknowledged=TimeoutCause.PROCESS_PAUSED in found,
         )
         out[case.silence] = decide(case.seen)
@@ -291,7 +297,7 @@ def _evidence(
     connection: int,
     packets: dict[Ends, Headers] | None,
     activity: ConnectionActivity,
-) -> TimeoutCause:
+) -> TimeoutCause | UnacknowledgedData:
     """Return what a connection shows of a silence."""
     answered = activity.answered(connection)
     # long after the last request: the kernel of the process alone took it
@@ -305,19 +311,25 @@ def _evidence(
     begin, end = case.silence.since - _MARGIN, case.silence.until
     sent = packets.get((client, broker), Headers.none()).within(begin, end)
     came = packets.get((broker, client), Headers.none()).within(begin, end)
-    if _sent_in_vain(came, sent, case.last) or _sent_in_vain(sent, came, case.last):
-        return TimeoutCause.UNREACHABLE
+    for by_client, data, answers in ((False, came, sent), (True, sent, came)):
+        first = _sent_in_vain(data, answers, case.last)
+        if first is not None:
+            return UnacknowledgedData(by_client, heard=bool(np.any(answers.time > first)))
     bare = (sent.length == 0) & (sent.flags & (SYN | FIN | RST) == 0) & (sent.flags & ACK != 0)
     if np.any(bare & (sent.time > case.last + _DELAYED_ACK)):
         return TimeoutCause.PROCESS_PAUSED
     return TimeoutCause.UNKNOWN
 
 
-def _sent_in_vain(sent: Headers, answered: Headers, since: int) -> bool:
-    """Whether data was sent again after a moment, and nothing came from the other side from its first sending on."""
+def _sent_in_vain(sent: Headers, answered: Headers, since: int) -> int | None:
+    """Return from when on data was sent again after a moment and not acknowledged; None if there is none.
+
+    The other side may still be heard, if only one direction is lost: it sends its own data again then, and no
+    acknowledgments without data, as it gets nothing.
+    """
     data = sent.length > 0
     if not data.any():
-        return False
+        return None
     origin = int(sent.seq[data][0])
     ends = _ahead(sent.seq[data] + sent.length[data], origin)
     times = sent.time[data]
@@ -326,11 +338,14 @@ def _sent_in_vain(sent: Headers, answered: Headers, since: int) -> bool:
     again[1:] = ends[1:] <= furthest[:-1]
     again &= times > since
     if not again.any():
-        return False
+        return None
     first = int(times[np.flatnonzero(ends >= ends[again][-1])[0]])
     if int(times[again][-1]) - first < _SENT_AGAIN:
-        return False
-    return not bool(np.any(answered.time > max(first, since)))
+        return None
+    later = max(first, since)
+    reached = _ahead(answered.ack, origin) >= int(ends[again][-1])
+    acknowledges = (answered.flags & ACK != 0) & (reached | (answered.length == 0))
+    return None if np.any(acknowledges & (answered.time > later)) else later
 
 
 def _ahead(sequence: Int64s, origin: int) -> Int64s:
@@ -339,7 +354,9 @@ def _ahead(sequence: Int64s, origin: int) -> Int64s:
     return distance
 
 
-def _at_the_end(capture: Capture, case: _Case, connection: int, *, answered_late: bool) -> TimeoutCause:
+def _at_the_end(
+    capture: Capture, case: _Case, connection: int, *, answered_late: bool
+) -> TimeoutCause | UnacknowledgedData:
     """Return what is known of a connection without its packets, if it was silent to the end."""
     if case.seen.resumed:
         return TimeoutCause.UNKNOWN
@@ -350,7 +367,7 @@ def _at_the_end(capture: Capture, case: _Case, connection: int, *, answered_late
         return TimeoutCause.UNKNOWN
     outstanding = int(_ahead(np.array([reached]), acknowledged)[0])
     if outstanding > 0 and streams.retransmitted[client ^ 1] > 0:
-        return TimeoutCause.UNREACHABLE
+        return UnacknowledgedData()
     if outstanding <= 0 and answered_late:
         return TimeoutCause.PROCESS_PAUSED
     return TimeoutCause.UNKNOWN
@@ -358,7 +375,7 @@ def _at_the_end(capture: Capture, case: _Case, connection: int, *, answered_late
 
 def _of_samples(
     capture: Capture, case: _Case, connection: int, *, answered_late: bool
-) -> TimeoutCause | None:
+) -> TimeoutCause | UnacknowledgedData | None:
     """Return what a proxy's kernel reported of its connection with the client; None if nothing."""
     samples = [sample for sample in capture.samples.of(connection) if sample.values.side == "client"]
     near = [
@@ -370,7 +387,7 @@ def _of_samples(
         return TimeoutCause.UNKNOWN if samples else None
     first, last = near[0].values, near[-1].values
     if last.unacked and last.retransmits > first.retransmits:
-        return TimeoutCause.UNREACHABLE
+        return UnacknowledgedData()
     if not last.unacked and answered_late:
         return TimeoutCause.PROCESS_PAUSED
     return TimeoutCause.UNKNOWN

@@ -8,6 +8,7 @@ from captures.analysis.groups.calls import GroupCalls
 from captures.analysis.groups.labels import Labels, partitions, step
 from captures.analysis.groups.model import Because, GroupTimeline, Rebalance, Stop
 from captures.analysis.incidents.broker_outages import broker_outages
+from captures.analysis.incidents.connectors import explained_by_workers
 from captures.analysis.incidents.model import Consequence, Incident, IncidentKind
 from captures.analysis.incidents.of_groups import of_group
 from captures.exchanges import Capture
@@ -33,6 +34,7 @@ def find_incidents(
             by_broker.setdefault(broker, []).append(outage)
     for timeline in timelines:
         found += of_group(timeline, calls.get(timeline.group), by_broker)
+    found = explained_by_workers(found, timelines)
     found.sort(key=lambda each: (each.begin, each.kind, each.who))
     counted: dict[IncidentKind, int] = {}
     labels = {timeline.group: Labels(timeline) for timeline in timelines if timeline.rebalances}

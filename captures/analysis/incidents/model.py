@@ -65,6 +65,12 @@ class IncidentKind(StrEnum):
         "A member of a group ended, or fell silent until its session had ended.",
         "See in the log of that process why it ended, and whether it was meant to.",
     )
+    CONNECTOR_RESTART = (
+        "connector_restart",
+        "Connector restarted",
+        "Kafka Connect ended tasks of a sink connector, and started them again, here or on another worker.",
+        "Nothing, if the connector was changed or workers were restarted: Connect starts tasks anew then.",
+    )
     SHARED_GROUP_ID = (
         "shared_group_id",
         "One group.id, two applications",

@@ -18,6 +18,7 @@ from captures.analysis.groups.model import (
 )
 from captures.analysis.groups.namesakes import Namesakes
 from captures.analysis.incidents.absences import Absence, absences
+from captures.analysis.incidents.connectors import connector_restarts, is_task
 from captures.analysis.incidents.effects import FOLLOWS, attribute, attribute_those_of
 from captures.analysis.incidents.model import Incident, IncidentKind
 from captures.analysis.incidents.periods import Period, Periods
@@ -54,7 +55,8 @@ def of_group(
     away = [each for each in absences(timeline, calls) if not _in_outage(each, timeline, down)]
     found = [*_of_silences(timeline, away)]
     away = [each for each in away if _is_of_process(each)]
-    found += _of_absences(timeline, away)
+    found += connector_restarts(timeline, filter(is_task, away))
+    found += _of_absences(timeline, [each for each in away if not is_task(each)])
     shared = shared_group_id(timeline)
     found += [] if shared is None else [shared]
     found += _moves(timeline, near)

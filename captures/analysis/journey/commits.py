@@ -11,10 +11,11 @@ from typing import NamedTuple
 from captures.analysis.journey.ledger import Ledger
 from captures.analysis.journey.model import Settlement
 from captures.analysis.journey.record_query import RecordQuery
+from captures.analysis.record_traffic import commits_of
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, items, number, rows, text
-from captures.meaning.places import TopicPartition, index, topic
+from captures.meaning.places import TopicPartition, rows_by_place
 from dissectors.api_keys import ApiKey
 
 _ACKNOWLEDGED = {1: Settlement.ACCEPTED, 2: Settlement.RELEASED, 3: Settlement.REJECTED}
@@ -46,8 +47,8 @@ class CommitTracker:
         :param answered: ns since the epoch, when it was; -1 if it was not
         """
         key = exchange.api_key
-        request = (exchange.request.value if exchange.request else None) or {}
-        response = (exchange.response.value if exchange.response else None) or {}
+        request = exchange.request_body
+        response = exchange.response_body
         if key == ApiKey.OFFSET_COMMIT:
             self._commit(exchange, request, response, answered)
         elif key == ApiKey.TXN_OFFSET_COMMIT:
@@ -92,10 +93,8 @@ class CommitTracker:
         commits.add(-1, each.offset - 1, each.sent, answered, at, each.member, kind)
 
     def _stored(self, request: Body, response: Body) -> Iterator[tuple[TopicPartition, int]]:
-        stored = {place for place, row in self._rows(response, "topics") if row.get("error_code") == 0}
-        for place, row in self._rows(request, "topics"):
-            offset = number(row, "committed_offset")
-            if place in stored and offset >= 0:
+        for place, offset, error in commits_of(request, response, self._names):
+            if error == 0 and self._sought.may_be(*place, self._names):
                 yield place, offset
 
     # ------------------------------------------------------------ share groups
@@ -116,12 +115,9 @@ class CommitTracker:
                     commits.add(first, last, exchange.time, answered, exchange.number, member, kind)
 
     def _rows(self, body: Body, topics: str) -> Iterator[tuple[TopicPartition, Body]]:
-        for holder in rows(body, topics):
-            name = topic(holder, lambda uuid: self._names(uuid) or uuid)
-            for row in rows(holder, "partitions"):
-                partition = index(row)
-                if partition is not None and self._sought.may_be(name, partition, self._names):
-                    yield TopicPartition(name, partition), row
+        for place, row in rows_by_place(body, topics, self._names):
+            if self._sought.may_be(*place, self._names):
+                yield place, row
 
 
 def _settled(batch: Body) -> Iterator[tuple[int, int, Settlement]]:

@@ -14,7 +14,7 @@ from captures.filters.groups import GroupInference
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, rows, text
 from captures.meaning.payload import headers
-from captures.meaning.places import TopicPartition
+from captures.meaning.places import TopicPartition, rows_by_place
 from dissectors.api_keys import MEMBER_APIS, ApiKey
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, ControlType, control_record
@@ -57,7 +57,7 @@ class Deliveries:
             return
         self._finds.begin()
         reader: int | None = None
-        for place, row in seen.told:
+        for place, row in rows_by_place(exchange.response_body, "responses", self._names):
             if not self._sought.may_be(*place, self._names):
                 continue
             if reader is None:
@@ -82,7 +82,7 @@ class Deliveries:
 
     # ------------------------------------------------------------ who
     def _reader(self, exchange: Exchange, seen: FetchSeen) -> int:
-        request = (exchange.request.value if exchange.request else None) or {}
+        request = exchange.request_body
         committed = number(request, "isolation_level", 0) == _READ_COMMITTED
         member = text(request, "member_id") if exchange.api_key == ApiKey.SHARE_FETCH else ""
         key = exchange.connection, exchange.client, seen.replica, committed, member
@@ -126,7 +126,7 @@ class Deliveries:
         reader, texts = self._ledger.readers[at], self._ledger.texts
         deliveries = self._ledger.of(place).deliveries
         if reader.shares:
-            request = (exchange.request.value if exchange.request else None) or {}
+            request = exchange.request_body
             member = texts(text(request, "member_id"))
             for each in rows(row, "acquired_records"):
                 first, last = number(each, "first_offset"), number(each, "last_offset")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from captures.analysis.journey.model import Attempt, Commit, Delivery, GroupStops, Journey, Moment, Settlement
+from captures.analysis.journey.totals import GroupWaits
 from captures.meaning import words
 from dissectors.error_codes import ErrorCode, error_name
 
@@ -132,7 +133,7 @@ def _transaction(journey: Journey) -> Iterator[Hop]:
 
 # ---------------------------------------------------------------- in groups
 def _in_group(group: GroupStops, since: int | None) -> Iterator[Hop]:
-    branch = title(group)
+    branch = branch_name(group)
     if group.committed_before is not None:
         yield _done(group.committed_before, None, branch, "before it was delivered in this capture", odd=True)
     shown = group.deliveries
@@ -181,7 +182,7 @@ def _done(commit: Commit, since: int | None, branch: str, more: str, *, odd: boo
     return Hop(_DONE[commit.kind], commit.time, wait, words.listed(said), commit.number, branch, odd)
 
 
-def title(group: GroupStops) -> str:
+def branch_name(group: GroupStops | GroupWaits) -> str:
     """Return what a branch is called."""
     if group.group is None:
         return f"consumer {words.line(group.client)}, no group known"

@@ -1,4 +1,4 @@
-"""The way of records through a cluster: what is sought, and all that a capture tells of it."""
+"""The way of records through a cluster: what is sought, and all that a capture shows of it."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class JourneyResult:
     :ivar journeys: of the records that fit, by partition and offset; empty if all of a topic are sought
     :ivar more: how many others fit
     :ivar waits: of all records sought; None if records are sought one by one
-    :ivar offsets: topic and partition -> first and last offset that the capture tells of
+    :ivar offsets: topic and partition -> first and last offset that the capture covers
     """
 
     JSON = "sought partitions journeys more waits"
@@ -140,7 +140,7 @@ class JourneyResult:
 
     @property
     def groups(self) -> list[str]:
-        """Names of the groups that it tells of."""
+        """Names of the groups that it mentions."""
         named = {each.group for journey in self.journeys for each in journey.groups}
         named |= {each.group for each in self.waits.groups} if self.waits is not None else set()
         return sorted(name for name in named if name is not None)
@@ -188,8 +188,8 @@ class Journeys:
             return
         answered = self._answered(exchange)
         if key == ApiKey.PRODUCE:
-            request = (exchange.request.value if exchange.request else None) or {}
-            response = (exchange.response.value if exchange.response else None) or {}
+            request = exchange.request_body
+            response = exchange.response_body
             sender = self._ledger.sender(
                 exchange.connection,
                 lambda: Sender(client_name(exchange), exchange.client, exchange.broker, exchange.connection),

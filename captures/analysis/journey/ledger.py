@@ -1,4 +1,4 @@
-"""What a capture tells of each partition, row by row: what was sent, delivered and committed, and what can be read.
+"""What a capture says about each partition, row by row: what was sent, delivered and committed, and what can be read.
 
 Rows are some dozen bytes each. They are kept to the end, because what belongs together comes in any order: a Fetch that
 waits for records is numbered before the Produce that brings them, and a group may come to a record hours later.

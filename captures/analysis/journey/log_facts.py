@@ -1,4 +1,4 @@
-"""What a whole capture tells of records beyond the messages that hold them: how transactions ended, where batches are.
+"""What a whole capture says about records beyond the messages with them: how transactions ended, where batches are.
 
 Indexes are made when they are first asked for, so that each question about a record takes a binary search.
 """

@@ -8,9 +8,9 @@ from captures.analysis.journey.found_records import Finds
 from captures.analysis.journey.ledger import Ledger
 from captures.analysis.journey.record_query import RecordQuery
 from captures.meaning import Names
-from captures.meaning.exchange import Body, number, rows, text
+from captures.meaning.exchange import Body, number, text
 from captures.meaning.payload import headers
-from captures.meaning.places import TopicPartition, index, topic
+from captures.meaning.places import TopicPartition, rows_by_place
 
 
 class SentProduce(NamedTuple):
@@ -43,29 +43,12 @@ class ProduceTracker:
         """Learn from a Produce."""
         self._finds.begin()
         answers: dict[TopicPartition, Body] | None = None
-        for holder in rows(request, "topic_data"):
-            name = topic(holder, self._whole)
-            for row in rows(holder, "partition_data"):
-                partition = index(row)
-                if partition is None or not self._sought.may_be(name, partition, self._names):
-                    continue
-                if answers is None:
-                    answers = self._answers(response)
-                place = TopicPartition(name, partition)
-                self._note(sent, request, place, row, answers.get(place))
-
-    def _whole(self, uuid: str) -> str:
-        return self._names(uuid) or uuid
-
-    def _answers(self, response: Body) -> dict[TopicPartition, Body]:
-        answers: dict[TopicPartition, Body] = {}
-        for holder in rows(response, "responses"):
-            name = topic(holder, self._whole)
-            for row in rows(holder, "partition_responses"):
-                partition = index(row)
-                if partition is not None:
-                    answers[TopicPartition(name, partition)] = row
-        return answers
+        for place, row in rows_by_place(request, "topic_data", self._names, "partition_data"):
+            if not self._sought.may_be(*place, self._names):
+                continue
+            if answers is None:
+                answers = dict(rows_by_place(response, "responses", self._names, "partition_responses"))
+            self._note(sent, request, place, row, answers.get(place))
 
     def _note(
         self, sent: SentProduce, request: Body, place: TopicPartition, row: Body, answer: Body | None

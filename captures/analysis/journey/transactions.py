@@ -25,8 +25,8 @@ class Transactions:
 
         :param answered: ns since the epoch, when it was; -1 if it was not
         """
-        request = (exchange.request.value if exchange.request else None) or {}
-        response = (exchange.response.value if exchange.response else None) or {}
+        request = exchange.request_body
+        response = exchange.response_body
         if exchange.api_key == ApiKey.END_TXN:
             producer = number(request, "producer_id")
             self._name(producer, text(request, "transactional_id"))

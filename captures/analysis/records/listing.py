@@ -14,7 +14,7 @@ from captures.filters import Filter
 from captures.filters.records import RecordFilter
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, replica_of, rows
-from captures.meaning.places import TopicPartition, index, topic
+from captures.meaning.places import TopicPartition, index, rows_by_place, topic
 from captures.tables.batch_rows import DecompressedBatch, read_batches
 from captures.tables.partition_rows import (
     ERROR_CODE,
@@ -51,7 +51,7 @@ class RecordListing:
 
     :param selection: of which records
     :param names: tells names of topic IDs
-    :param facts: makes what the whole capture tells of its records, when that is first needed; None if only what one
+    :param facts: makes what the whole capture says about its records, when that is first needed; None if only what one
         exchange tells can be known, as of a capture that grows
     :param wanted: which the exchanges fit: records that cannot be what it asks for are left out
     :param show_secrets: leave credentials in records of internal topics readable
@@ -298,8 +298,8 @@ class _Carrier(NamedTuple):
     @classmethod
     def of(cls, exchange: Exchange, key: int, names: Names) -> _Carrier:
         """Return it for an exchange."""
-        request: Body = (exchange.request.value if exchange.request else None) or {}
-        response: Body = (exchange.response.value if exchange.response else None) or {}
+        request = exchange.request_body
+        response = exchange.response_body
         produces = key == ApiKey.PRODUCE
         paths = _paths(request if produces else response, "request" if produces else "response", names)
         if produces:
@@ -335,14 +335,8 @@ def _paths(body: Body, side: Side, names: Names) -> dict[TopicPartition, str]:
 
 
 def _aborted(response: Body, names: Names) -> dict[TopicPartition, list[tuple[int, int]]]:
-    found: dict[TopicPartition, list[tuple[int, int]]] = {}
-    for holder in rows(response, "responses"):
-        name = topic(holder, lambda uuid: names(uuid) or uuid)
-        for row in rows(holder, "partitions"):
-            partition = index(row)
-            transactions = rows(row, "aborted_transactions")
-            if partition is not None and transactions:
-                found[TopicPartition(name, partition)] = [
-                    (number(each, "first_offset"), number(each, "producer_id")) for each in transactions
-                ]
-    return found
+    return {
+        place: [(number(each, "first_offset"), number(each, "producer_id")) for each in transactions]
+        for place, row in rows_by_place(response, "responses", names)
+        if (transactions := rows(row, "aborted_transactions"))
+    }

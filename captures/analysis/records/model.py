@@ -1,4 +1,4 @@
-"""A record, with all that the exchange that carries it tells of it."""
+"""A record, with all that the exchange that carries it says about it."""
 
 from __future__ import annotations
 

@@ -175,11 +175,11 @@ class _Group:
             str(told.trigger),
             who(told, self._labels),
             str(told.certainty),
-            _count(len(told.moved)),
-            _count(len(told.stopped)),
+            words.figure(len(told.moved)),
+            words.figure(len(told.stopped)),
             "" if longest is None else span(longest),
-            _count(sum(found.count for found in told.again)),
-            _count(len(told.commit_failures)),
+            words.figure(sum(found.count for found in told.again)),
+            words.figure(len(told.commit_failures)),
         ]
 
     def failures(self) -> list[list[str]]:
@@ -213,7 +213,3 @@ class _Group:
             ]
             for member in self._timeline.members
         ]
-
-
-def _count(count: int) -> str:
-    return f"{count:,}" if count else ""

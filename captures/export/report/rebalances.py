@@ -88,13 +88,13 @@ def _by_group(groups: Sequence[Row]) -> Markup:
             words.line(row["group_id"]),
             row["kind"],
             f"{row['rebalances']:,}",
-            _count(row["timeouts"]),
-            _count(row["running"]),
+            words.figure(row["timeouts"]),
+            words.figure(row["running"]),
             "" if row["total_ns"] is None else latency(int(row["total_ns"])),
             PARTS.share(int(row["total_ns"] or 0), most),
             "" if row["most_ns"] is None else latency(row["most_ns"]),
-            _count(int(row["stopped"])),
-            _count(int(row["commit_failures"])),
+            words.figure(int(row["stopped"])),
+            words.figure(int(row["commit_failures"])),
         ]
         for row in groups
     ]
@@ -124,10 +124,6 @@ def _stories(context: Context) -> Markup:
     ]
     rest = PARTS.not_shown(rows, "shorter ones are not shown; 'kproxy groups' tells all of them.")
     return block("The longest", statements.REBALANCE_STORIES, PARTS.table(head, lines, right={2}), *rest)
-
-
-def _count(count: int) -> str:
-    return f"{count:,}" if count else ""
 
 
 REBALANCES = Section("Rebalances", "rebalances", statements.REBALANCE_BARS.needs, _rebalances)

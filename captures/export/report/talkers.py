@@ -102,9 +102,9 @@ def _flow(
             _name(row["who"]),
             shown(row),
             _bytes(row["produced"]),
-            _count(row["records_produced"]),
+            words.figure(row["records_produced"]),
             _bytes(row["fetched"]),
-            _count(row["records_fetched"]),
+            words.figure(row["records_fetched"]),
             _bytes(row["replicated"]),
             PARTS.share(int(row["total_bytes"]), most, "c2"),
         ]
@@ -119,10 +119,6 @@ def _name(text: str) -> str:
 
 def _bytes(count: int | None) -> str:
     return words.volume(int(count)) if count else ""
-
-
-def _count(count: int | None) -> str:
-    return f"{int(count):,}" if count else ""
 
 
 TOPICS = Section("Topics and partitions", "topics", statements.TOPICS.needs, _topics)

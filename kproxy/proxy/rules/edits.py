@@ -196,7 +196,7 @@ class _ValueSetter:
         try:
             return value_of(member.con, member.field.type.domain, self._new)
         except InvalidError as error:
-            raise EditError(f"{_path(self._steps)}: {error}") from None
+            raise EditError(f"{path_text(self._steps)}: {error}") from None
 
     def _in_records(self, holder: Any, at: int) -> Any:
         """Do so in batches and their records, which are plain dictionaries and lists."""
@@ -229,17 +229,17 @@ class _ValueSetter:
                 try:
                     return payload_of(new)
                 except InvalidError as error:
-                    raise EditError(f"{_path(self._steps)}: {error}") from None
+                    raise EditError(f"{path_text(self._steps)}: {error}") from None
             return new if new is None else json.dumps(new, ensure_ascii=False, separators=(",", ":")).encode()
         if isinstance(new, FieldText) and not isinstance(holder[name], str):
             try:
                 return json.loads(new)
             except json.JSONDecodeError:
-                raise EditError(f"{_path(self._steps)}: {new!r} is not a number") from None
+                raise EditError(f"{path_text(self._steps)}: {new!r} is not a number") from None
         return str(new) if isinstance(new, FieldText) else new
 
     def _nothing(self, at: int) -> EditError:
-        return EditError(f"there is no {_path(self._steps[: at + 1])} in this message")
+        return EditError(f"there is no {path_text(self._steps[: at + 1])} in this message")
 
 
 def _steps(path: str) -> list[str | int]:
@@ -252,7 +252,8 @@ def _steps(path: str) -> list[str | int]:
     return steps
 
 
-def _path(steps: Sequence[str | int]) -> str:
+def path_text(steps: Sequence[str | int]) -> str:
+    """Return a path as users write it: ``topics[0].partitions[1].fetch_offset``."""
     out = ""
     for step in steps:
         out += f"[{step}]" if isinstance(step, int) else f".{step}" if out else step

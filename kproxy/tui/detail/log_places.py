@@ -91,8 +91,8 @@ class LogPlaces:
 
     def _answered(self, at: int, place: int) -> int | None:
         exchange = self._exchange
-        request = (exchange.request.value if exchange.request else None) or {}
-        response = (exchange.response.value if exchange.response else None) or {}
+        request = exchange.request_body
+        response = exchange.response_body
         topics = rows(request, "topic_data")
         partitions = rows(topics[at], "partition_data") if at < len(topics) else []
         if place >= len(partitions):

@@ -57,7 +57,7 @@ class FieldNode:
     :ivar doc: what it means
     :ivar note: what the value is called, or what else is known of it
     :ivar change: what kproxy made of the value
-    :ivar error: whether the value tells of an error
+    :ivar error: whether the value says about an error
     :ivar troubled: whether a field inside does
     """
 

@@ -176,7 +176,7 @@ class Draft:
             for index, item in enumerate(value):
                 yield from self._in(inner.element, field, item, (*steps, index))
         else:
-            path = _path(steps)
+            path = edits.path_text(steps)
             yield Leaf(steps, path, con, field, value, self._fixed(path, con, value))
 
     def _fixed(self, path: str, con: wire.WireType, value: Any) -> str:
@@ -237,13 +237,6 @@ def differences_text(change: Change) -> tuple[str, str, str]:
 def _has_rows(con: wire.WireType) -> bool:
     """Tell whether something is a list of structs; lists of plain values are edited as one."""
     return isinstance(con, wire.Array) and isinstance(con.element, wire.Struct | wire.NullableStruct)
-
-
-def _path(steps: Steps) -> str:
-    out = ""
-    for step in steps:
-        out += f"[{step}]" if isinstance(step, int) else f".{step}" if out else step
-    return out
 
 
 def _text(con: wire.WireType, value: Any) -> str:

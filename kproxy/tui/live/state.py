@@ -94,7 +94,7 @@ class LiveState:
 
 
 def of_status(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the answer to ``status`` tells of a :class:`LiveState`."""
+    """Return what the answer to ``status`` says about a :class:`LiveState`."""
     return {
         "forwarding": answer["forwarding"],
         "connections": answer["connections"]["open"],

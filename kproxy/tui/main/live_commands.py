@@ -38,7 +38,7 @@ class LiveCommands(Part):
         self.session.held = state.held
 
     def _heard(self, event: dict[str, object]) -> None:
-        """Tell what the proxy tells of itself; from any thread."""
+        """Tell what the proxy says about itself; from any thread."""
         sentence = sentence_of(event)
         if sentence is not None:
             self.kproxy.notice(sentence)

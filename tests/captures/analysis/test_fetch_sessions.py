@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.fetch_sessions import FetchSeen, FetchSessions, behind_records
+from captures.analysis.fetch_sessions import FetchSeen, FetchSessions
 from captures.exchanges import Exchange
-from dissectors.records import Record
-from dissectors.records.build import build_batch
 from tests.captures.analysis.kit import MS, exchange, unanswered
 
 ORDERS = "lLiF-TMRRuSo8TJjkfl4vQ"
@@ -48,10 +46,6 @@ def seen(sessions: FetchSessions, each: Exchange) -> FetchSeen:
 
 def partitions(found: FetchSeen) -> dict[int, int]:
     return {place[1]: offset for place, offset in found.session.partitions.items()}
-
-
-def batch(first: int, count: int) -> bytes:
-    return build_batch([Record(first + place, 0, b"k", b"v") for place in range(count)])
 
 
 def sessions() -> FetchSessions:
@@ -157,20 +151,6 @@ def test_partial_bodies_do_no_harm(request_: dict[str, Any] | None) -> None:
 
 def test_other_apis_fetch_nothing() -> None:
     assert sessions().add(exchange(3, 12, request={"topics": []}, response={})) is None
-
-
-def test_records_end_behind_the_last_whole_batch() -> None:
-    first, second = batch(5, 2), batch(7, 1)
-    assert behind_records({"records": first + second}) == 8
-    assert behind_records({"records": first + second[:-3]}) == 7
-    for nothing in (None, b"", b"xx"):
-        assert behind_records({"records": nothing}) == -1
-
-
-def test_markers_behind_the_records_do_not_count() -> None:
-    marker = build_batch([Record(7, 0, bytes(4), bytes(6))], control=True, transactional=True, producer_id=1)
-    assert behind_records({"records": batch(5, 2) + marker}) == 7
-    assert behind_records({"records": marker}) == -1
 
 
 def test_a_topic_that_gets_its_name_later_is_fetched_once() -> None:

@@ -81,6 +81,10 @@ def test_duration(ms: int, said: str) -> None:
     assert words.duration(ms) == said
 
 
+def test_figure() -> None:
+    assert (words.figure(1204), words.figure(0), words.figure(None, "-")) == ("1,204", "", "-")
+
+
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_any_int64_is_a_moment_and_a_duration(value: int) -> None:
     assert words.moment(value)

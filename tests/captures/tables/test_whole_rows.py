@@ -117,7 +117,8 @@ def test_rebalances(path: Path) -> None:
             del cause["session_end"]  # timeout_cause is the word for it
     mine = [times_as_text(row) for row in table(path, "rebalances")]
     for row in mine:
-        row["assigned"] = dict(row["assigned"])
+        for name in ("assigned", "tasks"):
+            row[name] = dict(row[name])
         del row["run"]
     assert mine == theirs
 

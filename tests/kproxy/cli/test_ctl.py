@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kproxy.cli import holding, main
+from kproxy.cli import main
+from kproxy.cli.ctl import hold_until_interrupted
 from kproxy.proxy.control import CommandError
 from kproxy.proxy.run_folder import RunFolder, running
 from kproxy.text.control import held_line, lines_of
@@ -250,12 +251,12 @@ def test_on_a_terminal_held_messages_are_printed_in_lines(
             if not err:
                 stop()
 
-        monkeypatch.setattr(holding, "echo", echo)
+        monkeypatch.setattr("kproxy.cli.ctl.echo", echo)
         yield
 
-    monkeypatch.setattr(holding, "ended_by_signals", ended)
+    monkeypatch.setattr("kproxy.signals.ended_by_signals", ended)
     (run,) = running()
-    holding.hold_until_interrupted(run, "api == Produce", as_json=False)
+    hold_until_interrupted(run, "api == Produce", as_json=False)
     assert said[1:2] == [held_line(HELD)]
 
 

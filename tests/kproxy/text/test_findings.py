@@ -112,6 +112,12 @@ def test_names_from_the_wire_do_no_harm(hostile: str) -> None:
     assert notice.startswith("MEDIUM: ")
 
 
+def test_a_notice_tells_when_it_was_seen() -> None:
+    seen = FindingsText(UTC, files=())
+    found = finding()
+    assert seen.when(found) in seen.notice(found)
+
+
 def test_no_colours_unless_chosen() -> None:
     assert not any("\x1b[" in line for line in text(finding()))
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.findings.common import asked
+from captures.analysis.findings.common import NO_FETCH, consumer, partitions_shown
 from captures.analysis.findings.finding import Finding, Occurrences
-from captures.analysis.findings.record_traffic import NO_FETCH, FetchedPartition, consumer, partitions_shown
 from captures.analysis.findings.rule import Key, Rule, Scene
+from captures.analysis.record_traffic import FetchedPartition
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
@@ -80,7 +80,7 @@ class AbortedDataRead(Rule):
         if not client:
             return
         self._fetches += 1
-        if number(asked(exchange), "isolation_level", 0) == _READ_COMMITTED:
+        if number(exchange.request_body, "isolation_level", 0) == _READ_COMMITTED:
             return
         budget = of_message()
         for part in self.scene.records.fetched(exchange):

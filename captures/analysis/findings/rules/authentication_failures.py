@@ -9,7 +9,7 @@ from typing import ClassVar
 from captures.analysis.attempts import ended, ended_by_broker
 from captures.analysis.client_identity import Introduction, client_name, connection_key
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.common import answered, one_of
+from captures.analysis.findings.common import one_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.groups.model import Certainty
@@ -94,7 +94,7 @@ class AuthenticationFailures(Rule):
         if not begun.refused and (exchange.errors or exchange.number >= begun.number):
             begun.number, begun.time = exchange.number, exchange.time
             begun.refused = bool(exchange.errors)
-        begun.message = text(answered(exchange), "error_message") or begun.message
+        begun.message = text(exchange.response_body, "error_message") or begun.message
 
     def findings(self) -> Iterator[Finding]:
         found: dict[tuple[str, str, str, str], _Refusals] = {}

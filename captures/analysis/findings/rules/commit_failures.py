@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group
-from captures.analysis.findings.common import asked, one_of, some_of, unexpected
+from captures.analysis.findings.common import one_of, some_of, unexpected
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import NO_GROUPS
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
@@ -170,6 +170,6 @@ class CommitFailures(Rule):
 
 
 def _is_outside(exchange: Exchange) -> bool:
-    request = asked(exchange)
+    request = exchange.request_body
     generation = number(request, "generation_id_or_member_epoch", number(request, "generation_id"))
     return not text(request, "member_id") and not request.get("group_instance_id") and generation < 0

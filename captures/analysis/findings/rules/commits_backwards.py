@@ -9,14 +9,13 @@ from typing import ClassVar, NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group, of_topic
-from captures.analysis.findings.common import answered, asked, whole_ids
+from captures.analysis.findings.common import partitions_shown
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import partitions_shown
 from captures.analysis.findings.rule import Rule, Scene, times
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, rows, text
-from captures.meaning.places import each, index
+from captures.meaning.places import rows_by_place
 from dissectors.api_keys import ApiKey
 
 
@@ -97,7 +96,6 @@ class CommitsBackwards(Rule):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._names = whole_ids(scene.names)
         self._commits = 0
         self._latest: dict[_Place, _Commit] = {}
         self._behind: dict[_Place, _Behind] = {}
@@ -111,18 +109,12 @@ class CommitsBackwards(Rule):
 
     def _committed(self, exchange: Exchange) -> None:
         self._commits += 1
-        request, response = asked(exchange), answered(exchange)
+        request, response = exchange.request_body, exchange.response_body
         group, member = text(request, "group_id"), text(request, "member_id")
         if not group or not response:
             return
-        refused = {
-            (topic, index(row))
-            for topic, row in each(rows(response, "topics"), self._names)
-            if row.get("error_code")
-        }
-        for topic, row in each(rows(request, "topics"), self._names):
-            partition, offset = index(row), number(row, "committed_offset")
-            if partition is None or offset < 0 or (topic, partition) in refused:
+        for (topic, partition), offset, error in self.scene.records.committed(exchange):
+            if error:
                 continue
             place = _Place(group, topic, partition)
             commit = _Commit(offset, client_name(exchange), member)
@@ -138,12 +130,11 @@ class CommitsBackwards(Rule):
 
         Who went back itself may ask for its commits, too, and goes on where it is.
         """
-        request, response = asked(exchange), answered(exchange)
+        request, response = exchange.request_body, exchange.response_body
         for body in rows(response, "groups") or (response,):
             group = text(body, "group_id") or text(request, "group_id")
-            for topic, row in each(rows(body, "topics"), self._names):
-                partition, offset = index(row), number(row, "committed_offset")
-                place = _Place(group, topic, -1 if partition is None else partition)
+            for (topic, partition), row in rows_by_place(body, "topics", self.scene.names):
+                place, offset = _Place(group, topic, partition), number(row, "committed_offset")
                 behind = self._behind.get(place)
                 if behind is None or behind.connection == exchange.connection:
                     continue

@@ -9,8 +9,6 @@ from typing import ClassVar
 from captures.analysis.client_identity import client_name
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import (
-    answer_time,
-    asked,
     error_names,
     of_clients,
     some_of,
@@ -118,7 +116,7 @@ class CoordinatorUnavailable(Rule):
                 # FindCoordinator names a broker; whether that has taken over only shows in its own answers
                 and (awaited.only_asked or exchange.api_key != ApiKey.FIND_COORDINATOR)
             ):
-                awaited.longest = max(awaited.longest, answer_time(exchange) - awaited.since)
+                awaited.longest = max(awaited.longest, exchange.end - awaited.since)
                 awaited.since = None
 
     def findings(self) -> Iterator[Finding]:
@@ -174,10 +172,10 @@ def _led(exchange: Exchange) -> list[str]:
     key, body = exchange.api_key, exchange.request
     if key is None or body is None or body.version is None:
         return []
-    if exchange.api_key == ApiKey.INIT_PRODUCER_ID and not asked(exchange).get("transactional_id"):
+    if exchange.api_key == ApiKey.INIT_PRODUCER_ID and not exchange.request_body.get("transactional_id"):
         return ["producer IDs"]  # any broker gives them; while it starts it has none yet
     # the broker that keeps the state of share groups (KIP-932) need not be the one that leads the group
-    shared = key == ApiKey.FIND_COORDINATOR and asked(exchange).get("key_type") == _SHARE
+    shared = key == ApiKey.FIND_COORDINATOR and exchange.request_body.get("key_type") == _SHARE
     kind = _SHARED if shared else "group"
     led = [f"{kind} {group}" for group in groups_in(key, body.version, body.value)]
     return led + [f"transactional ID {each}" for each in transactional_ids_in(key, body.version, body.value)]

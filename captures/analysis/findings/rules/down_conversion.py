@@ -9,11 +9,11 @@ from typing import ClassVar, NamedTuple
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.common import some_of
+from captures.analysis.findings.common import consumer, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import FetchedPartition, consumer
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
+from captures.analysis.record_traffic import FetchedPartition
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from captures.analysis.conditions import of_client
-from captures.analysis.findings.common import answered, asked
+from captures.analysis.findings.common import NO_FETCH, consumer
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rates import Busiest
-from captures.analysis.findings.record_traffic import NO_FETCH, consumer
 from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
@@ -86,13 +85,13 @@ class EmptyFetches(Rule):
 
     def add(self, exchange: Exchange) -> None:
         client = consumer(exchange)
-        response, latency = answered(exchange), exchange.latency
+        response, latency = exchange.response_body, exchange.latency
         if not client or not response or latency is None:
             return
         line = self._lines.setdefault(_Line(exchange.connection, client, exchange.broker), _FetchCounts())
         if exchange.errors or number(response, "throttle_time_ms", 0) > 0:
             return
-        request = asked(exchange)
+        request = exchange.request_body
         line.fetches += 1
         line.max_wait = number(request, "max_wait_ms", 0)
         line.min_bytes = number(request, "min_bytes", 0)

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_topic
-from captures.analysis.findings.common import answered, one_of, together
+from captures.analysis.findings.common import one_of, together, transactional_id
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import FetchedPartition, transactional_id
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.findings.transactions import TRANSACTION_APIS, Transaction, Transactions
 from captures.analysis.groups.model import Certainty
+from captures.analysis.record_traffic import FetchedPartition
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
@@ -177,7 +177,7 @@ class HangingTransactions(Rule):
             self._late[name] = max(longest, age), seen
 
     def _describe(self, exchange: Exchange) -> None:
-        for row in rows(answered(exchange), "transaction_states"):
+        for row in rows(exchange.response_body, "transaction_states"):
             begun = number(row, "transaction_start_time_ms")
             name, state = text(row, "transactional_id"), text(row, "transaction_state")
             age = exchange.time - begun * MS

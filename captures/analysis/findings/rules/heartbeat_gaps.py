@@ -96,8 +96,8 @@ class HeartbeatGaps(Rule):
     def add(self, exchange: Exchange) -> None:
         """Look at one call of a member."""
         group = group_of(exchange)
-        request = exchange.request.value if exchange.request else None
-        response = (exchange.response.value if exchange.response else None) or {}
+        request = exchange.request_body
+        response = exchange.response_body
         if not group or not request:
             return
         member = text(request, "member_id") or text(response, "member_id")
@@ -115,7 +115,7 @@ class HeartbeatGaps(Rule):
 
     def intervened(self, exchange: Exchange) -> None:
         """Begin anew with the member: its coordinator did not hear of it, or it not of its coordinator."""
-        request = exchange.request.value if exchange.request else None
+        request = exchange.request_body
         self._heard.pop((group_of(exchange) or "", text(request or {}, "member_id")), None)
 
     def _measure(self, key: tuple[str, str], exchange: Exchange, told: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from captures.analysis.findings.common import answer_time, answered, asked, on_topics, one_of, whole_ids
+from captures.analysis.findings.common import on_topics, one_of, whole_ids
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
@@ -98,24 +98,20 @@ class IsrChanges(Rule):
         names = whole_ids(self.scene.names)
         match exchange.api_key:
             case ApiKey.METADATA | ApiKey.DESCRIBE_TOPIC_PARTITIONS:
-                pairs = places.each(rows(answered(exchange), "topics"), names)
+                pairs = places.each(rows(exchange.response_body, "topics"), names)
                 yield from _states(pairs, "isr_nodes", "replica_nodes")
             case ApiKey.LEADER_AND_ISR | ApiKey.UPDATE_METADATA:
-                request = asked(exchange)
+                request = exchange.request_body
                 alone = rows(request, "ungrouped_partition_states")
                 pairs = [(places.topic(row, names), row) for row in alone]
                 pairs += places.each(rows(request, "topic_states"), names)
                 yield from _states(pairs, "isr", "replicas")
             case _:
-                refused = {
-                    (name, places.index(row))
-                    for name, row in places.each(rows(answered(exchange), "topics"), names)
-                    if number(row, "error_code", 0)
-                }
-                for name, row in places.each(rows(asked(exchange), "topics"), names):
-                    index = places.index(row)
-                    if index is not None and (name, index) not in refused and answered(exchange):
-                        yield TopicPartition(name, index), frozenset(new_isr(row)), frozenset()
+                answers = places.rows_by_place(exchange.response_body, "topics", names)
+                refused = {place for place, row in answers if number(row, "error_code", 0)}
+                for place, row in places.rows_by_place(exchange.request_body, "topics", names):
+                    if place not in refused and exchange.response_body:
+                        yield place, frozenset(new_isr(row)), frozenset()
 
     def _confirm(self, exchange: Exchange, place: TopicPartition) -> None:
         """Take in that nothing has changed."""
@@ -123,14 +119,14 @@ class IsrChanges(Rule):
             replica = self._brokers.get(broker)
             if replica is not None and place in replica.out:
                 since, until = replica.out[place]
-                replica.out[place] = since, max(until, answer_time(exchange))
+                replica.out[place] = since, max(until, exchange.end)
 
     def _leave(self, exchange: Exchange, broker: int, place: TopicPartition, *, alone: bool) -> None:
         replica = self._brokers.setdefault(broker, _Replica())
         (replica.alone.add if alone else replica.alone.discard)(place)
         if place in replica.out:
             return
-        time = answer_time(exchange)
+        time = exchange.end
         # who decides tells every change; who only looks on tells what is so at that moment
         replica.out[place] = time, time if exchange.api_key in _LOOKING_ON else _TO_THE_END
         replica.left.add(place)
@@ -143,7 +139,7 @@ class IsrChanges(Rule):
         out = replica.out.pop(place, None) if replica is not None else None
         if replica is None or out is None:
             return
-        replica.longest = max(replica.longest, answer_time(exchange) - out[0])
+        replica.longest = max(replica.longest, exchange.end - out[0])
         replica.back.add(place)
         replica.alone.discard(place)
         replica.apis[exchange.api] = None

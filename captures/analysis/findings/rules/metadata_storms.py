@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
-from captures.analysis.findings.common import asked, unexpected
+from captures.analysis.findings.common import unexpected
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rates import WINDOW, Busiest
 from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
@@ -104,7 +104,7 @@ class MetadataStorms(Rule):
 
 def _asks_for_all(exchange: Exchange) -> bool:
     """Tell whether all topics are asked for: null, or an empty list in version 0."""
-    request = asked(exchange)
+    request = exchange.request_body
     return "topics" in request and (
         request["topics"] is None or (exchange.version == 0 and not request["topics"])
     )

@@ -9,7 +9,6 @@ from typing import ClassVar
 from captures.analysis.client_identity import client_name
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import (
-    answered,
     error_names,
     on_topics,
     some_of,
@@ -78,7 +77,7 @@ class NotEnoughReplicas(Rule):
             self._accept(exchange)
 
     def _accept(self, exchange: Exchange) -> None:
-        for holder in rows(answered(exchange), "responses"):
+        for holder in rows(exchange.response_body, "responses"):
             refused = self._refused.get(topic(holder, whole_ids(self.scene.names)))
             if (
                 refused is not None

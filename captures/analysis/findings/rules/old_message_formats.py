@@ -8,10 +8,10 @@ from enum import Enum
 from typing import ClassVar, NamedTuple
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.findings.common import on_topics, some_of
+from captures.analysis.findings.common import consumer, on_topics, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import FetchedPartition, ProducedPartition, consumer
 from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.record_traffic import FetchedPartition, ProducedPartition
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 from captures.analysis.conditions import of_client, of_group, of_topic
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.common import some_of, together
+from captures.analysis.findings.common import NO_FETCH, consumer, some_of, together
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import NO_FETCH, consumer
 from captures.analysis.findings.resets import About, Policy, Reset, Resets, Why
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
@@ -117,13 +116,13 @@ class PositionsReset(Rule):
                 self._fetches += 1
                 seen = self.scene.records.seen(exchange)
                 if seen is not None:
-                    self._resets.fetch(exchange, seen)
+                    self._resets.fetch(exchange, seen, self.scene.records.fetched(exchange))
         elif key == ApiKey.LIST_OFFSETS:
             self._resets.list_offsets(exchange)
         elif key == ApiKey.METADATA:
             self._resets.metadata(exchange)
         elif key == ApiKey.OFFSET_COMMIT:
-            self._resets.commit(exchange)
+            self._resets.commit(exchange, self.scene.records.committed(exchange))
         else:
             self._resets.offset_fetch(exchange)
 

@@ -9,8 +9,8 @@ from typing import ClassVar, NamedTuple
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
 from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.findings.common import transactional_id
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import transactional_id
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.findings.transactions import TRANSACTION_APIS, Init, Transaction, Transactions
 from captures.analysis.groups.model import Certainty

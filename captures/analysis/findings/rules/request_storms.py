@@ -11,8 +11,6 @@ from captures.analysis.conditions import of_client
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import (
     UNNAMED,
-    answered,
-    asked,
     error_names,
     some_of,
     topic_of,
@@ -101,7 +99,7 @@ class RequestStorms(Rule):
         found = unexpected(exchange)
         if not found and not _came_back_empty(exchange):
             return
-        if found and exchange.api_key in _POLLS and _brought_records(answered(exchange)):
+        if found and exchange.api_key in _POLLS and _brought_records(exchange.response_body):
             return  # other partitions went well
         key = client_name(exchange), exchange.api, bool(found)
         repeated = self._repeated.get(key)
@@ -145,7 +143,7 @@ def _came_back_empty(exchange: Exchange) -> bool:
     """Tell whether a poll that could wait was answered at once, with nothing in it and for no reason."""
     if exchange.api_key not in _POLLS or exchange.wait or Flag.UNANSWERED in exchange.flag:
         return False
-    request, response = asked(exchange), answered(exchange)
+    request, response = exchange.request_body, exchange.response_body
     waits = number(request, "max_wait_ms", 0)
     if waits < 10 or not response or (exchange.latency or 0) >= min(_AT_ONCE, waits * MS):
         return False

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.common import answer_time
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.throttling import Throttles
@@ -78,7 +77,7 @@ class SlowBroker(Rule):
         # requests of a connection are handled one by one: what comes behind a long poll waits for its end
         until = self._polling.get(exchange.connection, 0)
         if exchange.wait:
-            self._polling[exchange.connection] = max(until, answer_time(exchange))
+            self._polling[exchange.connection] = max(until, exchange.end)
         queued = max(until - exchange.time, 0)
         excess = exchange.latency - exchange.wait - max(paused, queued)
         if excess > self.limit("latency") * MS:

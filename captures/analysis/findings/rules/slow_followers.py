@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.common import answer_time, answered, asked, on_topics, replica_of, whole_ids
+from captures.analysis.findings.common import on_topics, replica_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.groups.model import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import places, words
-from captures.meaning.exchange import number, rows
-from captures.meaning.places import TopicPartition
+from captures.meaning.exchange import number
+from captures.meaning.places import TopicPartition, rows_by_place
 from captures.time_format import span
 from dissectors.api_keys import ApiKey
 from dissectors.units import MS
@@ -92,7 +92,6 @@ class SlowFollowers(Rule):
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._followers: dict[int, _Follower] = {}
         self._replicating = False
-        self._names = whole_ids(scene.names)
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         of_replicas = rows.columns.flat("replica_id") >= 0
@@ -118,37 +117,31 @@ class SlowFollowers(Rule):
         return known
 
     def _produced(self, exchange: Exchange) -> None:
-        for name, row in places.each(rows(answered(exchange), "responses"), self._names):
-            index, base = places.index(row), number(row, "base_offset")
-            if index is not None and base >= 0 and not number(row, "error_code", 0):
-                partition = self._partitions.get(TopicPartition(name, index))
+        told = rows_by_place(exchange.response_body, "responses", self.scene.names, "partition_responses")
+        for place, row in told:
+            base = number(row, "base_offset")
+            if base >= 0 and not number(row, "error_code", 0):
+                partition = self._partitions.get(place)
                 if partition is not None and partition.leader == exchange.broker:
-                    partition.extend(base + 1, answer_time(exchange))
+                    partition.extend(base + 1, exchange.end)
                 elif partition is not None:
-                    del self._partitions[TopicPartition(name, index)]  # another broker leads it now
+                    del self._partitions[place]  # another broker leads it now
 
     def _fetched(self, exchange: Exchange) -> None:
-        for name, row in places.each(rows(answered(exchange), "responses"), self._names):
-            index, end = places.index(row), number(row, "high_watermark")
-            if index is not None and end > 0 and not number(row, "error_code", 0):
-                partition = self._partitions.get(TopicPartition(name, index))
+        for part in self.scene.records.fetched(exchange):
+            if part.high_watermark > 0 and not part.error:
+                partition = self._partitions.get(part.topic_partition)
                 if partition is not None and partition.leader == exchange.broker:
-                    partition.extend(end, answer_time(exchange))
+                    partition.extend(part.high_watermark, exchange.end)
 
     def _asked(self, exchange: Exchange, follower: int) -> None:
-        refused = {
-            (name, places.index(row))
-            for name, row in places.each(rows(answered(exchange), "responses"), self._names)
-            if number(row, "error_code", 0)
-        }
-        for name, row in places.each(rows(asked(exchange), "topics"), self._names):
-            index, position = places.index(row), number(row, "fetch_offset")
-            if (name, index) in refused and index is not None:
-                self._partitions.pop(
-                    TopicPartition(name, index), None
-                )  # led by another broker, or being created
-            elif index is not None and position >= 0:
-                self._reached(exchange, follower, TopicPartition(name, index), position)
+        refused = {part.topic_partition for part in self.scene.records.fetched(exchange) if part.error}
+        for place, row in rows_by_place(exchange.request_body, "topics", self.scene.names):
+            position = number(row, "fetch_offset")
+            if place in refused:
+                self._partitions.pop(place, None)  # led by another broker, or being created
+            elif position >= 0:
+                self._reached(exchange, follower, place, position)
 
     def _reached(self, exchange: Exchange, follower: int, place: TopicPartition, position: int) -> None:
         partition = self._at(place, exchange)

@@ -8,15 +8,13 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_group, of_topic
-from captures.analysis.findings.common import asked, whole_ids
+from captures.analysis.findings.common import NO_FETCH, consumer
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import NO_FETCH, consumer
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
 from captures.analysis.groups.model import Certainty
 from captures.exchanges import Exchange
 from captures.meaning import words
-from captures.meaning.exchange import number, rows, text
-from captures.meaning.places import each, index
+from captures.meaning.exchange import number, text
 from captures.time_format import span
 from dissectors.api_keys import ApiKey
 from dissectors.units import MS
@@ -144,7 +142,7 @@ class StuckPosition(Rule):
         seen = self.scene.records.seen(exchange)
         if seen is None:
             return
-        committed = number(asked(exchange), "isolation_level", 0) == _READ_COMMITTED
+        committed = number(exchange.request_body, "isolation_level", 0) == _READ_COMMITTED
         client = client_name(exchange)
         for dropped in seen.dropped:
             self._fetched.pop(_FetchedPartition(exchange.connection, client, *dropped), None)
@@ -163,13 +161,11 @@ class StuckPosition(Rule):
                 self._keep(self._clients, place[1:], standing, self.limit("fetched"))
 
     def _commit(self, exchange: Exchange) -> None:
-        request = asked(exchange)
-        group = text(request, "group_id")
+        group = text(exchange.request_body, "group_id")
         if not group or exchange.errors or exchange.response is None:
             return
-        for topic, row in each(rows(request, "topics"), whole_ids(self.scene.names)):
-            partition, offset = index(row), number(row, "committed_offset")
-            if partition is None or offset < 0 or (topic, partition) not in self._ends:
+        for (topic, partition), offset, _ in self.scene.records.committed(exchange):
+            if (topic, partition) not in self._ends:
                 continue
             place = _CommittedPartition(group, topic, partition)
             standing = _stands(self._committed, place, offset, self._ends[topic, partition], exchange)

@@ -8,7 +8,6 @@ from typing import ClassVar
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.common import answer_time, answered
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.throttling import ThrottleRow, ThrottleStats
@@ -60,7 +59,7 @@ class ThrottledClients(Rule):
 
     def add(self, exchange: Exchange) -> None:
         self._stats.add(exchange)
-        told, end = number(answered(exchange), "throttle_time_ms", 0) * MS, answer_time(exchange)
+        told, end = number(exchange.response_body, "throttle_time_ms", 0) * MS, exchange.end
         if self._until and exchange.response_size:
             until, by = self._until.get(exchange.connection, (0, ("", "")))
             if until:

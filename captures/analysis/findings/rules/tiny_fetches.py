@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.findings.common import answered, asked
+from captures.analysis.findings.common import NO_FETCH, consumer, partitions_shown
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import NO_FETCH, FetchedPartition, consumer, partitions_shown
 from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
+from captures.analysis.record_traffic import FetchedPartition
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
@@ -84,8 +84,8 @@ class TinyFetches(Rule):
 
     def add(self, exchange: Exchange) -> None:
         client = consumer(exchange)
-        request = asked(exchange)
-        if not client or not request or not answered(exchange):
+        request = exchange.request_body
+        if not client or not request or not exchange.response_body:
             return
         self._fetches += 1
         line = exchange.connection, client

@@ -7,7 +7,6 @@ from typing import ClassVar, NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_topic
-from captures.analysis.findings.common import answered, asked
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
@@ -60,11 +59,11 @@ class TopicsAutoCreated(Rule):
 
     def add(self, exchange: Exchange) -> None:
         if exchange.api_key == ApiKey.CREATE_TOPICS:
-            for row in rows(asked(exchange), "topics"):
+            for row in rows(exchange.request_body, "topics"):
                 self._missing.pop(text(row, "name"), None)
             return
-        allowed = asked(exchange).get("allow_auto_topic_creation", True)
-        for row in rows(answered(exchange), "topics"):
+        allowed = exchange.request_body.get("allow_auto_topic_creation", True)
+        for row in rows(exchange.response_body, "topics"):
             name, error = text(row, "name"), row.get("error_code")
             if not name or row.get("is_internal") or name.startswith("__"):
                 continue

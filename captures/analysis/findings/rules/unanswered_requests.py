@@ -12,7 +12,7 @@ from captures.analysis.attempts import ended, ended_by_broker
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.common import asked, some_of
+from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.arrays import Bools
@@ -178,7 +178,7 @@ class UnansweredRequests(Rule):
 
 def _designed(exchange: Exchange) -> int:
     """Return how long an answer may be waited for by design, in ns."""
-    request = asked(exchange)
+    request = exchange.request_body
     if exchange.api_key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
         return max(number(request, "max_wait_ms", 0), 0) * MS
     if exchange.api_key == ApiKey.JOIN_GROUP:

@@ -10,9 +10,8 @@ import numpy as np
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.common import answered, asked, some_of
+from captures.analysis.findings.common import NO_PRODUCE, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.record_traffic import NO_PRODUCE
 from captures.analysis.findings.rule import Rule, Scene
 from captures.arrays import Bools
 from captures.exchanges import Exchange
@@ -67,21 +66,21 @@ class WeakAcks(Rule):
         if key == ApiKey.PRODUCE:
             self._produced(exchange)
         elif key in (ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS):
-            self._placed(answered(exchange))
+            self._placed(exchange.response_body)
         elif key == ApiKey.CREATE_TOPICS:
-            for body in (asked(exchange), answered(exchange)):
+            for body in (exchange.request_body, exchange.response_body):
                 for row in rows(body, "topics"):
                     self._configured(row, "name")
         else:
             described = key == ApiKey.DESCRIBE_CONFIGS
-            body = answered(exchange) if described else asked(exchange)
+            body = exchange.response_body if described else exchange.request_body
             for row in rows(body, "results" if described else "resources"):
                 if row.get("resource_type") == _TOPIC_RESOURCE:
                     self._configured(row, "resource_name")
 
     def _produced(self, exchange: Exchange) -> None:
         self._produces += 1
-        acks = number(asked(exchange), "acks", _ACKS_ALL)
+        acks = number(exchange.request_body, "acks", _ACKS_ALL)
         if acks not in (_ACKS_0, _ACKS_1):
             return
         for topic in {part.topic for part in self.scene.records.produced(exchange)}:

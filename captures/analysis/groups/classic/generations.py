@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from captures.analysis.groups.calls import Call, Join, Subscription, Sync, WorkerOrders
 from captures.analysis.groups.classic.memberships import Departure, Membership, Memberships
-from captures.analysis.groups.model import TopicPartition
+from captures.analysis.groups.model import Tasks, TopicPartition
 from dissectors.error_codes import ErrorCode
 
 _OF_THIS_GENERATION = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
@@ -87,6 +87,17 @@ class Generation:
             for member in self.listed:
                 out.setdefault(member, frozenset())
         return out
+
+    @property
+    def tasks(self) -> dict[str, Tasks]:
+        """The tasks of members of Kafka Streams, as far as they were seen."""
+        return {
+            member: tasks
+            for sync in self.syncs
+            if not sync.error
+            for member, tasks in sync.tasks.items()
+            if member in self.members
+        }
 
     @cached_property
     def orders(self) -> dict[str, WorkerOrders]:

@@ -35,10 +35,7 @@ def members_over_time(
             continue  # was given an ID, or refused, and never came in
         member_ = _member(membership, mine, gone.get(membership.member), left_out.get(membership.member), now)
         key = membership.instance or membership.member
-        if key in out:
-            _replace(out[key], member_)
-        else:
-            out[key] = member_
+        out[key] = out[key].followed_by(member_) if key in out else member_
     return list(out.values())
 
 
@@ -63,24 +60,6 @@ def _first(membership: Membership, generations: Sequence[Generation]) -> int:
     if membership.calls:
         return membership.calls[0].time
     return generations[0].formed if generations else 0
-
-
-def _replace(known: GroupMember, latest: GroupMember) -> None:
-    """Go on with a static member under another ID."""
-    known.former.append(known.member)
-    if known.spans and latest.spans and known.spans[-1].end > latest.spans[0].begin:
-        known.spans[-1].end = max(latest.spans[0].begin, known.spans[-1].begin)
-    known.member, known.client, known.host = latest.member, latest.client, latest.host
-    if known.subscription and latest.subscription and known.subscription != latest.subscription:
-        known.former_subscriptions.append((known.subscription, latest.first))
-    known.former_subscriptions += latest.former_subscriptions
-    known.rack, known.subscription = latest.rack or known.rack, latest.subscription or known.subscription
-    known.session_timeout = latest.session_timeout or known.session_timeout
-    known.rebalance_timeout = latest.rebalance_timeout or known.rebalance_timeout
-    known.interval = latest.interval or known.interval
-    known.last, known.left = max(known.last, latest.last), latest.left
-    known.connections = list(dict.fromkeys(known.connections + latest.connections))
-    known.spans += latest.spans
 
 
 def _member(

@@ -125,6 +125,7 @@ class Stories:
             else:
                 rebalance.gone = [member for member in transition.present if transition.gone(member)]
         rebalance.assigned = dict(generation.assigned)
+        rebalance.tasks = generation.tasks
         if transition.before is None and (transition.whole or generation.id == 1):
             self._holders, self._nobody = {}, ""  # it had no members before
         self._move(rebalance, aliases, generation)

@@ -141,6 +141,7 @@ class Epochs:
         self.kind = kind
         self.roster = Roster(kind)
         self.status: tuple[tuple[int, str], ...] = ()
+        self._statuses: list[tuple[int, str]] = []
         self._context = context
         self._names: dict[str, str] = {}
         self._calls = sorted(calls, key=lambda call: (call.at, call.number))
@@ -168,6 +169,10 @@ class Epochs:
             elif isinstance(call, Join | Sync | Beat | Leave):
                 self._classic.take(call)
         self.counter.resolve(self._context.now)
+
+    def status_between(self, begin: int, end: int) -> list[str]:
+        """Return what the coordinator said of a streams group in a time, in words."""
+        return list(dict.fromkeys(text for at, text in self._statuses if begin <= at < end))
 
     def last_to_go(self, closing: Call) -> Reason | None:
         """Return how the last member of the new kind went, and take its bump back: the group became a classic one.
@@ -331,6 +336,8 @@ class Epochs:
         self.counter.displace(lane, shown)
         self.counter.topics.assigned(self.roster.answered(lane, beat, epoch))
         self.counter.topics.status((code for code, _ in beat.status), beat.number)
+        if beat.status and beat.status != self.status:
+            self._statuses.append((beat.at, problems(beat.status, normal=True)))
         self.status = beat.status
 
     def _shown(self, lane: MemberTimeline, beat: ModernBeat) -> BumpEvidence:

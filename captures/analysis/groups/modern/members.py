@@ -9,9 +9,10 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from captures.analysis.groups.calls import Call, Join, ModernBeat, Run
-from captures.analysis.groups.model import GroupMember, Kind, Phase, Span, TopicPartition
+from captures.analysis.groups.model import GroupMember, Kind, MemberFacts, Phase, Span, Tasks, TopicPartition
 
 ALWAYS = 0
 """Begin of a life that began before the capture."""
@@ -79,39 +80,27 @@ class Membership:
 
 
 @dataclass(slots=True, kw_only=True)
-class MemberTimeline:
+class MemberTimeline(MemberFacts):
     """A member.
 
-    :ivar member: ID; the latest of a static member
     :ivar classic: whether it speaks JoinGroup and SyncGroup
     :ivar calls: heartbeats and joins that were answered well, by their requests, in order
     :ivar states: in the order of time
     :ivar memberships: likewise
+    :ivar tasks: of Kafka Streams, from when on it is to have which
     :ivar paused: when it went for a while (member epoch -2); None if it did not, or is back
     :ivar order: of its first sign of life among all members of the group
     """
 
-    member: str
-    client: str
-    host: str
-    first: int
-    last: int
-    instance: str | None = None
-    former: list[str] = field(default_factory=list)
     classic: bool = False
-    rack: str = ""
     topics: tuple[str, ...] | None = None
     pattern: str | None = None
-    former_subscriptions: list[tuple[tuple[str, ...], int]] = field(default_factory=list)
     topology: int | None = None
     assignor: str = ""
-    session_timeout: int | None = None
-    rebalance_timeout: int | None = None
-    interval: int | None = None
-    connections: list[int] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     memberships: list[Membership] = field(default_factory=list)
+    tasks: list[tuple[int, Tasks]] = field(default_factory=list)
     paused: int | None = None
     order: int = 0
 
@@ -172,6 +161,11 @@ class MemberTimeline:
         place = bisect_right(self.states, time, key=lambda state: state.at)
         return self.states[place - 1] if place else None
 
+    def tasks_at(self, time: int) -> Tasks | None:
+        """Return its tasks of Kafka Streams at a moment; None if they are not known."""
+        place = bisect_right(self.tasks, time, key=itemgetter(0))
+        return self.tasks[place - 1][1] if place else None
+
     def changed_before(self, time: int) -> int:
         """Return when what it has changed last before a moment; 0 if it did not."""
         state = self.state_at(time)
@@ -225,22 +219,7 @@ def as_member(lane: MemberTimeline, now: int) -> GroupMember:
     """Return a member for the timeline of its group."""
     ended = lane.memberships[-1].end if lane.memberships else None
     return GroupMember(
-        member=lane.member,
-        client=lane.client,
-        host=lane.host,
-        first=lane.first,
-        last=lane.last,
-        instance=lane.instance,
-        former=list(lane.former),
-        rack=lane.rack,
-        subscription=lane.subscription,
-        former_subscriptions=list(lane.former_subscriptions),
-        session_timeout=lane.session_timeout,
-        rebalance_timeout=lane.rebalance_timeout,
-        interval=lane.interval,
-        left=ended,
-        connections=list(lane.connections),
-        spans=list(_spans(lane, now)),
+        **lane.facts(), subscription=lane.subscription, left=ended, spans=list(_spans(lane, now))
     )
 
 
@@ -402,6 +381,10 @@ class Roster:
         if self._kind is not Kind.SHARE and assigned is not None:
             since = (since or beat.at) if (owned or frozenset()) - assigned else None
         lane.note(replace(lane.now(beat), epoch=epoch, assigned=assigned, owned=owned, since=since))
+        if beat.tasks is not None and any(told is not None for told in beat.tasks):
+            known = lane.tasks[-1][1] if lane.tasks else Tasks(None, None, None)
+            both = zip(beat.tasks, known, strict=True)
+            lane.tasks.append((beat.at, Tasks(*(had if told is None else told for told, had in both))))
         return assigned or frozenset()
 
 

@@ -118,11 +118,14 @@ def unknown(shown: BumpEvidence, count: int, coordinator: str) -> Reason:
     )
 
 
-def problems(status: Iterable[tuple[int, str]]) -> str:
-    """Return what keeps a streams group from running, in words; empty for what is normal at its start."""
+def problems(status: Iterable[tuple[int, str]], *, normal: bool = False) -> str:
+    """Return what keeps a streams group from running, in words.
+
+    :param normal: whether to name what is normal at its start, too
+    """
     told = []
     for code, text in status:
-        if code not in _NORMAL:
+        if normal or code not in _NORMAL:
             name = STREAMS_STATUS.name_of(code) or f"status {code}"
             told.append(f"{name} ({words.clipped(text, _DETAIL_LENGTH)})" if text else name)
     return "; ".join(dict.fromkeys(told))

@@ -213,6 +213,12 @@ class Reconciliations:
             cooperative=True,
             moved=self._moved(bump.time, held, others),
             assigned=held,
+            tasks={
+                membership.member: tasks
+                for lane, membership in members
+                if (tasks := lane.tasks_at(until)) is not None
+            },
+            status=self._epochs.status_between(bump.time, until),
             waits=[
                 self._wait(lane, membership, bump, settled[membership.member]) for lane, membership in members
             ],

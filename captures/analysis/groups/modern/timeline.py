@@ -26,7 +26,6 @@ from captures.analysis.groups.model import (
     Kind,
     Move,
     Rebalance,
-    Span,
     TopicPartition,
     Trigger,
     Wait,
@@ -122,22 +121,8 @@ def _lane(
     member: GroupMember, generation: int, assigned: frozenset[TopicPartition] | None, end: int
 ) -> MemberTimeline:
     number = member.spans[-1].number if member.spans else 0
-    lane = MemberTimeline(
-        member=member.member,
-        client=member.client,
-        host=member.host,
-        first=member.first,
-        last=member.last,
-        instance=member.instance,
-        former=list(member.former),
-        classic=True,
-        rack=member.rack,
-        topics=member.subscription or None,
-        session_timeout=member.session_timeout,
-        rebalance_timeout=member.rebalance_timeout,
-        interval=member.interval,
-        connections=list(member.connections),
-    )
+    known = member.facts() | {"former_subscriptions": []}
+    lane = MemberTimeline(**known, classic=True, topics=member.subscription or None)
     lane.memberships.append(Membership(member.member, ALWAYS))
     lane.states.append(State(end, end, number, generation, assigned))
     return lane
@@ -151,7 +136,7 @@ def joined_together(parts: Iterable[GroupTimeline]) -> GroupTimeline:
     for part in every:
         for member in part.members:
             known = members.get(member.instance or member.member)
-            members[member.instance or member.member] = member if known is None else _both(known, member)
+            members[member.instance or member.member] = member if known is None else known.followed_by(member)
     return replace(
         last,
         members=list(members.values()),
@@ -163,37 +148,6 @@ def joined_together(parts: Iterable[GroupTimeline]) -> GroupTimeline:
         seen=every[0].seen if last.complete else last.seen,
         first=every[0].first,
     )
-
-
-def _both(earlier: GroupMember, later: GroupMember) -> GroupMember:
-    former = [each for each in (*earlier.former, earlier.member, *later.former) if each != later.member]
-    changed = (
-        [(earlier.subscription, later.first)]
-        if earlier.subscription and later.subscription not in ((), earlier.subscription)
-        else []
-    )
-    return replace(
-        later,
-        former=list(dict.fromkeys(former)),
-        first=min(earlier.first, later.first),
-        last=max(earlier.last, later.last),
-        rack=later.rack or earlier.rack,
-        subscription=later.subscription or earlier.subscription,
-        former_subscriptions=[*earlier.former_subscriptions, *changed, *later.former_subscriptions],
-        session_timeout=later.session_timeout or earlier.session_timeout,
-        rebalance_timeout=later.rebalance_timeout or earlier.rebalance_timeout,
-        interval=later.interval or earlier.interval,
-        connections=list(dict.fromkeys((*earlier.connections, *later.connections))),
-        spans=_spans(earlier, later),
-    )
-
-
-def _spans(earlier: GroupMember, later: GroupMember) -> list[Span]:
-    begin = later.spans[0].begin if later.spans else None
-    kept = [span for span in earlier.spans if begin is None or span.begin < begin]
-    if kept and begin is not None and kept[-1].end > begin:
-        kept[-1] = replace(kept[-1], end=begin)
-    return [*kept, *later.spans]
 
 
 def downgrade(timeline: GroupTimeline, gone: Cause, before: Rebalance | None, generation: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from captures.analysis.client_trace.apis import MANNERS
 from captures.analysis.client_trace.data import Consumer, Fetches, Jump, Produces
-from captures.analysis.findings.record_traffic import RecordTraffic
+from captures.analysis.record_traffic import RecordTraffic
 from captures.exchanges import Exchange
 from dissectors.records import Record
 from dissectors.records.build import build_batch

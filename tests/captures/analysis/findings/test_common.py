@@ -5,11 +5,14 @@ from __future__ import annotations
 from captures.analysis.findings.common import (
     UNNAMED,
     captured_twice,
+    consumer,
     on_topics,
     one_of,
+    partitions_shown,
     replica_of,
     together,
     topic_of,
+    transactional_id,
     unexpected,
     with_errors,
 )
@@ -18,6 +21,7 @@ from captures.analysis.findings.rules.request_storms import RequestStorms
 from captures.filters import compile_filter
 from dissectors.units import SECOND
 from tests.captures.analysis.findings.cluster_kit import of_exchanges, spoken
+from tests.captures.analysis.findings.record_kit import batch, fetch, made, produce
 from tests.captures.analysis.kit import error, exchange
 
 
@@ -93,3 +97,14 @@ def test_packets_that_come_twice() -> None:
     assert captured_twice(90, 100)
     assert not captured_twice(50, 100)
     assert not captured_twice(0, 0)
+
+
+def test_who_fetches_and_who_produces() -> None:
+    assert (consumer(fetch()), consumer(fetch(replica=3)), consumer(fetch(client_id=None))) == (
+        "app",
+        "",
+        "10.0.0.9",
+    )
+    assert transactional_id(produce(batch(1), transaction="pay")) == "pay"
+    assert transactional_id(made(24, 3, {"v3_and_below_transactional_id": "old"}, {})) == "old"
+    assert (partitions_shown([3]), partitions_shown({0, 1, 2})) == ("partition 3", "partitions 0-2")

@@ -1,4 +1,4 @@
-"""Recordings cut down: to the connections of some clients, to what came after a time, or to what came before one.
+"""Recordings cut down: to connections of some clients, or with one broker, to what came after a time or before one.
 
 The packets themselves are left out, as if they had never been captured: handshakes, FINs and acknowledgments too.
 """
@@ -19,18 +19,23 @@ def cut(
     path: Path,
     *,
     clients: frozenset[str] | None = None,
+    broker: str = "",
     since: float = 0.0,
     until: float = float("inf"),
 ) -> str:
     """Write a part of the recording ``NAME.pcap.zst``; return where it is.
 
     :param clients: keep only connections of these clients, by their client IDs
+    :param broker: keep only connections with this one, ``host:port``, as a capture on its host has them; empty for all
     :param since: seconds since the epoch
     :param until: likewise
     """
     capture = open_capture(str(FOLDER / f"{name}.pcap.zst"))
     capture.read()
     kept = None if clients is None else _connections(capture, clients)
+    if broker:
+        every = range(len(capture.connections))
+        kept = {connection for connection in every if capture.endpoints(connection)[1] == broker}
     with path.open("wb") as file:
         writer = PcapngWriter(file)
         interface = -1
@@ -45,6 +50,13 @@ def cut(
                     writer.packet(Packet(interface, int(block.time[at]), placed.frame(at), wire, ""))
     assert writer.packets, "nothing is left"
     return str(path)
+
+
+def brokers_of(name: str) -> list[str]:
+    """Return the brokers of a recording, ``host:port``."""
+    capture = open_capture(str(FOLDER / f"{name}.pcap.zst"))
+    capture.read()
+    return sorted({capture.endpoints(connection)[1] for connection in range(len(capture.connections))})
 
 
 def _connections(capture: Capture, clients: frozenset[str]) -> set[int]:

@@ -1,7 +1,8 @@
 """How many causes of rebalances are told right, of recordings with a truth: the table of ``docs/groups.md``.
 
 ``python -m tests.captures.analysis.groups.score`` prints it; ``--write`` puts it into the page. The recordings are
-those of ``tests/data/groups``, each as a whole, with the connections of one member only, and from the middle on.
+those of ``tests/data/groups``, each as a whole, with the connections of one member only, from the middle on, and, of
+clusters, as one of three brokers sees them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 from captures.analysis.groups.model import Certainty, Rebalance, TimeoutCause, Trigger
 from tests.captures.analysis.groups.compare import is_of, opens, pairs, read_groups
+from tests.captures.analysis.groups.cut import brokers_of, cut
 from tests.captures.analysis.groups.exceptions import NAMES, rebalances
 from tests.captures.analysis.groups.test_cut import ALONE, LATER, alone, later, matched
 from tests.captures.analysis.groups.truth import FOLDER, ExpectedRebalance, Truth, read
@@ -70,9 +72,15 @@ def _of_silences(truth: Truth, expected: ExpectedRebalance, story: Rebalance) ->
 def scores() -> dict[str, Score]:
     """Return the scores of the recordings as a whole, and of parts of them."""
     found = {
-        name: Score() for name in ("whole recordings", "the connections of one member", "from the middle on")
+        name: Score()
+        for name in (
+            "whole recordings",
+            "the connections of one member",
+            "from the middle on",
+            "at one of three brokers",
+        )
     }
-    whole, single, rest = found.values()
+    whole, single, rest, local = found.values()
     for name in NAMES:
         truth = read(name)
         told = read_groups(str(FOLDER / f"{name}.pcap.zst"))[truth.group].rebalances
@@ -83,6 +91,13 @@ def scores() -> dict[str, Score]:
         for name in LATER:
             timeline, happened = later(Path(folder), name)
             rest.add(read(name), pairs(happened, timeline.rebalances))
+        for name in NAMES:
+            brokers = brokers_of(name)
+            if len(brokers) > 1:
+                for place, broker in enumerate(brokers):
+                    groups = read_groups(cut(name, Path(folder) / f"{name}-at-{place}.pcapng", broker=broker))
+                    told = groups[read(name).group].rebalances if read(name).group in groups else []
+                    local.add(read(name), pairs(rebalances(name), told))
     return found
 
 

@@ -54,7 +54,8 @@ def test_partitions_by_topic() -> None:
 
 
 def test_tasks_of_streams() -> None:
-    assert partitions(places("0", 0, 1, 2) | places("1", 3)) == "0_0-2, 1_3"
+    assert partitions(places("0", 0, 1, 2) | places("1", 3)) == "tasks 0_0-2, 1_3"
+    assert partitions(places("0", 1)) == "task 0_1"
 
 
 def test_what_moved_by_giver_and_taker() -> None:

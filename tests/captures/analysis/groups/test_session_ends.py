@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from captures.analysis.groups.model import Certainty, TimeoutCause
-from captures.analysis.groups.session_ends import Closing, SilenceFacts, by_connections, decide
+from captures.analysis.groups.session_ends import (
+    Closing,
+    SilenceFacts,
+    UnacknowledgedData,
+    by_connections,
+    decide,
+)
 from tests.captures.analysis.groups.kit import SECOND
 
 CLOSED = Closing(SECOND, by_client=True, reset=False)
@@ -24,7 +30,8 @@ BY_BROKER = Closing(SECOND, by_client=False, reset=False)
         (SilenceFacts(closings=(CLOSED,)), TimeoutCause.PROCESS_DIED, Certainty.INFERRED),
         (SilenceFacts(closings=(CLOSED,), quiet="a static member"), TimeoutCause.PROCESS_DIED, Certainty.POSSIBLE),
         (SilenceFacts(closings=(CLOSED,), still_open=1), TimeoutCause.UNKNOWN, Certainty.POSSIBLE),
-        (SilenceFacts(in_vain=True, resumed=True), TimeoutCause.UNREACHABLE, Certainty.INFERRED),
+        (SilenceFacts(in_vain=UnacknowledgedData(), resumed=True), TimeoutCause.UNREACHABLE, Certainty.INFERRED),
+        (SilenceFacts(in_vain=UnacknowledgedData(heard=True)), TimeoutCause.UNREACHABLE, Certainty.INFERRED),
         (SilenceFacts(acknowledged=True, resumed=True), TimeoutCause.PROCESS_PAUSED, Certainty.INFERRED),
         (SilenceFacts(resumed=True), TimeoutCause.PROCESS_PAUSED, Certainty.POSSIBLE),
     ],

@@ -256,6 +256,33 @@ def test_beside_the_client_an_unreachable_broker_looks_the_same(tmp_path: Path) 
     assert cause(written(tmp_path, member)) is TimeoutCause.UNREACHABLE
 
 
+@pytest.mark.parametrize("to_client", [True, False])
+def test_one_direction_that_is_lost_is_told_from_a_pause(tmp_path: Path, to_client: bool) -> None:
+    """What one side sends arrives, and is acknowledged; the acknowledgments, and all else of the other side, do not."""
+    member = Member()
+    member.beats(1, 2)
+    if to_client:
+        member.asks(3)
+        member.answers(3.01)
+    else:
+        member.answers(2.99)
+        member.asks(3)
+    for delay in (0.2, 0.6, 1.4, 3.0):
+        for from_client in (True, False):
+            member.sends_again(3 + delay, from_client=from_client)
+            if from_client is to_client:
+                member.made.acknowledge(
+                    member.sent if to_client else member.came,
+                    from_client=not to_client,
+                    position=(member.came if to_client else member.sent),
+                )
+    member.beats(15, 16)
+    found = end(written(tmp_path, member))
+    assert found.cause is TimeoutCause.UNREACHABLE
+    assert ("to it" if to_client else "by it") in found.evidence[0]
+    assert "one direction was lost" in found.evidence[0]
+
+
 def test_what_was_lost_once_and_acknowledged_then_is_no_outage(tmp_path: Path) -> None:
     member = Member()
     member.beats(1, 2, 3)

@@ -77,6 +77,45 @@ def test_a_rolling_restart_is_one_incident() -> None:
     assert abs(restart.begin - moment("46_k430_rolling_restart", "m1", "clean close")) < 2 * SECOND
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("direction", ["", "_to_broker", "_from_broker"])
+def test_a_network_that_is_cut_is_an_outage_in_either_direction(direction: str) -> None:
+    name = f"48_k430_network_cut{direction}"
+    (outage,) = incidents(name)
+    assert (outage.kind, outage.certainty) == (IncidentKind.NETWORK_OUTAGE, Certainty.INFERRED)
+    assert abs(outage.begin - moment(name, "m2", "network gone")) < 2 * SECOND
+    assert outage.end is not None
+    assert 0 <= outage.end - moment(name, "m2", "network back") < 5 * SECOND
+    assert ("one direction was lost" in outage.sentence) == (direction == "_from_broker")
+
+
+@pytest.mark.slow
+def test_a_member_that_dies_again_and_again_is_one_incident() -> None:
+    (loop,) = incidents("48_k430_crash_loop")
+    assert (loop.kind, loop.who) == (IncidentKind.CRASH_LOOP, ("m2",))
+    assert "died 4 times" in loop.sentence
+
+
+@pytest.mark.slow
+def test_tasks_that_connect_starts_anew_are_no_deployment() -> None:
+    """The truth of both recordings says what was done to connectors and workers."""
+    changed = incidents("47_k430_connect_changes")
+    assert {each.kind for each in changed} == {IncidentKind.CONNECTOR_RESTART}
+    because = ["connector sink1 was reconfigured", "w2 joined", "w2 left"]
+    assert all(text in each.sentence for text, each in zip(because, changed, strict=True))
+    lost, _ = incidents("47_k430_connect_workers_lost")
+    assert (lost.kind, len(lost.groups)) == (IncidentKind.MEMBER_ABSENCE, 2)
+
+
+@pytest.mark.slow
+def test_a_finding_stands_with_the_incident_that_it_was_seen_in() -> None:
+    """The internal topics of Streams come up half a minute before a member is closed."""
+    topics, away, *_ = incidents("21_k430_streams_classic")
+    assert (topics.kind, away.kind) == (IncidentKind.TOPIC_CHANGE, IncidentKind.MEMBER_ABSENCE)
+    assert not [each for each in topics.consequences if each.rule]
+    assert {each.rule for each in away.consequences} >= {"session_timeouts", "records_doubled"}
+
+
 def test_restarts_of_static_members_are_told_without_rebalances() -> None:
     (restart,) = incidents("46_k430_rolling_restart_static")
     assert restart.kind is IncidentKind.ROLLING_RESTART
@@ -125,7 +164,7 @@ def test_every_kind_is_shown_by_a_recording() -> None:
     names = [
         "46_k430_coordinator_back", "46_k430_rolling_restart", "46_k430_quick_return", "46_k430_shared_group",
         "21_k430_ck_crashloop", "21_k430_java_sigstop", "41_k430_host_gone", "21_k430_java_eager_range",
-        "41_k430_rare_reasons",
+        "41_k430_rare_reasons", "47_k430_connect_changes",
     ]  # fmt: skip
     assert {each.kind for name in names for each in incidents(name)} == set(IncidentKind)
 

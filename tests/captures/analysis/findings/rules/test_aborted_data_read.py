@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from captures.analysis.findings.common import NO_FETCH
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.record_traffic import NO_FETCH
 from captures.analysis.findings.rules.aborted_data_read import AbortedDataRead
 from dissectors.records import Record
 from dissectors.records.build import build_batch

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from captures.analysis.findings.batch_samples import worth_a_look
+from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.record_traffic import NO_PRODUCE
 from captures.analysis.findings.rules.compression_grows import CompressionGrows
 from captures.analysis.findings.rules.no_compression import NoCompression
 from dissectors.records import Codec

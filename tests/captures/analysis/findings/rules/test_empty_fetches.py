@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from captures.analysis.findings.common import NO_FETCH
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.record_traffic import NO_FETCH
 from captures.analysis.findings.rules.empty_fetches import EmptyFetches
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.group_kit import made, of_exchanges

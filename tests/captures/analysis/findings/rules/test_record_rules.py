@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from captures.analysis.findings.all import RULES
-from captures.analysis.findings.record_traffic import NO_PRODUCE
+from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.rule import Rule
 from tests.captures.analysis.findings.group_kit import made
 from tests.captures.analysis.findings.record_kit import batch, garbage, produce

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.record_traffic import NO_PRODUCE
 from captures.analysis.findings.rules.small_batches import SmallBatches
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.group_kit import made, of_exchanges

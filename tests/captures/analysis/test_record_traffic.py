@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from captures.analysis.findings.record_traffic import (
-    RecordTraffic,
-    consumer,
-    partitions_shown,
-    transactional_id,
-)
+from captures.analysis.record_traffic import RecordTraffic
+from dissectors.records import Record
+from dissectors.records.build import build_batch
 from tests.captures.analysis.findings.record_kit import batch, fetch, made, produce
 
 
@@ -76,12 +73,24 @@ def test_a_session_is_followed_though_several_ask() -> None:
     assert later.session.partitions == {("orders", 0): 9}
 
 
-def test_who_asks() -> None:
-    assert (consumer(fetch()), consumer(fetch(replica=3)), consumer(fetch(client_id=None))) == (
-        "app",
-        "",
-        "10.0.0.9",
-    )
-    assert transactional_id(produce(batch(1), transaction="pay")) == "pay"
-    assert transactional_id(made(24, 3, {"v3_and_below_transactional_id": "old"}, {})) == "old"
-    assert (partitions_shown([3]), partitions_shown({0, 1, 2})) == ("partition 3", "partitions 0-2")
+def behind(records: bytes | None) -> int:
+    (part,) = traffic().fetched(fetch(records))
+    return part.behind
+
+
+def records_of(first: int, count: int) -> bytes:
+    return build_batch([Record(first + place, 0, b"k", b"v") for place in range(count)])
+
+
+def test_records_end_behind_the_last_whole_batch() -> None:
+    first, second = records_of(5, 2), records_of(7, 1)
+    assert behind(first + second) == 8
+    assert behind(first + second[:-3]) == 7
+    for nothing in (None, b"", b"xx"):
+        assert behind(nothing) == -1
+
+
+def test_markers_behind_the_records_do_not_count() -> None:
+    marker = build_batch([Record(7, 0, bytes(4), bytes(6))], control=True, transactional=True, producer_id=1)
+    assert behind(records_of(5, 2) + marker) == 7
+    assert behind(marker) == -1

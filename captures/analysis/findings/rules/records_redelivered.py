@@ -1,0 +1,253 @@
+"""Records that a share group delivers again, and the members that had them before."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import ClassVar, NamedTuple
+
+from captures.analysis.client_identity import client_name
+from captures.analysis.conditions import of_group
+from captures.analysis.findings.common import whole_ids
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
+from captures.analysis.findings.of_groups import named
+from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.groups.labels import partitions
+from captures.analysis.groups.model import Certainty, GroupMember
+from captures.exchanges import Exchange
+from captures.meaning import words
+from captures.meaning.exchange import number, rows, text
+from captures.meaning.places import TopicPartition, rows_by_place
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
+from dissectors.error_codes import ErrorCode
+from dissectors.units import MS
+
+_SHARES = frozenset({ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE})
+_RELEASE, _RENEW = 2, 4
+"""Acknowledge types (KIP-932, KIP-1222)."""
+_EARLY = 500 * MS
+"""ns by which a lock may seem to run out early: it begins before the answer that tells of it."""
+_MOST_HOLDS = 256
+"""Ranges that are remembered of a partition."""
+_TWICE = 2
+_MOST_AGAIN = 4096
+"""Ranges delivered again that are explained, of a group."""
+
+
+class _RedeliveryCause(Enum):
+    """Why records are delivered again: what findings are about beside the group, what is told, and what to do."""
+
+    LOCK = (
+        "acquisition locks that ran out",
+        (
+            "{names} held {records} longer than the acquisition lock{lock}: share group {group} delivered {them} "
+            "again, after up to {longest}{often}{late}."
+        ),
+        (
+            "Process faster, take fewer records at a time (max.poll.records), renew the lock while processing (RENEW, "
+            "since 4.2), or raise group.share.record.lock.duration.ms."
+        ),
+    )
+    GONE = (
+        "members that were gone",
+        "{names} went away with {records} unacknowledged: share group {group} delivered {them} again{often}.",
+        "Nothing, if it was meant to end. What it had processed without an acknowledgment is processed twice.",
+    )
+    RELEASED = (
+        "records that were released",
+        "{names} released {records}: share group {group} delivered {them} again{often}.",
+        (
+            "See in its log why it does not process them. After group.share.delivery.count.limit deliveries (5 by "
+            "default) a record is given up."
+        ),
+    )
+    UNKNOWN = (
+        "records delivered again",
+        (
+            "Share group {group} delivered {records} again{often}; the capture does not show who had {them} before, or "
+            "what became of that member."
+        ),
+        "Capture at all brokers, and from the beginning, to see who had them.",
+    )
+
+    def __init__(self, subject: str, text: str, advice: str) -> None:
+        self.subject, self.text, self.advice = subject, text, advice
+
+
+class _Hold(NamedTuple):
+    """Records that a member acquired, released or renewed.
+
+    :ivar time: ns since the epoch, of the answer; of the request that released or renewed
+    :ivar kind: of acknowledgment; 0 where it acquired them
+    :ivar lock: ns for which they are its own; 0 if not told
+    """
+
+    first: int
+    last: int
+    time: int
+    member: str
+    client: str
+    kind: int = 0
+    lock: int = 0
+
+
+class _Redelivery(NamedTuple):
+    """Records that were delivered again.
+
+    :ivar deliveries: how often, this one included
+    """
+
+    place: TopicPartition
+    first: int
+    last: int
+    deliveries: int
+    time: int
+    number: int
+
+
+@dataclass(slots=True)
+class _Group:
+    """What is known of a share group.
+
+    :ivar late: acknowledgments that the broker refused, since the lock was lost
+    """
+
+    holds: dict[TopicPartition, deque[_Hold]] = field(default_factory=dict)
+    again: deque[_Redelivery] = field(default_factory=lambda: deque(maxlen=_MOST_AGAIN))
+    late: int = 0
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was found for one reason."""
+
+    seen: Occurrences = field(default_factory=Occurrences)
+    names: dict[str, None] = field(default_factory=dict)
+    places: set[TopicPartition] = field(default_factory=set)
+    records: int = 0
+    most: int = 0
+    lock: int = 0
+    longest: int = 0
+
+
+class RecordsRedelivered(Rule):
+    """Follows who acquires which records of share groups."""
+
+    name: ClassVar[str] = "records_redelivered"
+    title: ClassVar[str] = "Records that a share group delivers again"
+    about: ClassVar[str] = (
+        "A member of a share group (KIP-932) gets records under an acquisition lock. The broker delivers them to "
+        "another member if the lock runs out before they are acknowledged (group.share.record.lock.duration.ms), if "
+        "the member releases them, or if its connection ends. The answer tells how often records were delivered "
+        "(delivery_count), and the broker refuses an acknowledgment that comes too late with INVALID_RECORD_STATE. "
+        "Such records are processed twice if the first member processed them, only later."
+    )
+    apis: ClassVar[frozenset[int] | None] = _SHARES
+    effect_of: ClassVar[EffectOf | None] = EffectOf.MEMBERS
+    of_groups: ClassVar[bool] = True
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._names = whole_ids(scene.names)
+        self._groups: dict[str, _Group] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        request, response = exchange.request_body, exchange.response_body
+        group = text(request, "group_id")
+        if not group:
+            return
+        known = self._groups.setdefault(group, _Group())
+        member, client = text(request, "member_id"), client_name(exchange)
+        for place, row in rows_by_place(request, "topics", self._names):
+            for batch in rows(row, "acknowledgement_batches"):
+                kinds = set(batch.get("acknowledge_types") or ()) & {_RELEASE, _RENEW}
+                for kind in kinds:
+                    first, last = number(batch, "first_offset"), number(batch, "last_offset")
+                    self._hold(known, place, _Hold(first, last, exchange.time, member, client, kind))
+        lock = max(number(response, "acquisition_lock_timeout_ms"), 0) * MS
+        for place, row in rows_by_place(response, "responses", self._names):
+            code = row.get("acknowledge_error_code", row.get("error_code"))
+            known.late += code == ErrorCode.INVALID_RECORD_STATE
+            for acquired in rows(row, "acquired_records"):
+                first, last = number(acquired, "first_offset"), number(acquired, "last_offset")
+                count = number(acquired, "delivery_count")
+                if count > 1:
+                    known.again.append(_Redelivery(place, first, last, count, exchange.end, exchange.number))
+                self._hold(known, place, _Hold(first, last, exchange.end, member, client, 0, lock))
+
+    @staticmethod
+    def _hold(group: _Group, place: TopicPartition, hold: _Hold) -> None:
+        group.holds.setdefault(place, deque(maxlen=_MOST_HOLDS)).append(hold)
+
+    def findings(self) -> Iterator[Finding]:
+        members = {timeline.group: timeline.by_id() for timeline in self.scene.groups}
+        for name, group in self._groups.items():
+            found: dict[_RedeliveryCause, _Found] = {}
+            for again in group.again:
+                _note(found, again, group, members.get(name, {}))
+            for why, mine in found.items():
+                yield self._finding(name, why, mine, group.late if why is _RedeliveryCause.LOCK else 0)
+
+    def _finding(self, group: str, why: _RedeliveryCause, found: _Found, late: int) -> Finding:
+        sentence = why.text.format(
+            names=named(found.names),
+            group=words.line(group),
+            records=f"{words.counted(found.records, 'record')} of {partitions(found.places)}",
+            them="it" if found.records == 1 else "them",
+            lock=f" of {span(found.lock)}" if found.lock else "",
+            longest=span(found.longest),
+            often=f" ({found.most} deliveries)" if found.most > _TWICE else "",
+            late=f"; {words.counted(late, 'acknowledgment')} came too late (INVALID_RECORD_STATE)"
+            if late
+            else "",
+        )
+        return self.finding(
+            f"group {group}, {why.subject}",
+            sentence,
+            why.advice,
+            found.seen,
+            filter_text=f"api in {{ShareFetch, ShareAcknowledge}} and {of_group(group)}",
+            severity=Severity.MEDIUM if why is _RedeliveryCause.LOCK else Severity.LOW,
+            certainty=Certainty.OBSERVED if why is _RedeliveryCause.UNKNOWN else Certainty.INFERRED,
+            group=group,
+        )
+
+
+def _note(
+    found: dict[_RedeliveryCause, _Found],
+    again: _Redelivery,
+    group: _Group,
+    members: Mapping[str, GroupMember],
+) -> None:
+    before = [
+        hold
+        for hold in group.holds.get(again.place, ())
+        if hold.first <= again.first <= hold.last and hold.time < again.time
+    ]
+    latest = max(before, key=lambda hold: hold.time, default=None)
+    why = _why(latest, again.time, members)
+    mine = found.setdefault(why, _Found())
+    mine.seen.note(again.number, again.time)
+    mine.places.add(again.place)
+    mine.records += again.last - again.first + 1
+    mine.most = max(mine.most, again.deliveries)
+    if latest is not None and why is not _RedeliveryCause.UNKNOWN:
+        mine.names[latest.client] = None
+        mine.lock = max(mine.lock, latest.lock)
+        mine.longest = max(mine.longest, again.time - latest.time)
+
+
+def _why(latest: _Hold | None, time: int, members: Mapping[str, GroupMember]) -> _RedeliveryCause:
+    if latest is None:
+        return _RedeliveryCause.UNKNOWN
+    if latest.kind == _RELEASE:
+        return _RedeliveryCause.RELEASED
+    member = members.get(latest.member)
+    if member is not None and member.left is not None and member.last < time:
+        return _RedeliveryCause.GONE
+    if latest.lock and time - latest.time >= latest.lock - _EARLY:
+        return _RedeliveryCause.LOCK
+    return _RedeliveryCause.UNKNOWN

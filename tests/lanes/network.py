@@ -1,0 +1,91 @@
+"""Hosts of their own for the members of a lane: network namespaces on a bridge, whose links to the broker can be cut.
+
+    with Network() as network:
+        subprocess.Popen([*network.host("m1"), "java", ...])
+        with network.cut("m1", sent=True, received=False):
+            ...
+
+The broker listens on the bridge's address, and what reaches the bridge's host or leaves it is what a capture there
+has. A cut needs no firewall: the address of the other side gets a hardware address that nobody has, so that what is
+sent to it goes nowhere. Packets of the broker are captured before they are lost, those of a member after they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+from tests.lanes.tools import CannotRun, need, run
+
+_NOBODY = "02:00:00:00:00:99"
+
+
+class Network:
+    """A bridge and its hosts, as a context manager; it needs root.
+
+    :ivar address: of the bridge, on which a broker can listen
+    :ivar bridge: name of its interface, to be recorded
+    """
+
+    def __init__(self) -> None:
+        number = os.getpid() % 60_000
+        self.bridge = f"kl{number}"
+        self._prefix = f"10.{100 + number // 250 % 100}.{number % 250}"
+        self.address = f"{self._prefix}.1"
+        self._hosts: dict[str, str] = {}
+
+    def __enter__(self) -> Network:
+        need("ip")
+        run(["ip", "link", "add", self.bridge, "type", "bridge"])
+        try:
+            run(["ip", "address", "add", f"{self.address}/24", "dev", self.bridge])
+            run(["ip", "link", "set", self.bridge, "up"])
+        except CannotRun:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for name in self._hosts:
+            run(["ip", "netns", "delete", self._namespace(name)])
+        run(["ip", "link", "delete", self.bridge])
+
+    def _namespace(self, name: str) -> str:
+        return f"{self.bridge}-{name}"
+
+    def host(self, name: str) -> list[str]:
+        """Return what runs a command on a host, which is made if there is none of that name."""
+        inside = ["ip", "netns", "exec", self._namespace(name)]
+        if name not in self._hosts:
+            number = len(self._hosts) + 2
+            outer = f"{self.bridge}h{number}"
+            self._hosts[name] = f"{self._prefix}.{number}"
+            run(["ip", "netns", "add", self._namespace(name)])
+            peer = ("peer", "name", "eth0", "netns", self._namespace(name))
+            run(["ip", "link", "add", outer, "type", "veth", *peer])
+            run(["ip", "link", "set", outer, "master", self.bridge, "up"])
+            run([*inside, "ip", "address", "add", f"{self._hosts[name]}/24", "dev", "eth0"])
+            for interface in ("lo", "eth0"):
+                run([*inside, "ip", "link", "set", interface, "up"])
+        return inside
+
+    @contextmanager
+    def cut(self, name: str, *, sent: bool = True, received: bool = True) -> Iterator[None]:
+        """Lose what a host sends to the broker, what the broker sends to it, or both, while the block runs."""
+        ways = []
+        if sent:
+            ways.append(([*self.host(name), "ip", "neighbor"], self.address, "eth0"))
+        if received:
+            ways.append((["ip", "neighbor"], self._hosts[name], self.bridge))
+        for command, address, interface in ways:
+            lost = ("lladdr", _NOBODY, "nud", "permanent")
+            run([*command, "replace", address, *lost, "dev", interface])
+        try:
+            yield
+        finally:
+            for command, address, interface in ways:
+                run([*command, "delete", address, "dev", interface])
