@@ -71,14 +71,19 @@ def pages_beside(arguments: Sequence[str]) -> Iterator[None]:
 
     :param arguments: what kproxy is called with there
     """
-    process = subprocess.Popen(  # noqa: S603  # kproxy itself
-        [sys.executable, "-P", "-m", "kproxy", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # Ctrl-C is for this process
-    )
+    try:
+        process = subprocess.Popen(  # noqa: S603  # kproxy itself
+            [sys.executable, "-P", "-m", "kproxy", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for this process
+        )
+    except OSError as error:  # sniff has given up its privileges, and Python may be in a folder of root's
+        notice(f"no pages for browsers: {sys.executable} cannot be started here: {error.strerror}")
+        yield
+        return
     assert process.stderr is not None
     pipe = process.stderr
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -18,6 +19,7 @@ from click.testing import CliRunner
 from kproxy.cli import main, serve
 from kproxy.cli.command import arguments_of
 from kproxy.cli.open import OpenOptions, ViewOptions, open_
+from kproxy.cli.ui import pages_beside
 from tests.kproxy.tui.kit import REBALANCE
 
 
@@ -143,3 +145,14 @@ def test_a_page_ends_with_its_server() -> None:
     page.stdout.read()
     page.stdout.close()
     assert page.wait(120) == 0
+
+
+def test_what_cannot_be_started_ends_no_capture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = tmp_path / "python"
+    python.touch(mode=0o600)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pages_beside(["serve", "kafka.pcap"]):
+        said = capsys.readouterr().err
+    assert said == f"kproxy: no pages for browsers: {python} cannot be started here: Permission denied\n"
