@@ -17,7 +17,7 @@ ProducerId = Int64.names("producerId")
 BrokerId = Int32.names("brokerId")
 
 TOPIC_FIELDS = ("name", "topic", "topic_name")
-"""Fields that name the topic that a struct is about, for whoever has its value and not its declaration."""
+"""Fields that name the topic that a struct is about, for code that has its value and not its declaration."""
 PARTITION_FIELDS = ("partition_index", "index", "partition", "partition_id")
 """Fields with the number of the partition that a struct is about, in the same way; Kafka has no entity type for it."""
 

@@ -41,7 +41,7 @@ class Address(NamedTuple):
 
     @property
     def only_local(self) -> bool:
-        """Whether it means the host of whoever looks."""
+        """Whether it means the reader's own host."""
         try:
             found = ip_address(self.host)
         except ValueError:

@@ -99,7 +99,7 @@ _Key = tuple[str, int, tuple[str, ...]]
 class Aftermath:
     """Follows what clients do after errors that are no part of a normal conversation.
 
-    :param capture: tells who closed the connections; without it, nobody did
+    :param capture: tells which side closed the connections; without it, neither did
     """
 
     def __init__(self, capture: Capture | None = None) -> None:

@@ -71,7 +71,7 @@ class LagRow:
     :ivar committed: offset up to which it has committed; None if not told
     :ivar committed_at: ns since the epoch, when that was told; None likewise
     :ivar position: offset that it asked for last; None if it did not fetch
-    :ivar client: who fetched it last: client ID, or address without one; empty if nobody did
+    :ivar client: the last that fetched it: client ID, or address without one; empty if none did
     :ivar end: offset behind the last record; None if not told
     :ivar end_at: when that was told last
     :ivar lag: end less committed, or less position where nothing was committed; None if it cannot be told

@@ -152,7 +152,7 @@ class RecordTraffic:
     def seen(self, exchange: Exchange) -> FetchSeen | None:
         """Return what a Fetch asks for, with what its session adds; None for other APIs.
 
-        Whoever asks has to do so for every Fetch of the connections that matter to it: a session is followed so.
+        Ask for every Fetch of a connection: that is how its session is followed.
         """
         if exchange is not self._seen_of:
             self._seen = self.sessions.add(exchange)

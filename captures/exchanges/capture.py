@@ -222,7 +222,7 @@ class Capture:
         :raises Exception: as :meth:`~captures.faults.Faults.note` does
         """
         number = 0
-        # of traffic that continues, whoever numbers it has numbers of his own; and it takes a look at the whole table
+        # traffic that continues is numbered by its reader, and this takes a look at the whole table
         if not self.source.live and self.faults.count < TOLD:
             number = int(np.flatnonzero(self.table.order() == row)[0]) + 1
         self.faults.note(error, doing, number)

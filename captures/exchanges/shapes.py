@@ -1,4 +1,4 @@
-"""Messages that differ only in values nobody asked for, told apart for thousands of them at once.
+"""Messages that differ only in values that were not asked for, told apart for thousands of them at once.
 
 A :class:`Shape` is made of one message, the example. Of its bytes some hold the structure (counts, lengths, markers),
 some the wanted values, and the rest is passed over: numbers that are not wanted, the content of texts that are not

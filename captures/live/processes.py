@@ -1,6 +1,6 @@
 """The processes behind the local ends of live connections.
 
-A connection may be gone in a moment, so its ends are asked about as soon as it is seen, by a thread of its own: nobody
+A connection may be gone in a moment, so its ends are looked up as soon as it is seen, by a thread of its own: nothing
 waits for the answer, which is some milliseconds of the system's time. What is asked meanwhile is answered together.
 
 Without privilege the system tells about the processes of the same user only; of others nothing is said. Ends in other

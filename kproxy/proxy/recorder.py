@@ -108,7 +108,7 @@ def start_recorder(
     What was in the queue is recorded by it, and connections continue behind a hole.
 
     :param locks: a Unix socket, to which it sends the descriptor that has the lock of each file before it
-        reports the file; -1 if nobody wants it
+        reports the file; -1 if it is not wanted
     :param held: the latest of these descriptors that an earlier recorder sent, -1 if there was none
     :returns: the process; its events are to be read from ``stdout``. Those that find no room there are dropped
     """

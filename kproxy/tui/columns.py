@@ -2,7 +2,7 @@
 
 A column is one of :data:`COLUMNS`, or it is made of a field: any name of the filter language (``topic``), or the path
 of any field of a message (``request.topics[0].name``). What those show is in :attr:`Summary.cells`, made by the
-session. Texts are as they came from the wire; whoever paints them cleans them.
+session. Texts are as they came from the wire; painting cleans them.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class Column:
 
     :ivar id: as it is stored
     :ivar title: what stands above it
-    :ivar doc: a few words for whoever chooses
+    :ivar doc: a few words for the dialog of columns
     :ivar least: cells below which it is left out rather than shrunk
     :ivar most: cells it takes at most where its texts are long; what is ``flexible`` takes what is left as well
     :ivar text: what it shows of an exchange; it may be shorter where there are only so many cells for it
     :ivar right: whether it is aligned to the right
     :ivar whole: whether it is of use with ``least`` cells or with ``most``, and nothing is gained by any between
     :ivar firm: whether its texts are not to be cut: with some digits gone a number is another
-    :ivar flexible: share of the width that nobody needs, 0 for none
+    :ivar flexible: share of the width that no column needs, 0 for none
     :ivar expendable: those with a higher figure are left out first where there is no room; 0 is never
     :ivar states: of an exchange, those in whose colour it is shown
     :ivar repeats: whether what repeats the line above is dimmed

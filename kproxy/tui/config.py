@@ -171,7 +171,7 @@ def _flat(said: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _filter(name: str, text: str) -> str:
     if problem := filter_name_problem(name):
         raise ValueError(problem)
-    if "@" not in text:  # of those that name others, whoever takes them says what is wrong
+    if "@" not in text:  # those that name others are checked where they are used
         compile_filter(text)
     return text
 

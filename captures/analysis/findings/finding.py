@@ -24,7 +24,7 @@ class Severity(IntEnum):
     MEDIUM = 2
     """Something does not work as it should, and users may notice."""
     HIGH = 3
-    """Data is lost, doubled or not available, or somebody cannot work."""
+    """Data is lost, doubled or not available, or a client cannot work."""
 
     @property
     def word(self) -> str:

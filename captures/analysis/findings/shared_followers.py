@@ -29,7 +29,7 @@ F = TypeVar("F", bound=Follower)
 
 
 class Once(Generic[F]):
-    """Shows a follower each exchange once, whoever else shows it.
+    """Shows a follower each exchange once, however many rules show it.
 
     :ivar known: the follower, to be asked for what it has learnt
     """

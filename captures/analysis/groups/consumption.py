@@ -62,7 +62,7 @@ class CommittedOffset(NamedTuple):
 
 
 class Before(NamedTuple):
-    """How far somebody had come in a partition when somebody else, or the same anew, began to fetch it.
+    """How far a client had come in a partition when another one, or the same anew, began to fetch it.
 
     :ivar reached: offset behind all that it had fetched
     :ivar time: when its latest Fetch was answered

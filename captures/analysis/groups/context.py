@@ -164,7 +164,7 @@ class PartitionCounts:
         return None
 
     def at(self, topic: str, time: int) -> int | None:
-        """Return how many partitions a topic had as far as anybody was told by then; None if nobody was."""
+        """Return how many partitions a topic had as far as clients had learned by then; None if none had."""
         known = self.changes(topic)
         place = bisect_right(known, time, key=lambda seen: seen.time)
         return known[place - 1].partitions if place else None

@@ -185,7 +185,7 @@ def fill_effects(timeline: GroupTimeline, calls: GroupCalls, consumption: Consum
 # ---------------------------------------------------------------- partitions that no member consumed
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """A time in which nobody fetched a partition.
+    """A time in which no member fetched a partition.
 
     :ivar before: the run that ended as it began
     :ivar after: the run with which it ended; None if it did not

@@ -196,7 +196,7 @@ def _parts(wait: Wait) -> str:
 
 
 def _slowest(told: Rebalance, labels: Labels) -> str:
-    """Return who joined last; in the newer kinds of groups nobody waits for all others."""
+    """Return who joined last; in the newer kinds of groups no member waits for all others."""
     slowest = told.slowest
     if slowest is None or slowest.late is None or len(told.waits) < 2 or told.kind is not Kind.CLASSIC:
         return ""

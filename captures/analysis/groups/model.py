@@ -188,7 +188,7 @@ class Phase(StrEnum):
 class Move:
     """A partition that another member has after a rebalance than before.
 
-    :ivar before: member ID; empty if nobody had it, None if it is not known who had it
+    :ivar before: member ID; empty if no member had it, None if that is not known
     :ivar after: member ID; likewise
     """
 
@@ -238,7 +238,7 @@ class Stop:
     """A partition that no member consumed, or a connector or task that no worker ran, because of a rebalance.
 
     :ivar duration: ns from the last fetch before to the first after; up to the end of the capture if ``ended`` is false
-    :ivar ended: whether somebody consumes it again
+    :ivar ended: whether a member consumes it again
     :ivar before: number of the last Fetch before, or of the exchange that shows the worker last; None if there was none
     :ivar after: number of the first Fetch after, or of the SyncGroup that tells another worker; None if there was none
     :ivar begin: ns since the epoch, of the last Fetch before

@@ -1,7 +1,7 @@
 """Storms: many rebalances with one cause, so that they are one thing to look into.
 
 Rebalances are of one cause if the same trigger opened them, and the same member: one instance ID, or one client ID on
-one host, since who joins anew has another member ID. A trigger that is ``SHARED`` is one cause whoever it is about.
+one host, since a client that joins anew has another member ID. A ``SHARED`` trigger is one cause for all members.
 """
 
 from __future__ import annotations

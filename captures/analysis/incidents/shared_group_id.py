@@ -59,7 +59,7 @@ class _Presence:
     def count(self, came_until: int, went_from: int) -> int:
         """Return how many came at ``came_until`` or before, and went at ``went_from`` or later.
 
-        :param went_from: before which nobody went who came after ``came_until``
+        :param went_from: before which no member that came after ``came_until`` went
         """
         return bisect_right(self.came, came_until) - bisect_left(self.went, went_from)
 

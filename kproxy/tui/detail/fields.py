@@ -25,7 +25,7 @@ _DEEPEST = 30
 """Levels of what is known beyond the fields; the sender decides how deep these are."""
 _TOO_DEEP = "…"
 _CUT_OFF = frozenset({"unaligned", "unreadable", "partial", "padding"})
-"""Bytes of a records field that are in no batch: nobody has looked for secrets there."""
+"""Bytes of a records field that are in no batch: they were not searched for secrets."""
 
 
 @dataclass(slots=True)

@@ -37,7 +37,7 @@ _REMARKS = {Role.COMMENT: Class.COMMENT, Role.PROBLEM: Class.ERROR, Role.CHANGE:
 _HIDDEN_NAMES = frozenset(
     {"size", "length", "attributes", "crc", "key_length", "value_length", "headers_count"}
 )
-"""Fields that nobody looks for in a preview."""
+"""Fields that a preview leaves out."""
 _DELTAS = frozenset({"offset_delta", "timestamp_delta"})
 """Fields whose notes say more than they do; the time of each record would leave no room for the rest."""
 

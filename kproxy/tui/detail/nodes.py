@@ -30,7 +30,7 @@ class Role(Enum):
     INNER = "="
     """Known beyond the fields, such as the protocol inside a bytes field."""
     COMMENT = "#"
-    """Noted by somebody."""
+    """Added by the user."""
     PROBLEM = "!"
     """Something is wrong."""
     CHANGE = "~"

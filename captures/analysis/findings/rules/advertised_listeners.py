@@ -109,7 +109,7 @@ class AdvertisedListeners(Rule):
         ports = {port for _, port in reached}
         for address in told:
             hosts = address.hosts(capture, reached)
-            # a name that nobody has told may be any host with that port
+            # a name without a known address may be any host with that port
             if any((host, address.port) in reached for host in hosts) or (
                 not hosts and address.port in ports
             ):

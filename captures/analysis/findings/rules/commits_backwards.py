@@ -44,7 +44,7 @@ class _Kind(Enum):
     OTHER = "other"
     """Another member."""
     RESET = "reset"
-    """Somebody who is no member, in a group of members."""
+    """A client that is no member, in a group with members."""
 
 
 class _Behind(NamedTuple):

@@ -135,7 +135,7 @@ class RequestStorms(Rule):
     def _severity(self, repeated: _Repetition, *, failed: bool) -> Severity:
         if repeated.seen.count < _MANY and repeated.lasted < SECOND:
             return Severity.LOW
-        # an error that does not change is what somebody is stuck in; empty polls, and short bursts, only cost
+        # a client is stuck in an error that does not change; empty polls, and short bursts, only cost
         return self.severity if failed and repeated.seen.count >= _MANY else Severity.MEDIUM
 
 

@@ -38,7 +38,7 @@ class _CreatedTopics(NamedTuple):
 
 
 class TopicsAutoCreated(Rule):
-    """Looks for topics that are not there as Metadata asks, and then are, though nobody created them."""
+    """Looks for topics that are not there as Metadata asks, and then are, though no CreateTopics did it."""
 
     name: ClassVar[str] = "topics_auto_created"
     title: ClassVar[str] = "Topics created by a Metadata request"
@@ -81,7 +81,7 @@ class TopicsAutoCreated(Rule):
 
     def _misses(self, name: str, missing: _MissingTopic) -> None:
         known = self._missing.get(name)
-        # the first who asks creates it; that a leader is chosen is told to whoever asks next
+        # the first request creates it; the next one is answered with its leader
         if known is None or (
             known.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             and missing.error == ErrorCode.LEADER_NOT_AVAILABLE

@@ -36,7 +36,7 @@ class _Attempts:
 
 
 class UnreachableBrokers(Rule):
-    """Finds addresses at which nobody answers, or a RST does."""
+    """Finds addresses that do not answer, or answer with RST."""
 
     name: ClassVar[str] = "unreachable_brokers"
     needs = Lack.PACKETS

@@ -28,7 +28,7 @@ class Departure:
 
     :ivar time: when the coordinator handled it
     :ivar reason: in words (KIP-800); empty if none is given
-    :ivar by_admin: whether somebody else asked for it
+    :ivar by_admin: whether another client asked for it (an administrator)
     """
 
     time: int

@@ -64,7 +64,7 @@ class Stories:
         self._now = now
         self._holders: Holders = {}
         self._nobody: str | None = None
-        """Who has a partition that is not among these: nobody (empty), or it is not known (None)."""
+        """The owner of a partition that is not among these: none (empty), or not known (None)."""
 
     def tell(self, transition: Transition, causes: list[Cause]) -> Rebalance:
         """Return the rebalance that a transition was.

@@ -100,7 +100,7 @@ class BumpLog:
 
 
 class EpochCounter:
-    """Counts the epochs of a group, and finds the reasons of bumps that nobody announced.
+    """Counts the epochs of a group, and finds the reasons of bumps that no request announced.
 
     :param roster: everybody who was seen; may grow
     :param calls: by member ID, in the order of their requests
@@ -146,7 +146,7 @@ class EpochCounter:
         self._perhaps.append(reason)
 
     def removed(self, lane: MemberTimeline, call: Call) -> None:
-        """Count the bump by which somebody was removed whom the coordinator does not know any more."""
+        """Count the bump that removed a member which the coordinator does not know any more."""
         reason = self.removals.known_gone(lane, self.bounded(self.plain(call)))
         heard = lane.silent_since(call.time) or 0
         # a bump that nothing explained may have been this one
@@ -167,7 +167,7 @@ class EpochCounter:
         """Count the bump of a member that joined.
 
         :param epoch: that it was answered with
-        :param alone: whether nobody else was a member
+        :param alone: whether there was no other member
         :param waits: whether it was not told yet what it is to have
         """
         counting = self.counting
@@ -220,7 +220,7 @@ class EpochCounter:
         counting.seen(epoch)
 
     def hidden(self, count: int, shown: BumpEvidence) -> None:
-        """Count bumps that nobody announced."""
+        """Count bumps that no request announced."""
         shown = self.bounded(shown)
         bumps = [Bump(time=reason.time, reasons=[reason]) for reason in self._explain(count, shown)]
         rest = count - len(bumps)

@@ -208,7 +208,7 @@ class Epochs:
             self._joins(beat, beat.epoch)
 
     def _named(self, beat: ModernBeat) -> ModernBeat:
-        """Return a heartbeat with the names of topics whose IDs nobody had told the name of when it was read."""
+        """Return a heartbeat with the names of topics that were not known yet when it was read."""
         owned, assigned = self._with_names(beat.owned), self._with_names(beat.assigned)
         if owned == beat.owned and assigned == beat.assigned:
             return beat
@@ -277,7 +277,7 @@ class Epochs:
         self._answered(lane, beat, epoch, shown)
 
     def _joins_unseen(self, beat: ModernBeat) -> None:
-        """Take in that somebody joined, the answer to which was not captured: it goes on as a member."""
+        """Take in a join whose answer was not captured: the client goes on as a member."""
         calls = self._of_member[beat.member]
         place = bisect_right(calls, beat.time, key=lambda call: call.time)
         if not any(isinstance(call, ModernBeat) and call.generation > 0 for call in calls[place : place + 1]):

@@ -65,7 +65,7 @@ class State:
 
 @dataclass(slots=True)
 class Membership:
-    """A time during which somebody was a member.
+    """A time during which a client was a member.
 
     :ivar member: ID
     :ivar begin: ns since the epoch; :data:`ALWAYS` if before the capture
@@ -278,7 +278,7 @@ class Roster:
 
     @property
     def alone(self) -> bool:
-        """Whether nobody is a member."""
+        """Whether it has no member."""
         return not self.present
 
     @property
@@ -314,7 +314,7 @@ class Roster:
         return lane
 
     def take(self, lane: MemberTimeline) -> None:
-        """Take somebody in who is a member already."""
+        """Take in a client that is a member already."""
         lane.order = len(self.lanes)
         self.lanes.append(lane)
         self._present[lane.order] = lane
@@ -325,7 +325,7 @@ class Roster:
             self._by_instance[lane.instance] = lane
 
     def enrol(self, lane: MemberTimeline, member: str, begin: int) -> None:
-        """Make somebody a member, under an ID."""
+        """Make a client a member, under an ID."""
         lane.membership(member, begin)
         self._present[lane.order] = lane
         self._by_id[member] = lane

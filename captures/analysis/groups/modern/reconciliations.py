@@ -103,7 +103,7 @@ class UncapturedMembers:
             timeline.seen.append(f"{told}whether there are more was not captured")
 
     def _expected(self, members: list[MemberTimeline], time: int) -> frozenset[TopicPartition]:
-        """Return the partitions that somebody must have."""
+        """Return the partitions that one of the members must have."""
         if self.epochs.kind is Kind.STREAMS:
             return frozenset(self._had)
         wanted = {topic for lane in members for topic in lane.topics or ()}
@@ -177,7 +177,7 @@ class Reconciliations:
         self._seen = seen
         self._now = now
         self._nobody: str | None = "" if epochs.counter.from_the_first else None
-        """Who has a partition that no member has which was seen: nobody (empty), or it is not known (None)."""
+        """The owner of a partition that no member seen here has: none (empty), or not known (None)."""
 
     def stories(self) -> list[Rebalance]:
         """Return the bumps as rebalances, in the order of time."""
@@ -299,7 +299,7 @@ class Reconciliations:
         return found
 
     def _in_between(self, told: Rebalance, members: list[tuple[MemberTimeline, Membership]]) -> bool:
-        """Whether partitions that were given up are with nobody for now: heartbeats bring them to their owners."""
+        """Whether partitions that were given up have no owner for now: heartbeats bring them to their owners."""
         if self._epochs.kind is Kind.SHARE or not members:
             return False
         if not any(move.before and move.after == "" for move in told.moved):

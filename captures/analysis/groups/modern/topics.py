@@ -109,7 +109,7 @@ class TopicChanges:
         return self._had.keys() | self._roster.topics
 
     def _begun(self, time: int) -> bool:
-        """Whether somebody was a member at a moment."""
+        """Whether there was a member at a moment."""
         return any(lane.first <= time for lane in self._roster.lanes)
 
     # ------------------------------------------------------------ shown by what members are given
@@ -142,7 +142,7 @@ class TopicChanges:
         return _changed(shown, text, Certainty.INFERRED, self._missing)
 
     def given_out(self, shown: BumpEvidence, *, removed: bool) -> TopicReason | None:
-        """Return the reason of one more bump if partitions of a share group are given to somebody.
+        """Return the reason of one more bump if partitions of a share group are given to members.
 
         The coordinator bumps the epoch when the state of share partitions was initialised (KIP-932), and Kafka 4.1
         also when initialised partitions have no member, as after a session timeout.
