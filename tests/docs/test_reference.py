@@ -92,8 +92,11 @@ WORDS = {"COLORTERM", "DISPLAY", "HOME", "PATH", "STY", "TEMP", "TERM", "TMP", "
 """Variables that would not be told from other words in capitals."""
 
 
-NOT_VARIABLES = {"JAVA_VERSION"}  # a line in the file `release` of a JDK
-"""What looks like a variable beside others, and is none."""
+NOT_VARIABLES = {
+    "JAVA_VERSION",  # a line in the file `release` of a JDK
+    "TEXTUAL_DRIVER",  # set by textual-serve for the pages of kproxy serve, not by users
+}
+"""What looks like a variable beside others, and is none that users set."""
 
 
 @pytest.mark.slow
