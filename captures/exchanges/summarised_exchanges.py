@@ -15,7 +15,7 @@ from captures.exchanges.columns.waits import designed_waits
 from captures.exchanges.exchange import Exchange, ExchangeReader
 from captures.exchanges.projected_reader import PROBLEMS, Part, Parts, ProjectedReader, body_of
 from captures.meaning import ErrorFound, Names, errors_in, expected_errors
-from captures.meaning.templates import Inserted, SummaryTemplate
+from captures.meaning.templates import InsertedValues, SummaryTemplate
 from captures.meaning.waits import LEAST_WAIT_NS
 from dissectors.session_context import OBSERVED_APIS
 
@@ -142,7 +142,7 @@ class _Group:
     :ivar waits: ns and reason of those that waited by design, by their place in the group
     """
 
-    def __init__(self, pair: _Pair, inserted: tuple[Inserted, Inserted], count: int) -> None:
+    def __init__(self, pair: _Pair, inserted: tuple[InsertedValues, InsertedValues], count: int) -> None:
         self._pair = pair
         self._inserted = inserted
         self._count = count
@@ -169,10 +169,10 @@ class _Group:
         return True
 
 
-def _inserted(part: Part) -> Inserted:
+def _inserted(part: Part) -> InsertedValues:
     numbers = () if part.numbers is None else part.numbers.tolist()
     if part.tallies is None:
-        return Inserted(numbers)
+        return InsertedValues(numbers)
     tallies = part.tallies
     columns = (column.sum(1).tolist() for column in (tallies.records, tallies.markers, tallies.size))
-    return Inserted(numbers, list(zip(*columns, strict=True)))
+    return InsertedValues(numbers, list(zip(*columns, strict=True)))

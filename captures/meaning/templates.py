@@ -35,7 +35,7 @@ _BY_LATENCY = POLLS | {ApiKey.ENVELOPE}
 """APIs whose summaries may tell how long an exchange has taken."""
 
 
-class Inserted(NamedTuple):
+class InsertedValues(NamedTuple):
     """What the messages of one side have instead of the marks, an element for each.
 
     :ivar numbers: their inserted numbers, in the order of the fields; empty if there are none
@@ -73,7 +73,7 @@ class SummaryTemplate:
         self._told: dict[str, str | None] = {}
         self._payloads: dict[int, Payload] = {}
         marked = [
-            _Marked(key, version, body, number)
+            _MarkedBody(key, version, body, number)
             for number, (version, body) in enumerate(zip((asked, version), bodies, strict=True))
         ]
 
@@ -96,7 +96,7 @@ class SummaryTemplate:
         """Return whether topics are called as they were when it was made."""
         return not self._told or all(names(topic_id) == name for topic_id, name in self._told.items())
 
-    def texts(self, inserted: Sequence[Inserted], count: int) -> list[tuple[str, str]]:
+    def texts(self, inserted: Sequence[InsertedValues], count: int) -> list[tuple[str, str]]:
         """Return the summaries of so many requests and responses.
 
         :param inserted: what they have on each side
@@ -116,7 +116,7 @@ class SummaryTemplate:
             response_summary(self._key, self._version, request, response, names, -1, self._errors),
         )
 
-    def _filled(self, parts: Sequence[str], inserted: Sequence[Inserted]) -> Iterator[str]:
+    def _filled(self, parts: Sequence[str], inserted: Sequence[InsertedValues]) -> Iterator[str]:
         if len(parts) == 1:
             return repeat(parts[0])
         columns: list[Any] = []
@@ -139,7 +139,7 @@ class SummaryTemplate:
         return map("".join, zip(*columns, strict=False))
 
 
-class _Marked:
+class _MarkedBody:
     """A body with marks in it.
 
     :ivar body: a copy, with marks
@@ -158,7 +158,7 @@ class _Marked:
             raise ValueError("there are too many numbers")
         self.payload = payload(self._records)
         counted = self.payload.records, self.payload.markers, self.payload.size
-        self.inserted = Inserted([self._numbers], [counted])
+        self.inserted = InsertedValues([self._numbers], [counted])
 
     def _copy(self, body: Body, numbers: Tree, records: Tree) -> dict[str, Any]:
         made = dict(body)

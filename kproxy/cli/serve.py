@@ -47,7 +47,9 @@ def serve(options: ServeOptions) -> None:
     Each page has a filter, a view and marks of its own, and reads the capture in a process of its own. It is read-only
     unless --control is given. Needs kproxy[web].
     """
-    if any(each == "-" or each.startswith("tcp-listen:") for each in options.files):
+    from captures.packets.files import comes_once  # not needed to show help
+
+    if any(map(comes_once, options.files)):
         raise click.UsageError("each page reads the capture anew: write it to a file, and serve that with -F")
     with early_ends():
         serve_ui(

@@ -6,7 +6,7 @@ import pytest
 
 from captures.meaning import errors_in, request_summary, response_summary
 from captures.meaning.summaries import SUMMARIES
-from captures.meaning.templates import Inserted, SummaryTemplate
+from captures.meaning.templates import InsertedValues, SummaryTemplate
 from dissectors import wire
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api
@@ -61,7 +61,7 @@ def test_numbers_and_records_of_others_are_put_in(codec, partitions):
     records = [
         (count * partitions, 0, sum(map(len, each))) for count, each in zip((1, 1_500), fields, strict=True)
     ]
-    found = made.texts((Inserted((), records), Inserted(numbers)), 2)
+    found = made.texts((InsertedValues((), records), InsertedValues(numbers)), 2)
     assert found == [texts(0, 9, other) for other in others]
 
 

@@ -74,8 +74,9 @@ def test_options_that_are_off_stay_off_whatever_the_configuration_of_the_page_sa
     assert "--no-show-secrets" in arguments_of(ViewOptions, options)
 
 
-def test_a_pipe_cannot_be_read_by_every_page() -> None:
-    result = CliRunner().invoke(main, ["serve", "-"])
+@pytest.mark.parametrize("source", ["-", "tcp://127.0.0.1:57012", "tcp-listen://:57012"])
+def test_what_comes_once_cannot_be_read_by_every_page(source: str) -> None:
+    result = CliRunner().invoke(main, ["serve", source])
     assert result.exit_code == 2
     assert "each page reads the capture anew" in result.output
 

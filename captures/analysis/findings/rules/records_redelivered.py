@@ -29,7 +29,7 @@ _SHARES = frozenset({ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE})
 _RELEASE, _RENEW = 2, 4
 """Acknowledge types (KIP-932, KIP-1222)."""
 _EARLY = 500 * MS
-"""ns by which a lock may seem to run out early: it begins before the answer that tells of it."""
+"""ns by which a lock may seem to run out early: it begins before the answer that reports it."""
 _MOST_HOLDS = 256
 """Ranges that are remembered of a partition."""
 _TWICE = 2
@@ -121,8 +121,8 @@ class _Group:
 
 
 @dataclass(slots=True)
-class _Found:
-    """What was found for one reason."""
+class _Redeliveries:
+    """Redeliveries of one group for one reason, added up."""
 
     seen: Occurrences = field(default_factory=Occurrences)
     names: dict[str, None] = field(default_factory=dict)
@@ -185,13 +185,13 @@ class RecordsRedelivered(Rule):
     def findings(self) -> Iterator[Finding]:
         members = {timeline.group: timeline.by_id() for timeline in self.scene.groups}
         for name, group in self._groups.items():
-            found: dict[_RedeliveryCause, _Found] = {}
+            found: dict[_RedeliveryCause, _Redeliveries] = {}
             for again in group.again:
                 _note(found, again, group, members.get(name, {}))
             for why, mine in found.items():
                 yield self._finding(name, why, mine, group.late if why is _RedeliveryCause.LOCK else 0)
 
-    def _finding(self, group: str, why: _RedeliveryCause, found: _Found, late: int) -> Finding:
+    def _finding(self, group: str, why: _RedeliveryCause, found: _Redeliveries, late: int) -> Finding:
         sentence = why.text.format(
             names=named(found.names),
             group=words.line(group),
@@ -217,7 +217,7 @@ class RecordsRedelivered(Rule):
 
 
 def _note(
-    found: dict[_RedeliveryCause, _Found],
+    found: dict[_RedeliveryCause, _Redeliveries],
     again: _Redelivery,
     group: _Group,
     members: Mapping[str, GroupMember],
@@ -229,7 +229,7 @@ def _note(
     ]
     latest = max(before, key=lambda hold: hold.time, default=None)
     why = _why(latest, again.time, members)
-    mine = found.setdefault(why, _Found())
+    mine = found.setdefault(why, _Redeliveries())
     mine.seen.note(again.number, again.time)
     mine.places.add(again.place)
     mine.records += again.last - again.first + 1
