@@ -229,6 +229,14 @@ def apis_of(columns: ExchangeColumns, rows: Int64s) -> list[tuple[str, int | Non
     return found
 
 
+def api_names(columns: ExchangeColumns) -> tuple[Int64s, list[str]]:
+    """Return for each exchange the number of its API's name, and the names: as :attr:`Exchange.api` has them."""
+    grouping = api_grouping(columns)
+    names: dict[str, int] = {}
+    codes = [names.setdefault(api, len(names)) for api, _, _ in apis_of(columns, grouping.first)]
+    return np.array(codes, np.int64)[grouping.of], list(names)
+
+
 def exchange_groups(
     columns: ExchangeColumns, numbers: Int64s | None = None, *, bodies: bool = True
 ) -> list[ExchangeGroup]:

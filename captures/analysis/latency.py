@@ -12,15 +12,18 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
 import numpy as np
 
+from captures.analysis.exchange_groups import RowGroups, api_names
 from captures.analysis.percentiles import RANKS, nearest_rank
 from captures.arrays import Int64s
-from captures.exchanges import Exchange
+from captures.exchanges import Exchange, ExchangeReader
+from captures.exchanges.columns import NO_VALUE, ExchangeColumns
 from captures.filters.lexer import quoted
 from dissectors.units import SECOND
 
@@ -161,6 +164,14 @@ class _Histogram:
         if nanoseconds > self._max or not self._slowest:
             self._max, self._slowest = nanoseconds, number
 
+    def extend(self, buckets: Int64s, nanoseconds: Int64s, numbers: Int64s) -> None:
+        counts = np.frombuffer(self._counts, np.uint64)
+        counts += np.bincount(buckets, minlength=len(counts)).astype(np.uint64)
+        self._min = min(self._min, int(nanoseconds.min()))
+        slowest = int(nanoseconds.argmax())
+        if nanoseconds[slowest] > self._max or not self._slowest:
+            self._max, self._slowest = int(nanoseconds[slowest]), int(numbers[slowest])
+
     def distribution(self, label: str, condition: str) -> Distribution:
         fine = np.array(self._counts, np.int64)
         total = int(fine.sum())
@@ -190,6 +201,14 @@ class _Slices:
             row = self._rows[at] = array("I", bytes(4 * BUCKETS))
         row[bucket] += 1
 
+    def extend(self, at: Int64s, width: int, buckets: Int64s) -> None:
+        """Count one in each of some slices of a width."""
+        if width != self._width:
+            self._widen(width)
+        for code, count in zip(*_counted(at * BUCKETS + buckets), strict=True):
+            row = self._rows.setdefault(code // BUCKETS, array("I", bytes(4 * BUCKETS)))
+            row[code % BUCKETS] += count
+
     def _widen(self, width: int) -> None:
         factor = width // self._width
         rows: dict[int, array[int]] = {}
@@ -207,6 +226,11 @@ class _Slices:
         for at, row in self._rows.items():
             counts[at - first] = row
         return OverTime(first * width, width, counts)
+
+
+def _counted(codes: Int64s) -> tuple[list[int], list[int]]:
+    found, counts = np.unique(codes, return_counts=True)
+    return found.tolist(), counts.tolist()
 
 
 class _Counter:
@@ -275,6 +299,55 @@ class LatencyStats:
             excess = max(latency - exchange.wait, 0)
             self._count_one([group.excess for group in groups], excess, at, exchange.number)
 
+    def add_columns(self, columns: ExchangeColumns, reader: ExchangeReader, indexes: Int64s) -> None:
+        """Count exchanges.
+
+        :param columns: exchanges in the order of their numbers
+        :param indexes: in the reader, of each row of the columns
+        """
+        measured = np.flatnonzero(columns.flat("latency") != NO_VALUE)
+        self.unmeasured += len(columns) - len(measured)
+        if not len(measured):
+            return
+        times, latency, wait = (columns.flat(name)[measured] for name in ("time", "latency", "wait"))
+        self._cover(int(times.min()))
+        self._count += len(measured)
+        self._cover(int(times.max()))
+        worked = (wait == 0) | (wait < latency)
+        self.only_waited += int(np.count_nonzero(~worked))
+        indexes = indexes[measured]
+        at, numbers = times // self._width, indexes + reader.first
+        for group, rows in self._rows_by_group(columns, measured, reader, indexes):
+            busy = rows[worked[rows]]
+            for counter, mine, values in (
+                (group.measured, rows, latency[rows]),
+                (group.excess, busy, latency[busy] - wait[busy]),
+            ):
+                if len(mine):
+                    values = np.maximum(values, 0)
+                    buckets = np.searchsorted(_FINE, values, side="right")
+                    counter.histogram.extend(buckets, values, numbers[mine])
+                    counter.slices.extend(at[mine], self._width, np.array(_SCALE_OF)[buckets])
+
+    def _rows_by_group(
+        self, columns: ExchangeColumns, measured: Int64s, reader: ExchangeReader, indexes: Int64s
+    ) -> Iterator[tuple[_Group, Int64s]]:
+        """Yield the groups of some exchanges with the places of theirs among them."""
+        yield self._all, np.arange(len(measured))
+        client_id, connection = (columns.flat(name)[measured] for name in ("client_id", "connection"))
+        api, _ = api_names(columns)
+        broker, host = (
+            _codes(columns.texts(end), connection, whole=end == "broker") for end in ("broker", "client")
+        )
+        keys = ((api[measured],), (broker,), (client_id, np.where(client_id < 0, host, -1)))
+        for place, key in enumerate(keys, start=1):
+            rows: dict[_Group, list[Int64s]] = {}
+            for mine in RowGroups(*key):
+                group = self._groups_of(reader.bare(int(indexes[mine[0]])))[place]
+                rows.setdefault(group, []).append(mine)
+            for group, parts in rows.items():
+                yield group, np.sort(np.concatenate(parts))
+
     def _count_one(self, counters: list[_Counter], nanoseconds: int, at: int, number: int) -> None:
         bucket, width = bisect_right(_FINE, nanoseconds), self._width
         wide = _SCALE_OF[bucket]
@@ -337,6 +410,16 @@ class LatencyStats:
         if found is None or not self._count:
             return OverTime(self._begin, self._width, np.zeros((0, BUCKETS), np.int64))
         return found.counter(measure).slices.over_time(self._width, self._begin, self._end)
+
+
+def _codes(texts: Sequence[str | None], connections: Int64s, *, whole: bool) -> Int64s:
+    """Return for each connection the number of its end's address, or of the host alone."""
+    codes: dict[str, int] = {}
+    found = np.zeros(len(texts), np.int64)
+    for connection in np.unique(connections).tolist():
+        text = texts[connection] or ""
+        found[connection] = codes.setdefault(text if whole else text.rpartition(":")[0], len(codes))
+    return found[connections]
 
 
 def _named(dimension: Dimension, exchange: Exchange) -> tuple[str, str]:

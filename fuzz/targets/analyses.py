@@ -11,6 +11,7 @@ The first byte of an input chooses the analysis. Then come exchanges, as :mod:`f
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC
 from functools import cache
@@ -226,7 +227,12 @@ def followed(path: Path) -> None:
 
 def compared(path: Path) -> None:
     """What differs between a capture and itself."""
-    sides = [shown_to(path, lambda capture, names: Side("it", capture, names))[2][0] for _ in range(2)]
+    sides = []
+    for _ in range(2):
+        reader = ExchangeReader(opened(path), annotate=False, summary=False)
+        side = Side("it", reader.capture, reader.knowledge.topic_name)
+        deque(side.read(reader), maxlen=0)
+        sides.append(side)
     comparison = compare_sides(*sides)
     encoded((comparison,))
     check(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kproxy.cli.capture_run import CaptureInput, CaptureRun, conclude
 from kproxy.cli.command import argument, command, option, options
+from kproxy.cli.common import with_progress
 from kproxy.cli.options import Moment, ReadingOptions, ReportOptions, UtcOption
 
 if TYPE_CHECKING:
     from captures.analysis.comparison.model import Comparison
-    from captures.exchanges import Capture
+    from captures.analysis.comparison.side import Side
+    from captures.exchanges import ExchangeReader
 
 _MOST = 20
 
@@ -115,13 +117,18 @@ class Diff(CaptureRun[DiffOptions]):
         from captures.analysis.comparison.compare import compare_sides
         from captures.analysis.comparison.side import Side
         from captures.exchanges import ExchangeReader
+        from kproxy.text.summary import Tally
 
         sides = []
         for reading in self.readings:
             capture = reading.capture()
             reader = ExchangeReader(capture, annotate=False, summary=False)
             side = Side(str(reading.files[0]), capture, reader.knowledge.topic_name)
-            self._read(reading, capture, reader, [side])
+            _read(side, reader)
+            tally = Tally()
+            for group in side.groups:
+                tally.count(group)
+            self.clean = conclude(capture, tally) and self.clean
             sides.append(side)
         good, bad = sides
         return compare_sides(good, bad)
@@ -129,31 +136,31 @@ class Diff(CaptureRun[DiffOptions]):
     def _of_windows(self) -> Comparison:
         from captures.analysis.comparison.compare import compare_sides
         from captures.analysis.comparison.side import Side, Window
-        from captures.analysis.groups.history import GroupHistories
+        from captures.analysis.groups.history import HISTORIES, NEEDED, GroupHistories
         from captures.exchanges import ExchangeReader
+        from kproxy.text.summary import Tally
 
         assert self.windows is not None
         (reading,) = self.readings
         capture = reading.capture()
         reader = ExchangeReader(capture, annotate=False, summary=False)
         names = reader.knowledge.topic_name
+        # who was a member before tells more of a rebalance than its window alone does
+        histories, tally = GroupHistories(names, capture), Tally()
+        add = capture.faults.guarded(histories.add, HISTORIES)
+        for exchange in reading.exchanges_of(NEEDED, reader, tally, "following groups"):
+            add(exchange)
         sides = []
         for begin, end in self.windows:
-            low, high = reading.bounds(capture, begin, end)
-            sides.append(Side(f"{begin}..{end}", capture, names, Window(low, high)))
-        # who was a member before tells more of a rebalance than its window alone does
-        histories = GroupHistories(names, capture)
-        self._read(reading, capture, reader, [*sides, histories])
+            side = Side(f"{begin}..{end}", capture, names, Window(*reading.bounds(capture, begin, end)))
+            _read(side, reader)
+            sides.append(side)
+        self.clean = conclude(capture, tally)
         good, bad = sides
         return compare_sides(good, bad, histories.result())
 
-    def _read(self, reading: CaptureInput, capture: Capture, reader: Any, learners: Iterable[Any]) -> None:
-        """Pass all exchanges to the accumulators that learn from them."""
-        from kproxy.text.summary import Tally
 
-        tally = Tally()
-        adds = [capture.faults.guarded(each.add, "learning what to compare") for each in learners]
-        for exchange in reading.exchanges(reader, tally, f"reading {capture.source.path}"):
-            for add in adds:
-                add(exchange)
-        self.clean = conclude(capture, tally) and self.clean
+def _read(side: Side, reader: ExchangeReader) -> None:
+    """Have a side learn from its exchanges."""
+    label = f"reading {reader.capture.source.path}"
+    deque(with_progress(side.read(reader), lambda number: number, len(reader), label), maxlen=0)

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from captures.exchanges import Exchange
 from captures.names import Names
 from kproxy.session.access import Access
 from kproxy.session.engine import Steps
@@ -36,13 +35,6 @@ _DIFFERENCES = 100
 
 class QuestionError(Exception):
     """There is no answer; its text says why."""
-
-
-class Learner(Protocol):
-    """What exchanges are added to."""
-
-    def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,17 +189,6 @@ def diff(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Block]
     return blocks(comparison, _DIFFERENCES, asked.zone, leading=leading)
 
 
-def _all_of(access: Access, learners: Sequence[Learner]) -> Steps[None]:
-    def add() -> Iterator[None]:
-        adders = [access.capture.faults.guarded(each.add, _ANSWERING) for each in learners]
-        for exchange in access.plain.several(range(len(access.plain))):
-            for learn in adders:
-                learn(exchange)
-            yield
-
-    yield from _through(access, add())
-
-
 def _of_file(access: Access, path: str) -> Steps[tuple[Side, Side]]:
     from captures.analysis.comparison.side import Side
     from captures.exchanges import ExchangeReader, open_capture
@@ -221,21 +202,20 @@ def _of_file(access: Access, path: str) -> Steps[tuple[Side, Side]]:
         raise QuestionError(str(error)) from None
     reader = ExchangeReader(other, annotate=False, summary=False)
     good = Side(path, other, reader.knowledge.topic_name)
-    learn = access.capture.faults.guarded(good.add, _ANSWERING)
-    for done, exchange in enumerate(reader):
-        learn(exchange)
-        if not done % _TOGETHER:
-            yield
+    for _ in good.read(reader):
+        yield
     bad = Side("this", access.capture, access.plain.knowledge.topic_name)
-    yield from _all_of(access, [bad])
+    yield from _through(access, bad.read(access.plain))
     return good, bad
 
 
 def _of_windows(
     access: Access, windows: re.Match[str], asked: AnswerStyle
 ) -> Steps[tuple[Side, Side, Sequence[GroupTimeline]]]:
+    import numpy as np
+
     from captures.analysis.comparison.side import Side, Window
-    from captures.analysis.groups.history import GroupHistories
+    from captures.analysis.groups.history import HISTORIES, NEEDED, GroupHistories
     from captures.filters.values import resolved
 
     names, capture = access.plain.knowledge.topic_name, access.capture
@@ -248,5 +228,10 @@ def _of_windows(
     bad = Side(f"{windows[3]}..{windows[4]}", capture, names, Window(*moments[2:]))
     # who was a member before tells more of a rebalance than its window alone does
     histories = GroupHistories(names, capture)
-    yield from _all_of(access, [good, bad, histories])
+    keys = capture.table.column("api_key")[access.plain.rows]
+    needed = np.flatnonzero(np.isin(keys, list(NEEDED))).tolist()
+    add = capture.faults.guarded(histories.add, HISTORIES)
+    learning = map(add, access.plain.several(needed))
+    for work in (learning, good.read(access.plain), bad.read(access.plain)):
+        yield from _through(access, work)
     return good, bad, histories.result()

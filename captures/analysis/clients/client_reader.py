@@ -31,26 +31,32 @@ _MOST = 2048
 Mask = Bools
 
 
-def read_clients(reader: ExchangeReader, clients: Clients) -> Iterator[Exchange]:
-    """Add to ``clients`` all exchanges of a capture that was read to its end; yield those that were looked into.
+def read_clients(
+    reader: ExchangeReader, clients: Clients, indexes: Int64s | None = None
+) -> Iterator[Exchange]:
+    """Add to ``clients`` exchanges of a capture that was read to its end; yield those that were looked into.
 
     They come in the order of their numbers, with those fields in their bodies that tell of clients.
+
+    :param indexes: of the exchanges in the reader, rising; None for all
     """
-    rows = reader.rows
+    indexes = np.arange(len(reader)) if indexes is None else indexes
+    rows = reader.rows[indexes]
     looked_into = _sample(reader, rows)
     in_full = _whole(reader, rows)
     add = reader.capture.faults.guarded(clients.add, "getting to know its client")
-    projected = ProjectedExchanges(reader, NEEDS).read(np.flatnonzero(looked_into & ~in_full))
-    for index in np.flatnonzero(looked_into | in_full).tolist():
-        exchange = reader.exchange(index) if in_full[index] else next(projected)[1]
+    projected = ProjectedExchanges(reader, NEEDS).read(indexes[looked_into & ~in_full])
+    chosen = looked_into | in_full
+    for index, full in zip(indexes[chosen].tolist(), in_full[chosen].tolist(), strict=True):
+        exchange = reader.exchange(index) if full else next(projected)[1]
         add(exchange)
         yield exchange
-    for rest in _rest(reader, rows, ~(looked_into | in_full)):
+    for rest in _rest(reader, indexes[~chosen]):
         clients.count(rest)
 
 
 def _whole(reader: ExchangeReader, rows: Int64s) -> Mask:
-    """Return which exchanges are decoded in full, by index."""
+    """Return which exchanges are decoded in full, by place."""
     table = reader.capture.table
     full: Mask = np.isin(table.column("api_key")[rows], [*CONNECTING])
     full |= table.column("flags")[rows] & np.uint16(Flag.SASL_TOKEN) != 0
@@ -58,7 +64,7 @@ def _whole(reader: ExchangeReader, rows: Int64s) -> Mask:
 
 
 def _sample(reader: ExchangeReader, rows: Int64s) -> Mask:
-    """Return which exchanges are looked into, by index: of steady ones the first of each connection, and some later."""
+    """Return which exchanges are looked into, by place: of steady ones the first of each connection, and some later."""
     table = reader.capture.table
     keys = table.column("api_key")[rows]
     connections = table.column("connection")[rows]
@@ -84,13 +90,12 @@ def _ordinals(connections: Int32s) -> Int64s:
     return ordinal
 
 
-def _rest(reader: ExchangeReader, rows: Int64s, chosen: Mask) -> Iterator[Steady]:
+def _rest(reader: ExchangeReader, indexes: Int64s) -> Iterator[Steady]:
     """Yield what there is to count of some exchanges, by connection and client ID."""
     table = reader.capture.table
-    indexes = np.flatnonzero(chosen)
     if not len(indexes):
         return
-    rows = rows[indexes]
+    rows = reader.rows[indexes]
     pairs = np.stack([table.column("connection")[rows], table.column("client_id")[rows]])
     times = table.column("request_first")[rows]
     ends = np.maximum(table.column("request_last")[rows], table.column("response_last")[rows])

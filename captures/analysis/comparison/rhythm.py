@@ -6,6 +6,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+import numpy as np
+
+from captures.arrays import Int64s
+
 MOST_SLICES = 64
 _FIRST_WIDTH = 1_000_000
 """ns."""
@@ -59,6 +63,19 @@ class Rhythm(Generic[Key]):
         counted.slices[at] = counted.slices.get(at, 0) + count
         if len(counted.examples) < MOST_EXAMPLES:
             counted.examples.append(number)
+
+    def extend(self, key: Key, times: Int64s, numbers: Int64s) -> None:
+        """Count what exchanges show, one each, in the order of their numbers."""
+        if not len(times):
+            return
+        self.cover(int(times.min()))
+        self.cover(int(times.max()))
+        counted = self._keys.setdefault(key, _IntervalCount())
+        counted.total += len(times)
+        slices, counts = np.unique(times // self._width, return_counts=True)
+        for at, count in zip(slices.tolist(), counts.tolist(), strict=True):
+            counted.slices[at] = counted.slices.get(at, 0) + count
+        counted.examples += numbers[: MOST_EXAMPLES - len(counted.examples)].tolist()
 
     def kinds(self) -> set[Key]:
         """Return all that was counted."""

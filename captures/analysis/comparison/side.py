@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from heapq import heappush, heappushpop
+from functools import cached_property, partial
 
-from captures.analysis.client_identity import client_name
+import numpy as np
+
 from captures.analysis.client_stats import ClientRow, ClientStats
+from captures.analysis.clients.client_reader import read_clients
 from captures.analysis.clients.inventory import Client, Clients
 from captures.analysis.comparison.model import SideFacts
 from captures.analysis.comparison.rhythm import MOST_EXAMPLES, Rhythm
+from captures.analysis.decision_columns import TAKEN as DECISIVE
+from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.exchange_groups import (
+    ExchangeGroup,
+    RowGroups,
+    api_names,
+    client_names,
+    exchange_groups,
+)
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding
 from captures.analysis.groups.model import GroupTimeline, Rebalance
@@ -19,10 +29,15 @@ from captures.analysis.latency import LatencyStats
 from captures.analysis.negotiation import Negotiation
 from captures.analysis.time_shares import ShareRow, TimeShares
 from captures.analysis.version_matrix import Matrix
-from captures.exchanges import Capture, Exchange, Flag
+from captures.arrays import Int64s
+from captures.exchanges import Capture, ExchangeReader, Flag
+from captures.exchanges.columns import NO_VALUE, ExchangeColumns
+from captures.exchanges.projected_reader import BLOCK_ROWS
 from captures.meaning import Names
 from dissectors.error_codes import error_name
 from dissectors.units import SECOND
+
+_TAKEN = (*DECISIVE, "wait_reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +64,7 @@ class ErrorKind:
 
 
 class Side:
-    """Counts one side.
+    """What is counted of one side.
 
     :param label: what it is called
     :param names: tells names of topic IDs
@@ -58,6 +73,7 @@ class Side:
     :ivar shares: by API and client
     :ivar errors: responses that have them
     :ivar unanswered: requests without an answer, by API
+    :ivar groups: its exchanges, as statistics count them
     :ivar faults: of its capture
     """
 
@@ -70,54 +86,93 @@ class Side:
         self.errors: Rhythm[ErrorKind] = Rhythm()
         self.unanswered: Rhythm[str] = Rhythm()
         self.latency = LatencyStats()
-        self._slowest: dict[str, list[tuple[int, int]]] = {}
+        self._slowest: dict[str, tuple[int, ...]] = {}
         self._negotiation = Negotiation(capture)
         self._clients = ClientStats()
         self._settings = Clients(capture)
         self._diagnosis = Diagnosis(capture, names)
         self._time_shares = TimeShares(capture, names)
-        self._exchanges = 0
+        self.groups: list[ExchangeGroup] = []
         self._first: int | None = None
         self._last = 0
 
-    def add(self, exchange: Exchange) -> None:
-        """Count one exchange, if it is in the window."""
-        time = exchange.time
-        if time not in self.window:
+    def read(self, reader: ExchangeReader) -> Iterator[int]:
+        """Learn from the exchanges that began in the window; yields how far that is, as one of their numbers."""
+        indexes = self._indexes(reader)
+        columns = ExchangeColumns(reader.capture, reader.rows[indexes])
+        for block, _ in enumerate(columns.preparing(_TAKEN)):
+            yield reader.first + block * BLOCK_ROWS
+        if not len(columns):
             return
-        self._exchanges += 1
-        self._first = time if self._first is None else min(self._first, time)
-        self._last = max(self._last, time)
-        self._count(exchange)
-        self.latency.add(exchange)
-        self._note_slow(exchange)
-        self._negotiation.add(exchange)
-        self._clients.add(exchange)
-        self._settings.add(exchange)
-        self._diagnosis.add(exchange)
-        self._time_shares.add(exchange)
+        times = columns.flat("time")
+        self._first, self._last = int(times.min()), int(times.max())
+        for learn in (
+            partial(self._count, columns, indexes + reader.first),
+            partial(self._note_slow, columns, indexes + reader.first),
+            partial(self.latency.add_columns, columns, reader, indexes),
+            partial(self._time_shares.add_columns, columns, reader, indexes),
+            partial(self._introduce, columns, reader, indexes),
+        ):
+            self.faults.made(learn, "learning what to compare", None)
+        for exchange in read_clients(reader, self._settings, indexes):
+            yield exchange.number
+        for exchange in self._diagnosis.add_all(reader, columns, indexes):
+            yield exchange.number
 
-    def _count(self, exchange: Exchange) -> None:
-        time, number, api = exchange.time, exchange.number, exchange.api
+    def _indexes(self, reader: ExchangeReader) -> Int64s:
+        times = ExchangeColumns(reader.capture, reader.rows).flat("time")
+        inside = np.ones(len(times), np.bool_)
+        if self.window.low is not None:
+            inside &= times >= self.window.low
+        if self.window.high is not None:
+            inside &= times <= self.window.high
+        return np.flatnonzero(inside)
+
+    def _count(self, columns: ExchangeColumns, numbers: Int64s) -> None:
+        times = columns.flat("time")
         for rhythm in (self.requests, self.shares, self.errors, self.unanswered):
-            rhythm.cover(time)
-        if exchange.request_size:
-            self.requests.add(api, time, number)
-            self.shares.add((api, client_name(exchange)), time, number)
-        if Flag.UNANSWERED in exchange.flag:
-            self.unanswered.add(api, time, number)
-        expected = {error.path for error in exchange.expected}
-        kinds = {ErrorKind(api, error_name(each.code), each.path in expected) for each in exchange.errors}
-        for kind in kinds:
-            self.errors.add(kind, time, number)
+            rhythm.cover(int(times.min()))
+            rhythm.cover(int(times.max()))
+        (api, apis), (client, clients) = api_names(columns), client_names(columns)
+        asked = columns.flat("request_size") > 0
+        unanswered = columns.flat("flags") & int(Flag.UNANSWERED) != 0
+        for rows in RowGroups(api):
+            name, requests, waiting = apis[api[rows[0]]], rows[asked[rows]], rows[unanswered[rows]]
+            self.requests.extend(name, times[requests], numbers[requests])
+            self.unanswered.extend(name, times[waiting], numbers[waiting])
+        for rows in RowGroups(api, client):
+            requests = rows[asked[rows]]
+            share = apis[api[rows[0]]], clients[client[rows[0]]]
+            self.shares.extend(share, times[requests], numbers[requests])
+        for column, expected in (("error_codes", False), ("expected_error_codes", True)):
+            errors = columns.ragged(column)
+            for values in RowGroups(api[errors.rows], errors.values):
+                rows = np.unique(errors.rows[values])
+                kind = ErrorKind(apis[api[rows[0]]], error_name(int(errors.values[values[0]])), expected)
+                self.errors.extend(kind, times[rows], numbers[rows])
 
-    def _note_slow(self, exchange: Exchange) -> None:
-        if exchange.latency is None or (exchange.wait and exchange.wait >= exchange.latency):
-            return
-        slow = self._slowest.setdefault(exchange.api, [])
-        (heappush if len(slow) < MOST_EXAMPLES else heappushpop)(
-            slow, (exchange.latency - exchange.wait, exchange.number)
-        )
+    def _note_slow(self, columns: ExchangeColumns, numbers: Int64s) -> None:
+        latency, wait = columns.flat("latency"), columns.flat("wait")
+        worked = np.flatnonzero((latency != NO_VALUE) & ((wait == 0) | (wait < latency)))
+        api, apis = api_names(columns)
+        for rows in RowGroups(api[worked]):
+            mine = worked[rows]
+            slowest = np.lexsort((numbers[mine], latency[mine] - wait[mine]))[::-1][:MOST_EXAMPLES]
+            self._slowest[apis[api[mine[0]]]] = tuple(numbers[mine[slowest]].tolist())
+
+    def _introduce(self, columns: ExchangeColumns, reader: ExchangeReader, indexes: Int64s) -> None:
+        self.groups = exchange_groups(columns, indexes + reader.first)
+        for group in self.groups:
+            self._clients.count(group)
+            self._negotiation.count(group)
+        rows = DecisionColumns(columns)
+        introducing, learning = rows.introducing, Negotiation.deciding(rows)
+        told = np.flatnonzero(introducing | learning)
+        for row, exchange in zip(told.tolist(), reader.several(indexes[told].tolist()), strict=True):
+            if introducing[row]:
+                self._clients.introduce(exchange)
+            if learning[row]:
+                self._negotiation.learn(exchange)
 
     # ------------------------------------------------------------ what was counted
     @property
@@ -134,13 +189,13 @@ class Side:
             first=self._first,
             last=self._last,
             seconds=self.seconds,
-            exchanges=self._exchanges,
+            exchanges=sum(group.exchanges for group in self.groups),
             clients=len(self.clients),
         )
 
     def slowest(self, api: str) -> tuple[int, ...]:
         """Return the numbers of the slowest exchanges of an API, the slowest first."""
-        return tuple(number for _, number in sorted(self._slowest.get(api, []), reverse=True))
+        return self._slowest.get(api, ())
 
     def time_shares(self) -> dict[str, ShareRow]:
         """Return where the time of each API went."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from itertools import pairwise
+from dataclasses import replace
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from captures.analysis.latency import (
     percentile,
 )
 from captures.exchanges import ExchangeReader
+from captures.exchanges.columns import ExchangeColumns
 from captures.filters import compile_filter, context_of
 from tests.captures.analysis.kit import MS, exchange, unanswered
 from tests.captures.export.files import SAMPLE, opened
@@ -33,6 +35,29 @@ def counted(*exchanges) -> LatencyStats:
     for each in exchanges:
         stats.add(each)
     return stats
+
+
+@pytest.mark.parametrize("most", [1, MOST_GROUPS])
+def test_columns_tell_the_same_as_one_exchange_after_another(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latency, "MOST_GROUPS", most)
+    reader = ExchangeReader(opened(SAMPLE), annotate=False, summary=False)
+    by_columns, plain = LatencyStats(), counted(*reader)
+    by_columns.add_columns(ExchangeColumns(reader.capture, reader.rows), reader, np.arange(len(reader)))
+    assert len(by_columns) == len(plain) > 0
+    assert (by_columns.unmeasured, by_columns.only_waited) == (plain.unmeasured, plain.only_waited)
+    for dimension, measure in product(Dimension, Measure):
+        mine, theirs = (stats.distributions(dimension, measure) for stats in (by_columns, plain))
+        for found, told in zip(mine, theirs, strict=True):
+            assert replace(found, counts=None) == replace(told, counts=None)
+            assert (found.counts == told.counts).all()
+            over = [
+                each.over_time(dimension, measure, found.label, found.condition)
+                for each in (by_columns, plain)
+            ]
+            assert (over[0].begin, over[0].width) == (over[1].begin, over[1].width)
+            assert (over[0].counts == over[1].counts).all()
 
 
 def test_bounds_are_round_and_rise_by_a_quarter_or_so() -> None:

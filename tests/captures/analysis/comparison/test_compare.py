@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.comparison.compare import compare_sides
 from captures.analysis.comparison.model import Aspect, Comparison, Difference
-from captures.analysis.comparison.side import Side, Window
+from captures.analysis.comparison.side import ErrorKind, Side, Window
+from captures.analysis.exchange_groups import ExchangeGroup
 from captures.exchanges import Capture, Exchange, ExchangeReader, Flag, open_capture
 from captures.json_objects import to_json
 from tests.captures.analysis.kit import MS, error, exchange, unanswered
@@ -31,20 +33,56 @@ EMPTY = opened("clean/34_k111_java_none")
 """A capture for sides that are made by hand; nothing of it is read."""
 
 
-def recorded(name: str, window: Window | None = None) -> Side:
+class SideByHand(Side):
+    """Takes exchanges in one by one: what :meth:`Side.read` does by columns, said the plain way."""
+
+    def take(self, exchange: Exchange) -> None:
+        time, number, api = exchange.time, exchange.number, exchange.api
+        if time not in self.window:
+            return
+        self.groups.append(ExchangeGroup.of(exchange))
+        self._first = time if self._first is None else min(self._first, time)
+        self._last = max(self._last, time)
+        for rhythm in (self.requests, self.shares, self.errors, self.unanswered):
+            rhythm.cover(time)
+        if exchange.request_size:
+            self.requests.add(api, time, number)
+            self.shares.add((api, client_name(exchange)), time, number)
+        if Flag.UNANSWERED in exchange.flag:
+            self.unanswered.add(api, time, number)
+        expected = {error.path for error in exchange.expected}
+        for kind in {ErrorKind(api, each.name, each.path in expected) for each in exchange.errors}:
+            self.errors.add(kind, time, number)
+        if exchange.latency is not None and not exchange.wait >= max(exchange.latency, 1):
+            self.busy.setdefault(api, []).append((exchange.latency - exchange.wait, number))
+            self._slowest[api] = tuple(number for _, number in sorted(self.busy[api], reverse=True)[:5])
+        self.latency.add(exchange)
+        for learner in (self._negotiation, self._clients, self._settings, self._diagnosis, self._time_shares):
+            learner.add(exchange)
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.busy: dict[str, list[tuple[int, int]]] = {}
+
+
+def opened_side(kind: type[Side], name: str, window: Window | None = None) -> tuple[Any, ExchangeReader]:
     capture = opened(name)
     reader = ExchangeReader(capture, annotate=False, summary=False)
-    return filled(Side(name, capture, reader.knowledge.topic_name, window), reader)
+    return kind(name, capture, reader.knowledge.topic_name, window), reader
 
 
-def filled(side: Side, exchanges: Iterable[Exchange]) -> Side:
-    for each in exchanges:
-        side.add(each)
+def recorded(name: str, window: Window | None = None) -> Side:
+    side, reader = opened_side(Side, name, window)
+    for _ in side.read(reader):
+        pass
     return side
 
 
 def made(*exchanges: Exchange) -> Side:
-    return filled(Side("by hand", EMPTY, lambda _: None), exchanges)
+    side = SideByHand("by hand", EMPTY, lambda _: None)
+    for each in exchanges:
+        side.take(each)
+    return side
 
 
 def regular(count: int, *, every: int = SECOND // 10, seed: int = 1, **fields: object) -> list[Exchange]:
@@ -74,6 +112,43 @@ def test_a_recording_does_not_differ_from_itself() -> None:
         comparison = compare_sides(recorded(name), recorded(name))
         assert comparison.differences == []
         assert comparison.sentence == "Nothing differs that the data would prove."
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "clean/34_k111_java_none",
+        pytest.param("findings/25_k430_quota_java", marks=pytest.mark.slow),
+        pytest.param("findings/26_k430_broker_sigstop_clients", marks=pytest.mark.slow),
+        pytest.param("groups/21_k430_java_sigstop", marks=pytest.mark.slow),
+        pytest.param("clean/26_k430_steady_clients", marks=pytest.mark.slow),
+    ],
+)
+def test_columns_tell_the_same_as_one_exchange_after_another(name: str) -> None:
+    first = int(opened(name).connections.first_time.min())
+    for window in (None, Window(first + SECOND, first + 5 * SECOND)):
+        side, reader = opened_side(SideByHand, name, window)
+        for each in reader:
+            side.take(each)
+        by_columns = recorded(name, window)
+        assert by_columns.facts() == side.facts()
+        for rhythm in ("requests", "shares", "errors", "unanswered"):
+            mine, plain = getattr(by_columns, rhythm), getattr(side, rhythm)
+            assert mine.kinds() == plain.kinds()
+            for key in plain.kinds():
+                assert (mine.total(key), mine.examples(key), mine.slices(key)) == (
+                    plain.total(key),
+                    plain.examples(key),
+                    plain.slices(key),
+                )
+        for api, _ in by_columns.shares.kinds():
+            assert by_columns.slowest(api) == side.slowest(api)
+        for told in ("clients", "matrix", "findings", "rebalances", "time_shares"):
+            mine, plain = getattr(by_columns, told), getattr(side, told)
+            assert (mine == plain) if told == "clients" else (mine() == plain())
+        assert [(each.name, each.exchanges) for each in by_columns.configured()] == [
+            (each.name, each.exchanges) for each in side.configured()
+        ]
 
 
 @pytest.mark.slow
