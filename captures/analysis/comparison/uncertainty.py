@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -97,6 +98,7 @@ def rate_ratio(
     return Interval(low * good_time / bad_time, high * good_time / bad_time)
 
 
+@lru_cache(maxsize=4096)  # much of what is compared was seen as often
 def share_interval(count: float, total: float) -> Interval:
     """Return the Clopper-Pearson interval of a share; counts need not be whole.
 
