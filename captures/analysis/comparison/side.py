@@ -146,10 +146,10 @@ class Side:
             self.shares.extend(share, times[requests], numbers[requests])
         for column, expected in (("error_codes", False), ("expected_error_codes", True)):
             errors = columns.ragged(column)
-            for values in RowGroups(api[errors.rows], errors.values):
-                rows = np.unique(errors.rows[values])
-                kind = ErrorKind(apis[api[rows[0]]], error_name(int(errors.values[values[0]])), expected)
-                self.errors.extend(kind, times[rows], numbers[rows])
+            seen = np.unique(np.stack([errors.rows, errors.values]), axis=1)  # each error of a response once
+            for row, code in seen.T.tolist():
+                kind = ErrorKind(apis[api[row]], error_name(code), expected)
+                self.errors.add(kind, int(times[row]), int(numbers[row]))
 
     def _note_slow(self, columns: ExchangeColumns, numbers: Int64s) -> None:
         latency, wait = columns.flat("latency"), columns.flat("wait")
