@@ -18,7 +18,7 @@ from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rule import Rule
 from captures.analysis.findings.rule_selection import UnknownRuleError, chosen, limits
 from captures.analysis.groups.call_reader import pending_calls
-from captures.analysis.incidents.model import Incident
+from captures.analysis.incidents.model import Consequence, Incident
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from dissectors.session_context import SessionContext
 from dissectors.units import SECOND
@@ -59,11 +59,12 @@ def rules_and_limits(
 class IncidentNews:
     """Decides which incidents of a growing capture to report: new ones, and those of which more is known since.
 
-    What is known of an incident changes while it happens, so it is reported again only when it has settled.
+    What is known of an incident changes while it happens, so it is reported again only when it has settled. At the end
+    those are, too, from which more has followed since.
     """
 
     def __init__(self) -> None:
-        self._reported: dict[Hashable, str] = {}
+        self._reported: dict[Hashable, tuple[str, list[Consequence]]] = {}
         self._latest: dict[Hashable, tuple[str, int]] = {}
 
     def of(self, incidents: Iterable[Incident], now: int, *, ended: bool = False) -> Iterator[Incident]:
@@ -78,9 +79,14 @@ class IncidentNews:
             latest, since = self._latest.get(key, ("", now))
             if latest != sentence:
                 latest, since = self._latest[key] = sentence, now
+            followed = list(incident.consequences)
             reported = self._reported.get(key)
-            if reported is None or (sentence != reported and (ended or now - since >= _SETTLED)):
-                self._reported[key] = sentence
+            if reported is not None and ended:
+                news = reported != (sentence, followed)
+            else:
+                news = reported is None or (reported[0] != sentence and now - since >= _SETTLED)
+            if news:
+                self._reported[key] = sentence, followed
                 yield incident
 
 

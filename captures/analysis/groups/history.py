@@ -115,8 +115,8 @@ class GroupHistories:
         self._acceptances: Acceptances | None = None
         self._latest = 0
         self._added = 0
-        self._told: tuple[tuple[int, int], list[GroupTimeline]] | None = None
-        """What was told last: of how many exchanges and up to when."""
+        self._told: tuple[tuple[int, int, bool], list[GroupTimeline]] | None = None
+        """What was told last: of how many exchanges, up to when, and whether the capture still grew."""
         self._steady: dict[str, _Steady] = {}
 
     @property
@@ -152,7 +152,7 @@ class GroupHistories:
         waiting = list(pending)
         if now is None:
             now = max(self._latest, self._capture.latest if self._capture is not None else 0)
-        of = self._added, now
+        of = self._added, now, self._capture is not None and self._capture.growing
         if self._told is not None and self._told[0] == of and not waiting and not live:
             return self._told[1]
         timelines = self._tell(now, waiting, live=live)

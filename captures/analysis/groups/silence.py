@@ -129,13 +129,9 @@ class Silences:
             found = {case.silence: end for case in cases if (end := by_connections(case.seen)) is not None}
             unsettled = [case for case in cases if case.silence not in found]
             found |= _looked_into(self._capture, activity, unsettled)
-            # what is not known while the capture grows may be later: the process may go on where it stopped
-            growing = _growing(self._capture)
-            self._known |= {
-                each: end
-                for each, end in found.items()
-                if not growing or end.cause is not TimeoutCause.UNKNOWN
-            }
+            # packets of a capture that grows are looked at once it is over, and processes may go on where they stopped
+            lasting = set(fresh) - ({case.silence for case in unsettled} if self._capture.growing else set())
+            self._known |= {each: found[each] for each in lasting}
         return [self._known.get(silence) or found[silence] for silence in silences]
 
 
@@ -254,10 +250,6 @@ class _Connections:
 
 
 # ---------------------------------------------------------------- what packets show
-def _growing(capture: Capture) -> bool:
-    return capture.source.live and not capture.source.complete
-
-
 def _looked_into(
     capture: Capture, activity: ConnectionActivity, cases: list[_Case]
 ) -> dict[Silence, SessionEnd]:
@@ -277,7 +269,7 @@ def _looked_into(
 
 def _packets(capture: Capture, cases: list[_Case]) -> dict[Ends, Headers] | None:
     """Read the packets of all cases once more; None if that cannot be done."""
-    if _growing(capture):
+    if capture.growing:
         return None
     pairs = {capture.endpoints(connection) for case in cases for connection in case.open}
     if not pairs:

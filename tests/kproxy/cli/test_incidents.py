@@ -74,6 +74,28 @@ def test_a_pipe_is_followed_and_an_outage_reported_again_when_it_is_over() -> No
     assert later[0]["end"] is not None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "21_k430_java_sigstop",
+        "46_k430_rolling_restart_static",
+        "47_k430_connect_workers_lost",
+        "48_k430_network_cut_from_broker",
+    ],
+)
+def test_what_was_followed_is_in_the_end_what_one_reading_reports(name: str) -> None:
+    """Also where only packets decide, which are looked at once the capture is over: whether a process stood still."""
+    path = GROUPS / f"{name}.pcap.zst"
+    command = [sys.executable, "-m", "kproxy", "incidents", "--follow", "--json", "-"]
+    data = zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read()
+    followed = subprocess.run(command, input=data, stdout=subprocess.PIPE, check=True).stdout
+    last = {(each["kind"], each["begin"]): each for each in map(json.loads, followed.splitlines())}
+    found = [*map(json.loads, run("incidents", "--json", path).stdout.splitlines())]
+    assert found
+    assert [last.get((each["kind"], each["begin"])) for each in found] == found
+
+
 def _packets_until(data: bytes, time: int) -> int:
     """Return where the first packet after a time begins in a pcap file (little-endian, microseconds or nanoseconds)."""
     at = 24

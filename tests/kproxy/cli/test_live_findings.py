@@ -12,7 +12,7 @@ from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rule import Rule
 from captures.analysis.findings.rules.blocked_rebalance import BlockedRebalance
 from captures.analysis.findings.rules.commit_failures import CommitFailures
-from captures.analysis.incidents.model import Incident, IncidentKind
+from captures.analysis.incidents.model import Consequence, Incident, IncidentKind
 from captures.exchanges import ExchangeReader, open_capture
 from dissectors.units import SECOND
 from kproxy.cli.live_findings import IncidentNews, LiveFindings
@@ -149,8 +149,15 @@ def test_it_is_not_asked_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_incident_is_reported_when_it_is_new_and_when_what_is_known_of_it_has_settled() -> None:
-    def outage(sentence: str) -> Incident:
-        return Incident(kind=IncidentKind.BROKER_OUTAGE, begin=1, end=None, who=("b",), sentence=sentence)
+    def outage(sentence: str, *consequences: Consequence) -> Incident:
+        return Incident(
+            kind=IncidentKind.BROKER_OUTAGE,
+            begin=1,
+            end=None,
+            who=("b",),
+            sentence=sentence,
+            consequences=list(consequences),
+        )
 
     news = IncidentNews()
     assert list(news.of([outage("away")], 1 * SECOND))
@@ -160,3 +167,7 @@ def test_an_incident_is_reported_when_it_is_new_and_when_what_is_known_of_it_has
     assert list(news.of([outage("back")], 31 * SECOND))
     assert not list(news.of([outage("back")], 60 * SECOND))
     assert list(news.of([outage("back for good")], 61 * SECOND, ended=True))
+    rebalance = Consequence("rebalance", "g", 2, "g rebalanced")
+    assert not list(news.of([outage("back for good", rebalance)], 80 * SECOND))
+    assert list(news.of([outage("back for good", rebalance)], 80 * SECOND, ended=True))
+    assert not list(news.of([outage("back for good", rebalance)], 80 * SECOND, ended=True))
