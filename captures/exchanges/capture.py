@@ -187,11 +187,6 @@ class Capture:
         """Bytes of the capture read so far; :attr:`Source.expected` is its size, if that is known."""
         return self._packets.done
 
-    @property
-    def growing(self) -> bool:
-        """Whether more of it may come."""
-        return self.source.live and not self.source.complete
-
     def read(self, progress: Progress | None = None) -> None:
         """Read the whole capture into the table.
 

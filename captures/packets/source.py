@@ -91,6 +91,11 @@ class Source:
         return self._store is not None and self._store.complete
 
     @property
+    def growing(self) -> bool:
+        """Whether more bytes may come."""
+        return self.live and not self.complete
+
+    @property
     def expected(self) -> int | None:
         """About how many bytes there will be when it is complete, None if unknown."""
         return None if self._store is None else self._store.expected

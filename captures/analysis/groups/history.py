@@ -152,7 +152,7 @@ class GroupHistories:
         waiting = list(pending)
         if now is None:
             now = max(self._latest, self._capture.latest if self._capture is not None else 0)
-        of = self._added, now, self._capture is not None and self._capture.growing
+        of = self._added, now, self._capture is not None and self._capture.source.growing
         if self._told is not None and self._told[0] == of and not waiting and not live:
             return self._told[1]
         timelines = self._tell(now, waiting, live=live)

@@ -130,7 +130,7 @@ class Silences:
             unsettled = [case for case in cases if case.silence not in found]
             found |= _looked_into(self._capture, activity, unsettled)
             # packets of a capture that grows are looked at once it is over, and processes may go on where they stopped
-            lasting = set(fresh) - ({case.silence for case in unsettled} if self._capture.growing else set())
+            lasting = set(fresh) - ({case.silence for case in unsettled} if self._capture.source.growing else set())
             self._known |= {each: found[each] for each in lasting}
         return [self._known.get(silence) or found[silence] for silence in silences]
 
@@ -269,7 +269,7 @@ def _looked_into(
 
 def _packets(capture: Capture, cases: list[_Case]) -> dict[Ends, Headers] | None:
     """Read the packets of all cases once more; None if that cannot be done."""
-    if capture.growing:
+    if capture.source.growing:
         return None
     pairs = {capture.endpoints(connection) for case in cases for connection in case.open}
     if not pairs:

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -85,13 +86,21 @@ def test_a_pipe_is_followed_and_an_outage_reported_again_when_it_is_over() -> No
     ],
 )
 def test_what_was_followed_is_in_the_end_what_one_reading_reports(name: str) -> None:
-    """Also where only packets decide, which are looked at once the capture is over: whether a process stood still."""
+    """Also where only packets decide, which are looked at once the capture is over: whether a process stood still.
+
+    Exchanges are numbered as they become complete in a capture that grows, so that evidence has other numbers.
+    """
+
+    def told(incident: dict[str, Any]) -> dict[str, Any]:
+        effects = [each | {"evidence": None} for each in incident["consequences"]]
+        return incident | {"evidence": None, "consequences": effects}
+
     path = GROUPS / f"{name}.pcap.zst"
     command = [sys.executable, "-m", "kproxy", "incidents", "--follow", "--json", "-"]
     data = zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read()
     followed = subprocess.run(command, input=data, stdout=subprocess.PIPE, check=True).stdout
-    last = {(each["kind"], each["begin"]): each for each in map(json.loads, followed.splitlines())}
-    found = [*map(json.loads, run("incidents", "--json", path).stdout.splitlines())]
+    last = {(each["kind"], each["begin"]): told(each) for each in map(json.loads, followed.splitlines())}
+    found = [told(json.loads(line)) for line in run("incidents", "--json", path).stdout.splitlines()]
     assert found
     assert [last.get((each["kind"], each["begin"])) for each in found] == found
 
