@@ -59,9 +59,9 @@ def topics_in(
     :param version: in which the body was read
     :param side: which message of the API the body is
     """
-    out: dict[str, list[int]] = {}
     if not body:
-        return out
+        return {}
+    out: dict[str, dict[int, None]] = {}
     for struct, fields in walk(topic_plan(key, version, side), body):
         for field in fields:
             if not field:
@@ -70,8 +70,8 @@ def topics_in(
                 _add_resource(out, struct, field)
             else:
                 for name in _texts((struct.get(field),)):
-                    out.setdefault(name, [])
-    return out
+                    out.setdefault(name, {})
+    return {name: list(numbers) for name, numbers in out.items()}
 
 
 def topic_plan(key: int, version: int, side: Side) -> FieldPlan:
@@ -109,23 +109,20 @@ def _place_fields(struct: wire.Struct) -> Iterator[str]:
                 yield from (f"{member.name}.{index}" for index in PARTITION_FIELDS)
 
 
-def _add_topic(out: dict[str, list[int]], struct: Body, names: Names) -> None:
+def _add_topic(out: dict[str, dict[int, None]], struct: Body, names: Names) -> None:
     name = places.topic(struct, lambda uuid: names(uuid) or uuid)
     if name == "?":
         return
-    known = out.setdefault(name, [])
     alone = places.index(struct)
-    for number in places.partitions(struct) if alone is None else (alone,):
-        if number not in known:
-            known.append(number)
+    out.setdefault(name, {}).update(dict.fromkeys(places.partitions(struct) if alone is None else (alone,)))
 
 
-def _add_resource(out: dict[str, list[int]], struct: Body, field: str) -> None:
+def _add_resource(out: dict[str, dict[int, None]], struct: Body, field: str) -> None:
     name = struct.get(field)
     if not name or name == "*" or struct.get(field.replace("name", "type")) != _TOPIC_RESOURCE:
         return
     if all(struct.get(pattern, _LITERAL) == _LITERAL for pattern in _PATTERNS):
-        out.setdefault(name, [])
+        out.setdefault(name, {})
 
 
 # ---------------------------------------------------------------- groups, members, transactions, producers

@@ -13,7 +13,7 @@ from captures.analysis.clients import batch_settings
 from captures.analysis.clients.fields import Fields
 from captures.analysis.clients.fingerprints import Fingerprints
 from captures.analysis.clients.libraries import Library, told_library
-from captures.analysis.clients.links import Links, failed_attempts, idle_before_close
+from captures.analysis.clients.links import Links, Presence, failed_attempts, idle_before_close
 from captures.analysis.clients.rhythm import Rhythm
 from captures.analysis.clients.setting_display import DisplayedSetting, told_settings
 from captures.analysis.clients.settings import How, Setting
@@ -154,6 +154,8 @@ class Clients:
         clients: dict[str, Client] = {}
         told: dict[str, Counter[str]] = defaultdict(Counter)
         principals: dict[str, Counter[str]] = defaultdict(Counter)
+        hosts: dict[str, dict[str, None]] = defaultdict(dict)
+        brokers: dict[str, dict[str, None]] = defaultdict(dict)
         for key, by_id in self._contacts.items():
             intro = self._introductions.of(key)
             for name, contacts in _owners(key, by_id).items():
@@ -161,7 +163,9 @@ class Clients:
                 client = clients.get(name)
                 if client is None:
                     client = clients[name] = Client(name, contacts[0][0], first=first)
-                _count(client, key, [contact for _, contact in contacts])
+                _count(client, [contact for _, contact in contacts])
+                hosts[name][key.client.rpartition(":")[0]] = None
+                brokers[name][key.broker] = None
                 if intro.software:
                     told[name][intro.software] += 1
                 if intro.principal:
@@ -169,6 +173,7 @@ class Clients:
         for name, client in clients.items():
             client.software = [software for software, _ in told[name].most_common()]
             client.principals = [principal for principal, _ in principals[name].most_common()]
+            client.hosts, client.brokers = list(hosts[name]), list(brokers[name])
         return clients
 
     def _describe(self, client: Client, links: Links) -> None:
@@ -206,9 +211,9 @@ class Clients:
                 )
         if capture is not None:
             for name, mine in spans.items():
+                presence = Presence((each.first, each.last) for each in mine)
                 for each in mine:
-                    others = ((other.first, other.last) for other in mine if other is not each)
-                    idle = idle_before_close(capture, each.connection, each.last, others)
+                    idle = idle_before_close(capture, each.connection, each.last, presence)
                     if idle is not None:
                         links[name].idle.add(idle, each.number)
             alone = _alone(clients.values())
@@ -230,16 +235,11 @@ def _owners(
     return found
 
 
-def _count(client: Client, key: ConnectionKey, contacts: list[_Contact]) -> None:
+def _count(client: Client, contacts: list[_Contact]) -> None:
     client.connections += 1
     client.exchanges += sum(contact.count for contact in contacts)
     client.first = min(client.first, *(contact.first for contact in contacts))
     client.last = max(client.last, *(contact.last[0] for contact in contacts))
-    host = key.client.rpartition(":")[0]
-    if host not in client.hosts:
-        client.hosts.append(host)
-    if key.broker not in client.brokers:
-        client.brokers.append(key.broker)
 
 
 def _alone(clients: Iterable[Client]) -> dict[str, str]:

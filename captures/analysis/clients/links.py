@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from captures.analysis.attempts import Outcome, attempts, ended, ended_by_broker
 from captures.analysis.client_identity import Introduction
@@ -55,21 +56,34 @@ class Links:
             yield again
 
 
-def idle_before_close(
-    capture: Capture, connection: int, last: int, others: Iterable[tuple[int, int]]
-) -> int | None:
+class Presence:
+    """When a client was there.
+
+    :param spans: first and last time at which anything was said on each of its connections, in ns since the epoch
+    """
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        ordered = sorted(spans)
+        self._first = [first for first, _ in ordered]
+        self._until = list(accumulate((until for _, until in ordered), max))
+
+    def spans(self, before: int, after: int) -> bool:
+        """Tell whether a connection was there before one time and is still after another."""
+        begun = bisect_left(self._first, before)
+        return begun > 0 and self._until[begun - 1] > after
+
+
+def idle_before_close(capture: Capture, connection: int, last: int, presence: Presence) -> int | None:
     """Return how long a connection was idle before its client closed it, in ns; None if that was not why it did.
 
     :param last: ns since the epoch, when anything was said on it last
-    :param others: first and last time at which anything was said on the other connections of the client
+    :param presence: of the client
     """
     end = ended(capture, connection)
     if end is None or ended_by_broker(capture, connection) is not None or end - last < _LEAST_IDLE:
         return None
     # a client that leaves closes all; one that goes on has another connection, before as after
-    if not any(first < last and until > end + _GOES_ON for first, until in others):
-        return None
-    return end - last
+    return end - last if presence.spans(last, end + _GOES_ON) else None
 
 
 def failed_attempts(capture: Capture) -> Iterator[tuple[str, int]]:

@@ -130,7 +130,9 @@ class Silences:
             unsettled = [case for case in cases if case.silence not in found]
             found |= _looked_into(self._capture, activity, unsettled)
             # packets of a capture that grows are looked at once it is over, and processes may go on where they stopped
-            lasting = set(fresh) - ({case.silence for case in unsettled} if self._capture.source.growing else set())
+            lasting = set(fresh) - (
+                {case.silence for case in unsettled} if self._capture.source.growing else set()
+            )
             self._known |= {each: found[each] for each in lasting}
         return [self._known.get(silence) or found[silence] for silence in silences]
 

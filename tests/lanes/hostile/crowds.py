@@ -60,6 +60,16 @@ def clients(count: int) -> Iterable[bytes]:
     )
 
 
+@attack(20_000)
+def one_client(count: int) -> Iterable[bytes]:
+    """one client ID on as many connections, each from an address of its own"""
+    return pcap(
+        frame
+        for number in range(count)
+        for frame in said([exchange(18, 3, _software(number % 7), {}, number, "app")], number)
+    )
+
+
 def _software(number: int) -> dict[str, Any]:
     return {"client_software_name": f"lib-{number}", "client_software_version": f"{number}.{number}"}
 
