@@ -6,7 +6,9 @@ under the phase that they begin; what belongs to all phases stands where it come
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -31,7 +33,7 @@ from captures.meaning import ErrorFound, Names, errors_text, places, words
 from captures.meaning.exchange import number, rows, text
 from captures.time_format import span
 from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
-from dissectors.error_codes import ErrorCode, error_name
+from dissectors.error_codes import ErrorCode
 
 IDLE = 10_000_000_000
 """ns without any exchange, or without a Fetch or Produce that went on before, which the log tells."""
@@ -83,6 +85,8 @@ class PartyLog:
         self._company = frozenset(party.company)
         self._stretches: list[Stretch] = []
         self._open: dict[tuple[object, ...], Stretch] = {}
+        self._keys: dict[str, dict[str, set[tuple[object, ...]]]] = {}
+        """Client and kind of what it does -> keys of the open stretches."""
         self._left_out = 0
         self._left_out_since = 0
         self._consumer = Consumer(names)
@@ -111,7 +115,7 @@ class PartyLog:
     def result(self) -> list[Line]:
         """Return the log, in the order of time, each line with its phase."""
         lines = [stretch.line() for stretch in self._stretches]
-        self._say_what_then(lines)
+        self._say_what_then(zip(self._stretches, lines, strict=True))
         lines += self._authentications.lines()
         lines += self._transactions.lines(self._busy_until)
         lines += rebalance_lines(self._histories.result() if self._company else [], self._party)
@@ -292,16 +296,18 @@ class PartyLog:
             return None
         self._stretches.append(stretch)
         self._open[stretch.key] = stretch
+        of_client = self._keys.setdefault(client_name(exchange), {})
+        of_client.setdefault(stretch.manner.what, set()).add(stretch.key)
         return stretch
 
     def _break(self, client: str, what: str = "") -> None:
         """Let what a client does begin new stretches from now on: all of it, or what is of one kind."""
-        for key in [
-            key
-            for key, stretch in self._open.items()
-            if stretch.client == client and what in ("", stretch.manner.what)
-        ]:
-            del self._open[key]
+        of_client = self._keys.get(client, {})
+        for kind in [what] if what else list(of_client):
+            for key in of_client.pop(kind, ()):
+                stretch = self._open.get(key)
+                if stretch is not None and stretch.client == client:  # of a connection with several clients
+                    del self._open[key]
         if not what:
             self._consumer.joined(client)
 
@@ -315,27 +321,32 @@ class PartyLog:
         self._busy_until = max(self._busy_until, exchange.end)
 
     # ------------------------------------------------------------ errors
-    def _say_what_then(self, lines: Iterable[Line]) -> None:
+    def _say_what_then(self, lines: Iterable[tuple[Stretch, Line]]) -> None:
         """Put what was done after an error beside the line of the exchange with which it was first done."""
-        rows: dict[int, list[AftermathRow]] = {}
-        for row in self._aftermath.result():
-            rows.setdefault(row.first, []).append(row)
-        for line in lines:
-            if line.what != _ERROR.what or line.last is None:
+        every: dict[tuple[object, int], list[AftermathRow]] = {}
+        for row in sorted(self._aftermath.result(), key=_FIRST):
+            every.setdefault((row.api, row.code), []).append(row)
+        for stretch, line in lines:
+            if stretch.manner is not _ERROR or stretch.last is None:
                 continue
-            for first in sorted(rows):
-                if line.numbers[0] <= first <= line.last:
-                    line.then += _then(line, rows[first])
+            *_, api, codes = stretch.key
+            assert isinstance(codes, tuple), "as _failed makes it"
+            found: list[AftermathRow] = []
+            for code in codes:
+                mine = every.get((api, code), [])
+                begin = bisect_left(mine, line.numbers[0], key=_FIRST)
+                found += mine[begin : bisect_right(mine, stretch.last, key=_FIRST)]
+            line.then += map(_then, sorted(found, key=_FIRST))
 
 
-def _then(line: Line, rows: Iterable[AftermathRow]) -> Iterator[str]:
-    for row in rows:
-        if not line.text.startswith(f"{row.api}: ") or error_name(row.code) not in line.text:
-            continue
-        times = f" — {row.count:,} times" if row.count > 1 else ""
-        after = f"after {span(row.delay.p50)}: " if row.delay is not None else ""
-        steps = NOTHING if row.steps == (NOTHING,) else ", then ".join(row.steps)
-        yield f"{after}{steps}{times}"
+_FIRST = attrgetter("first")
+
+
+def _then(row: AftermathRow) -> str:
+    times = f" — {row.count:,} times" if row.count > 1 else ""
+    after = f"after {span(row.delay.p50)}: " if row.delay is not None else ""
+    steps = NOTHING if row.steps == (NOTHING,) else ", then ".join(row.steps)
+    return f"{after}{steps}{times}"
 
 
 def _is_turn(exchange: Exchange) -> bool:
