@@ -18,7 +18,7 @@ from dissectors import wire
 from dissectors.budget import Budget
 from dissectors.errors import DecodeError
 from dissectors.headers import ResponseHeader, response_header_version
-from dissectors.projection import Tree, known, tree
+from dissectors.projection import Tree, known, tree, up_to_the_last
 from dissectors.schema import Message
 
 
@@ -186,12 +186,9 @@ class FieldLocator:
         """
         *before, last = structs
         wanted = known(last, tree(paths))
-        if not wanted:
-            return cls([wire.Struct((), None)])
-        if not any(member.name in wanted for member in (last.tagged or {}).values()):
-            count = max(index for index, member in enumerate(last.members) if member.name in wanted) + 1
-            last = wire.Struct(last.members[:count], None)
-        return cls([*before, last], wanted)
+        return (
+            cls([*before, up_to_the_last(last, wanted)], wanted) if wanted else cls([wire.Struct((), None)])
+        )
 
     @classmethod
     def through(cls, structs: Sequence[wire.Struct]) -> FieldLocator:
