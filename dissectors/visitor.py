@@ -122,6 +122,34 @@ def compiled(plan: VisitPlan, path: str = "") -> Visitor:
     return visit
 
 
+def replaced(
+    struct: wire.Struct,
+    value: dict[str, Any],
+    replace: Callable[[wire.Member, Any, Holders], Any],
+    *outer: Any,
+) -> dict[str, Any]:
+    """Return a copy of a decoded struct with other values in the fields that are not structs.
+
+    Interpreted, for what is done once: on a Fetch response of ten partitions a compiled visitor of one field takes
+    3 us, this 44.
+
+    :param replace: given a field that is there and not null, its value and the structs around it, as they were
+    :param outer: the structs around this one
+    """
+    made, holders = dict(value), (*outer, value)
+    for member in struct.all_members:
+        found, inside = value.get(member.name), wire.struct_inside(member.con)
+        if found is None:
+            continue
+        if inside is None:
+            made[member.name] = replace(member, found, holders)
+        elif inside[1]:
+            made[member.name] = [replaced(inside[0], each, replace, *holders) for each in found]
+        else:
+            made[member.name] = replaced(inside[0], found, replace, *holders)
+    return made
+
+
 def join(path: str, name: str) -> str:
     """Return the path of a field."""
     return f"{path}.{name}" if path else name

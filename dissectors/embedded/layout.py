@@ -19,6 +19,7 @@ from dissectors.masks import UNDECODED
 from dissectors.message_version import MessageVersion
 from dissectors.schema import Message
 from dissectors.trace import Node
+from dissectors.visitor import replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,10 @@ class Layout:
         """Offset of the first field."""
         return wire.INT16.size if self.prefixed else 0
 
+    def with_text(self, member: wire.Member, value: Any, _: object) -> Any:
+        """Return the value of a field, as text if it holds text."""
+        return _text(value) if member.name in self.texts and isinstance(value, bytes) else value
+
     @property
     def con(self) -> MessageVersion:
         """The construct of the fields."""
@@ -101,7 +106,7 @@ def read(layout: Layout, data: bytes) -> LayoutValue:
     if layout.prefixed:
         value = {"version": layout.asked, **value}
     if layout.texts:
-        value = _with_texts(value, layout.texts)
+        value = replaced(layout.con.struct, value, layout.with_text)
     parts = [("", layout, value)]
     for name, choose in layout.inside.items():
         content = value.get(name)
@@ -198,15 +203,6 @@ def _trace_inside(node: Node, inner: Layout | None) -> None:
     tree = trace(inner, content)
     tree.shift(node.end - len(content))
     node.children, node.value = tree.children, None
-
-
-def _with_texts(value: Any, names: frozenset[str]) -> Any:
-    if isinstance(value, dict):
-        return {
-            name: _text(item) if name in names and isinstance(item, bytes) else _with_texts(item, names)
-            for name, item in value.items()
-        }
-    return [_with_texts(item, names) for item in value] if isinstance(value, list) else value
 
 
 def _text_nodes(node: Node, names: frozenset[str]) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from dissectors.api_keys import ApiKey
+from dissectors.apis import api
 from dissectors.domains import Domain
-from dissectors.visitor import NonZero, VisitPlan, compiled
+from dissectors.visitor import NonZero, VisitPlan, compiled, replaced
 
 
 @dataclass
@@ -110,3 +112,22 @@ def test_unknown_tags_are_handed_over_where_there_are_some() -> None:
     walked(plan(("items", plan(many=True, tags=take)), tags=take), value)
     assert found == [("response.items[0]", {8: b"b"}), ("response", {7: b"a"})]
     assert value == {"items": [{}, {}]}
+
+
+def test_a_copy_has_other_values_and_the_original_its_own() -> None:
+    known = api(ApiKey.OFFSET_COMMIT)
+    assert known is not None
+    partition = {"partition_index": 3, "committed_offset": 5, "committed_metadata": None}
+    topics = [{"name": "orders", "partitions": [partition], "_tags": {9: b"kept"}}]
+    value = {"group_id": "g", "topics": topics}
+
+    def moved(member: Any, item: Any, holders: tuple[dict[str, Any], ...]) -> Any:
+        assert item is not None
+        return (
+            (*(holder.get("name") for holder in holders), item) if member.name == "committed_offset" else item
+        )
+
+    made = replaced(known.request[8].struct, value, moved)
+    row = {**partition, "committed_offset": (None, "orders", None, 5)}
+    assert made == {"group_id": "g", "topics": [{**topics[0], "partitions": [row]}]}
+    assert partition["committed_offset"] == 5
