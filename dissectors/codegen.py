@@ -10,8 +10,6 @@ How the code is made fast:
 * Compact lengths of one and two varint bytes are handled in place, longer ones by a helper.
 * Arrays of numbers are one ``unpack_from``.
 * The position is advanced only when something of variable length has been met.
-* An array of structs is first taken for empty, as most are: one read takes in the fixed-width fields before and
-  after it. If it is not empty, those after it are read again.
 
 How it stays right: the generated code does not check every read. Index and struct errors, bad UTF-8, null where
 none is allowed and a position beyond the end all mean "malformed"; the caller then has
@@ -25,8 +23,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dissectors import wire
@@ -157,14 +154,9 @@ _uuids = _UuidTexts()
 
 
 # ---------------------------------------------------------------- the generator
-def _is_fixed(field: tuple[wire.WireType, Tree | None]) -> bool:
-    con, wanted = field
-    return wire.width_of(con) is not None if wanted == {} else isinstance(con, wire.FixedWidth | wire.Uuid)
-
-
 def _unit(con: wire.WireType, wanted: Tree | None) -> int | None:
     """Return the bytes for each unit of a length; None for what is read element by element, or has no length."""
-    if isinstance(con, wire.SizedLeaf):
+    if isinstance(con, wire.String | wire.Bytes):
         return 1
     if not isinstance(con, wire.Array) or (wanted != {} and not isinstance(con.element, wire.FixedWidth)):
         return None
@@ -217,9 +209,6 @@ class _Generator(SourceWriter):
         self._run.append((name, code))
         return name
 
-    def _run_size(self) -> int:
-        return struct.calcsize(">" + "".join(code for _, code in self._run))
-
     def _flush(self, *, advance: bool = True) -> int:
         """Emit the pending run. Return its size in bytes, or 0 if the position was advanced over it."""
         if not self._run:
@@ -227,7 +216,7 @@ class _Generator(SourceWriter):
         names = [name for name, _ in self._run if name]
         last, last_code = self._run[-1]
         codes = "".join(code for _, code in self._run)
-        size = self._run_size()
+        size = struct.calcsize(">" + codes)
         self._run = []
         if names == [last] and last_code == "B":
             self._line(f"{last} = buf[{_plus('pos', size - 1)}]")
@@ -259,11 +248,16 @@ class _Generator(SourceWriter):
             case wire.Uuid():
                 return f"uuids[{self._read('16s')}]"
             case wire.Array():
-                return self._array(con, wanted)[0]
+                return self._array(con, wanted)
             case wire.NullableStruct():
                 return self._nullable_struct(con, wanted)
             case wire.Struct():
                 return self._struct(con, wanted)
+            case wire.Leaf():  # types of their own: Java's strings
+                self._flush()
+                value = self._name("v")
+                self._line(f"{value}, pos = {self._bind('read', con.read)}(buf, pos)")
+                return "" if wanted == {} else value
             case _:
                 raise AssertionError(f"no generated code for {con!r}")
 
@@ -352,26 +346,19 @@ class _Generator(SourceWriter):
             self._line(f"{count} = read_uvarint(buf, {_plus('pos', size - 1)})[0] - 1")
         self._line(f"spend(min({count}, len(buf) - {at}), {at})")
 
-    def _array(
-        self, con: wire.Array, wanted: Tree | None, after: Sequence[tuple[wire.WireType, Tree | None]] = ()
-    ) -> tuple[str, list[str]]:
-        """Emit what reads an array and the fixed-width fields after it; return the expressions of their values."""
+    def _array(self, con: wire.Array, wanted: Tree | None) -> str:
+        """Emit what reads an array; return the expression of its value."""
         value = "" if wanted == {} else self._name("a")
         count = self._read("B" if con.compact else "i", "n")
-        before, prefix = self._run_size(), len(self._run)
-        following = [self._value(*field) for field in after]
-        again = self._run[prefix:]
         size = self._flush(advance=False)
         with self._block(f"if {count} > {1 if con.compact else 0}:"):
-            self._line(f"pos += {before}")
+            self._line(f"pos += {size}")
             self._elements(con, wanted, value, count)
-            self._run = again
-            self._flush()
         with self._block(f"elif {count}:"):
             self._empty(con, value, size, null=not con.compact)
         with self._block("else:"):
             self._empty(con, value, size, null=con.compact)
-        return value, following
+        return value
 
     def _empty(self, con: wire.Array, value: str, size: int, *, null: bool) -> None:
         if null:
@@ -410,17 +397,10 @@ class _Generator(SourceWriter):
         return value
 
     def _struct(self, con: wire.Struct, wanted: Tree | None) -> str:
-        fields = [
-            (member.con, None if wanted is None else wanted.get(member.name, {})) for member in con.members
+        values = [
+            self._value(member.con, None if wanted is None else wanted.get(member.name, {}))
+            for member in con.members
         ]
-        values: list[str] = []
-        while len(values) < len(fields):
-            (part, inner), *rest = fields[len(values) :]
-            if isinstance(part, wire.Array) and _unit(part, inner) is None:
-                value, others = self._array(part, inner, list(takewhile(_is_fixed, rest)))
-                values += value, *others
-            else:
-                values.append(self._value(part, inner))
         pairs = zip(con.members, values, strict=True)
         literal = "{" + ", ".join(f"{member.name!r}: {value}" for member, value in pairs if value) + "}"
         if con.tagged is None:

@@ -32,7 +32,6 @@ class Layout:
     :ivar prefixed: an int16 with ``asked`` stands before the fields, and is no field itself
     :ivar inside: for bytes fields at the top: their layout, chosen by their content; None leaves them bytes
     :ivar texts: bytes fields, at any depth, that hold text
-    :ivar interpreted: has types of its own, which only the traced reading knows
     :ivar note: what is special about this reading, instead of the usual note on unknown versions
     """
 
@@ -42,7 +41,6 @@ class Layout:
     prefixed: bool = True
     inside: Mapping[str, Callable[[bytes], Layout | None]] = field(default_factory=dict)
     texts: frozenset[str] = frozenset()
-    interpreted: bool = False
     note: str = ""
 
     @property
@@ -174,18 +172,12 @@ def exact(layout: Layout, data: bytes) -> bool:
 
 
 def _fields(layout: Layout, data: bytes, problems: list[EmbeddedProblem]) -> tuple[dict[str, Any], int]:
-    con, start = layout.con, layout.start
-    if not layout.interpreted:
-        try:
-            return con.decode(data, start)
-        except DecodeError as error:
-            problems.append(problem_of(error))
-            traced = con.trace(data, start)
-    else:
-        traced = con.trace(data, start)
-        if traced.error is not None:
-            problems.append(problem_of(traced.error))
-    return traced.root.to_value() or {}, traced.end
+    try:
+        return layout.con.decode(data, layout.start)
+    except DecodeError as error:
+        problems.append(problem_of(error))
+        traced = layout.con.trace(data, layout.start)
+        return traced.root.to_value() or {}, traced.end
 
 
 def _offset(layout: Layout, data: bytes, name: str, size: int) -> int:
