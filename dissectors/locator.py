@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from dissectors import wire
 from dissectors.budget import Budget
 from dissectors.errors import DecodeError
-from dissectors.headers import ResponseHeader, response_header_version
+from dissectors.headers import response_header
 from dissectors.projection import Tree, known, tree, up_to_the_last
 from dissectors.schema import Message
 
@@ -65,8 +65,7 @@ class FieldLocation(NamedTuple):
 
 def response_structs(message: Message, version: int) -> tuple[wire.Struct, wire.Struct]:
     """Return header and body of a response, as they follow the size of its frame."""
-    header = ResponseHeader[response_header_version(message, version)]
-    return header.struct, message[version].struct
+    return response_header(message, version).struct, message[version].struct
 
 
 class _Part(NamedTuple):
