@@ -101,7 +101,10 @@ class ValueMapping:
 
     def _place(self, holders: Holders) -> places.TopicPartition | None:
         """Return the partition that a field is about, None where the structs around it tell no topic."""
-        topics = [places.topic(each, self.knowledge.topic_name) for each in reversed(holders)]
+        topics = (
+            places.topic(each, lambda uuid: self.knowledge.topic_name(uuid) or uuid)
+            for each in reversed(holders)
+        )
         topic = next((found for found in topics if found != "?"), None)
         indexes = map(places.index, reversed(holders))
         partition = next((found for found in indexes if found is not None), -1)
