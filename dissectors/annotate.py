@@ -20,22 +20,13 @@ from dissectors.apis import api_name
 from dissectors.budget import Budget, limit_of, of_message
 from dissectors.domains import Domain, feature_level_name
 from dissectors.embedded.secrets import SECRET_CONTENTS, SENSITIVITY, api_may_hold_secrets, secret_config
-from dissectors.entities import TOPIC_FIELDS, topic_fields
+from dissectors.entities import TOPIC_FIELDS
 from dissectors.frames import Body, Problem
 from dissectors.masks import UNDECODED
 from dissectors.record_values import RecordNotes, RecordValues
 from dissectors.session_context import SessionContext
 from dissectors.sides import Side
-from dissectors.visitor import (
-    Action,
-    NestedStruct,
-    TopicOf,
-    Visitor,
-    VisitPlan,
-    compiled,
-    domain_name,
-    plan_of,
-)
+from dissectors.visitor import Action, Holders, Step, Visitor, compiled, domain_name, join, naming, plan_of
 
 _KEY_AND_VERSION = struct.Struct(">hh")
 
@@ -65,7 +56,6 @@ class _Scope:
     request: dict[str, Any]
     root: dict[str, Any]
     budget: Budget | None
-    topic: str | None = None
 
     def shared_budget(self) -> Budget:
         """Return the budget of the message; most messages need none, so it is made when it is asked for."""
@@ -139,30 +129,20 @@ class Annotator:
             self._visitors[read_as] = (
                 None
                 if message is None
-                else compiled(plan_of(message.struct, self._choose, self._topic_in), side)
+                else compiled(plan_of([message.struct], self._choose, _take_tags), side)
             )
         return self._visitors[read_as]
 
-    def _choose(self, member: wire.Member, struct: wire.Struct) -> Action | None:
+    def _choose(self, member: wire.Member, struct: wire.Struct) -> Step | None:
         con, type_ = member.con, member.field.type
         if isinstance(con, wire.Array):
             return self._each_leaf(type_.value.content, type_.value.domain or type_.domain)
         if isinstance(con, wire.Records):
             return self._records
         if type_.domain is not None:
-            return domain_name(type_.domain)
+            return naming(member)
         flagged = any(other.name == SENSITIVITY for other in struct.members)
         return self._content(type_.content, secret=type_.is_secret, flagged=flagged)
-
-    def _topic_in(self, struct: wire.Struct, plan: VisitPlan) -> TopicOf | None:
-        topical = topic_fields(struct) or any(member.name == "topic_id" for member in struct.members)
-        return self._topic_of if topical and self._has_records(plan) else None
-
-    def _has_records(self, plan: VisitPlan) -> bool:
-        return any(
-            self._has_records(step.plan) if isinstance(step, NestedStruct) else step == self._records
-            for _, step in plan.steps
-        )
 
     def _content(self, content: str, *, secret: bool, flagged: bool) -> Action | None:
         match content:
@@ -183,11 +163,15 @@ class Annotator:
             case _:
                 return self._embedded(content, secret=secret)
 
-    def _topic_of(self, item: dict[str, Any]) -> str | None:
-        name: Any = next((item[field] for field in TOPIC_FIELDS if item.get(field)), None)
-        if not name and "topic_id" in item:
-            name = self.knowledge.topic_name(item["topic_id"])
-        return name if isinstance(name, str) else None
+    def _topic_of(self, holders: Holders) -> str | None:
+        """Return the topic that the innermost struct is about, or the next one that is about a topic."""
+        for item in reversed(holders[1:]):
+            name: Any = next((item[field] for field in TOPIC_FIELDS if item.get(field)), None)
+            if not name and "topic_id" in item:
+                name = self.knowledge.topic_name(item["topic_id"])
+            if name and isinstance(name, str):
+                return name
+        return None
 
     def _each_leaf(self, content: str, domain: Domain | None) -> Action | None:
         if content == "topic_id":
@@ -197,57 +181,56 @@ class Annotator:
         else:
             return None
 
-        def walk(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+        def walk(value: Any, path: str, holders: Holders, scope: _Scope) -> Any:
             for index, item in enumerate(value):
-                one(item, f"{path}[{index}]", holder, scope)
+                one(item, f"{path}[{index}]", holders, scope)
             return value
 
         return walk
 
     # ------------------------------------------------------------ actions
-    def _topic_id(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+    def _topic_id(self, value: Any, path: str, holders: Holders, scope: _Scope) -> Any:
         name = self.knowledge.topic_name(value)
         if name is not None:
             scope.out.decoded[path] = name
         return value
 
-    def _mask(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+    def _mask(self, value: Any, path: str, holders: Holders, scope: _Scope) -> Any:
         if self.show_secrets:
             return value
         scope.out.masked.append(path)
         return None
 
-    def _config_value(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
-        secret = secret_config(holder, scope.root.get("name") or "")
-        return self._mask(value, path, holder, scope) if secret else value
+    def _config_value(self, value: Any, path: str, holders: Holders, scope: _Scope) -> Any:
+        secret = secret_config(holders[-1], scope.root.get("name") or "")
+        return self._mask(value, path, holders, scope) if secret else value
 
-    def _flagged_config_value(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
-        return self._mask(value, path, holder, scope) if secret_config(holder, flagged=True) else value
+    def _flagged_config_value(self, value: Any, path: str, holders: Holders, scope: _Scope) -> Any:
+        return self._mask(value, path, holders, scope) if secret_config(holders[-1], flagged=True) else value
 
-    def _sensitivity(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+    def _sensitivity(self, value: Any, path: str, holders: Holders, scope: _Scope) -> Any:
         """Mask what a secret configuration is elsewhere; those values have no flag of their own."""
-        if secret_config(holder):
+        if secret_config(holders[-1]):
             outer = path.rpartition(".")[0]
-            for index, synonym in enumerate(holder.get("synonyms") or ()):
+            for index, synonym in enumerate(holders[-1].get("synonyms") or ()):
                 if synonym.get("value") is not None:
                     where = f"{outer}.synonyms[{index}].value"
-                    synonym["value"] = self._mask(synonym["value"], where, synonym, scope)
+                    synonym["value"] = self._mask(synonym["value"], where, holders, scope)
         return value
 
-    def _records(self, value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+    def _records(self, value: Any, path: str, holders: Holders, scope: _Scope) -> Any:
         aligned = "unaligned" not in path
+        topic = self._topic_of(holders) if value else None
         notes = RecordNotes(scope.out.decoded, scope.out.masked)
-        shown = self.records.show(
-            value, path, scope.topic, notes, aligned=aligned, budget=scope.shared_budget()
-        )
+        shown = self.records.show(value, path, topic, notes, aligned=aligned, budget=scope.shared_budget())
         for problem in notes.problems:
             reason = f"{problem.reason} (byte {problem.offset} of the records)"
             self._problem(scope, path, problem.field_path, reason, limit_of(problem))
         return shown
 
     def _embedded(self, content: str, *, secret: bool) -> Action:
-        def decode(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
-            found = embedded.decode(content, value, self._hints(holder, scope))
+        def decode(value: Any, path: str, holders: Holders, scope: _Scope) -> Any:
+            found = embedded.decode(content, value, self._hints(holders[-1], scope))
             if found.value is not None:
                 scope.out.decoded[path] = found.value
             for inner, name in found.names.items():
@@ -260,7 +243,7 @@ class Annotator:
             # a secret inside is readable in the bytes that it is inside of, and so it is in what could not be read
             unread = found.value is None and content in SECRET_CONTENTS
             hidden = secret or found.masked or unread
-            return self._mask(value, path, holder, scope) if hidden else value
+            return self._mask(value, path, holders, scope) if hidden else value
 
         return decode
 
@@ -324,13 +307,19 @@ def _enveloped(data: Any) -> tuple[int | None, int | None]:
     return None, None
 
 
-def _api_name(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
+def _take_tags(path: str, holders: Holders, scope: _Scope) -> None:
+    """Move unknown tags out of a struct: a body holds the schema's fields and nothing else."""
+    tags = holders[-1].pop(wire.UNKNOWN_TAGS)
+    scope.decoded[join(path, wire.UNKNOWN_TAGS)] = {str(tag): data for tag, data in tags.items()}
+
+
+def _api_name(value: Any, path: str, holders: Holders, scope: _Scope) -> Any:
     scope.out.decoded[path] = api_name(value)
     return value
 
 
-def _feature_level(value: Any, path: str, holder: dict[str, Any], scope: _Scope) -> Any:
-    found = feature_level_name(holder.get("name") or holder.get("feature") or "", value)
+def _feature_level(value: Any, path: str, holders: Holders, scope: _Scope) -> Any:
+    found = feature_level_name(holders[-1].get("name") or holders[-1].get("feature") or "", value)
     if found is not None:
         scope.out.decoded[path] = found
     return value

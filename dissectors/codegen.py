@@ -1,7 +1,7 @@
 """Decoders generated from declarations: one flat Python function per wire type, ``decode(buf, pos) -> value, pos``.
 
-A decoder reads everything, or chosen fields (:mod:`dissectors.projection`): members that are
-:class:`~dissectors.wire.SkippedType` are skipped, by their length or by an addition, without slicing anything.
+A decoder reads everything, or the fields of a tree (:mod:`dissectors.projection`): what is not wanted is skipped, by
+its length or by an addition, without slicing anything.
 
 How the code is made fast:
 
@@ -10,8 +10,6 @@ How the code is made fast:
 * Compact lengths of one and two varint bytes are handled in place, longer ones by a helper.
 * Arrays of numbers are one ``unpack_from``.
 * The position is advanced only when something of variable length has been met.
-* An array of structs is first taken for empty, as most are: one read takes in the fixed-width fields before and
-  after it. If it is not empty, those after it are read again.
 
 How it stays right: the generated code does not check every read. Index and struct errors, bad UTF-8, null where
 none is allowed and a position beyond the end all mean "malformed"; the caller then has
@@ -25,14 +23,16 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from dissectors import wire
 from dissectors.budget import Budget, of_message
 from dissectors.errors import DecodeError
 from dissectors.source_writer import SourceWriter
+
+if TYPE_CHECKING:
+    from dissectors.projection import Tree
 
 Decoder = Callable[[bytes, int], tuple[Any, int]]
 
@@ -116,18 +116,18 @@ def _short_unpackers(code: str) -> list[Any]:
 class _TagSection:
     """Reads a tag section that is not empty into the struct's dict.
 
-    :param partial: tags that are not among the declared ones are skipped
+    :param wanted: fields that are read, and the others skipped; None for all, with tags that are not declared
     """
 
-    def __init__(self, tagged: Mapping[int, wire.Member], *, partial: bool, counting: bool) -> None:
-        self.tagged = tagged
-        self.partial = partial
+    def __init__(self, tagged: Mapping[int, wire.Member], wanted: Tree | None, *, counting: bool) -> None:
+        self.tagged = {tag: each for tag, each in tagged.items() if wanted is None or each.name in wanted}
+        self.wanted = wanted
         self.counting = counting
         self.decoders: dict[int, Decoder] = {}
 
     def __call__(self, buf: bytes, pos: int, into: dict[str, Any]) -> int:
         count, pos = wire.read_uvarint(buf, pos)
-        if _spending.budget is not None and not self.partial:
+        if _spending.budget is not None and self.wanted is None:
             _spend(min(count, len(buf) - pos), pos)
         for _ in range(count):
             tag, pos = wire.read_uvarint(buf, pos)
@@ -139,11 +139,12 @@ class _TagSection:
             if member is not None:
                 decode = self.decoders.get(tag)
                 if decode is None:
-                    decode = self.decoders[tag] = decoder(member.con, counting=self.counting)
+                    inner = self.wanted and self.wanted[member.name]
+                    decode = self.decoders[tag] = decoder(member.con, inner, counting=self.counting)
                 into[member.name], used = decode(buf, pos)
                 if used != end:
                     raise DecodeError("tagged field of another size than announced", pos)
-            elif not self.partial:
+            elif self.wanted is None:
                 into.setdefault(wire.UNKNOWN_TAGS, {})[tag] = buf[pos:end]
             pos = end
         return pos
@@ -153,21 +154,11 @@ _uuids = _UuidTexts()
 
 
 # ---------------------------------------------------------------- the generator
-def _behind(con: wire.WireType) -> tuple[wire.WireType, bool]:
-    """Return the type of a member, and whether its value is wanted."""
-    return (con.con, False) if isinstance(con, wire.SkippedType) else (con, True)
-
-
-def _is_fixed(con: wire.WireType) -> bool:
-    con, wanted = _behind(con)
-    return isinstance(con, wire.FixedWidth | wire.Uuid) if wanted else wire.width_of(con) is not None
-
-
-def _unit(con: wire.WireType, wanted: bool) -> int | None:
+def _unit(con: wire.WireType, wanted: Tree | None) -> int | None:
     """Return the bytes for each unit of a length; None for what is read element by element, or has no length."""
-    if isinstance(con, wire.SizedLeaf):
+    if isinstance(con, wire.String | wire.Bytes):
         return 1
-    if not isinstance(con, wire.Array) or (wanted and not isinstance(con.element, wire.FixedWidth)):
+    if not isinstance(con, wire.Array) or (wanted != {} and not isinstance(con.element, wire.FixedWidth)):
         return None
     return wire.width_of(con.element)
 
@@ -181,6 +172,8 @@ def _plus(expression: str, number: int) -> str:
 
 class _Generator(SourceWriter):
     """Writes the decoder of one wire type.
+
+    ``wanted`` is what is read of a type: None for all of it, nothing of an empty tree.
 
     :param counting: the decoder takes elements of arrays from a budget
     """
@@ -202,10 +195,10 @@ class _Generator(SourceWriter):
         # fixed-width reads not yet emitted: (variable, struct code); without a variable the bytes are padding
         self._run: list[tuple[str, str]] = []
 
-    def function(self, con: wire.WireType) -> _Generator:
+    def function(self, con: wire.WireType, wanted: Tree | None = None) -> _Generator:
         """Write ``decode(buf, pos)``."""
         with self._block("def decode(buf, pos):"):
-            value = self._value(con)
+            value = self._value(con, wanted) or "{}"
             self._flush()
             self._line(f"return {value}, pos")
         return self
@@ -216,9 +209,6 @@ class _Generator(SourceWriter):
         self._run.append((name, code))
         return name
 
-    def _run_size(self) -> int:
-        return struct.calcsize(">" + "".join(code for _, code in self._run))
-
     def _flush(self, *, advance: bool = True) -> int:
         """Emit the pending run. Return its size in bytes, or 0 if the position was advanced over it."""
         if not self._run:
@@ -226,7 +216,7 @@ class _Generator(SourceWriter):
         names = [name for name, _ in self._run if name]
         last, last_code = self._run[-1]
         codes = "".join(code for _, code in self._run)
-        size = self._run_size()
+        size = struct.calcsize(">" + codes)
         self._run = []
         if names == [last] and last_code == "B":
             self._line(f"{last} = buf[{_plus('pos', size - 1)}]")
@@ -240,31 +230,34 @@ class _Generator(SourceWriter):
         return size
 
     # ------------------------------------------------------------ types
-    def _value(self, con: wire.WireType, *, wanted: bool = True) -> str:
+    def _value(self, con: wire.WireType, wanted: Tree | None) -> str:
         """Emit what reads or skips ``con``; return the expression of its value, valid after the next flush.
 
         The expression is empty for what is skipped.
         """
-        if wanted:
-            con, wanted = _behind(con)
-        width = None if wanted else wire.width_of(con)
+        width = wire.width_of(con) if wanted == {} else None
         if width is not None:
             self._run.append(("", f"{width}x"))
             return ""
         unit = _unit(con, wanted)
         if unit is not None:
-            return self._sized(con, unit, wanted=wanted)
+            return self._sized(con, unit, wanted=wanted != {})
         match con:
             case wire.FixedWidth():
                 return self._read(con.code)
             case wire.Uuid():
                 return f"uuids[{self._read('16s')}]"
             case wire.Array():
-                return self._array(con, wanted=wanted)[0]
+                return self._array(con, wanted)
             case wire.NullableStruct():
-                return self._nullable_struct(con, wanted=wanted)
+                return self._nullable_struct(con, wanted)
             case wire.Struct():
-                return self._struct(con, wanted=wanted)
+                return self._struct(con, wanted)
+            case wire.Leaf():  # types of their own: Java's strings
+                self._flush()
+                value = self._name("v")
+                self._line(f"{value}, pos = {self._bind('read', con.read)}(buf, pos)")
+                return "" if wanted == {} else value
             case _:
                 raise AssertionError(f"no generated code for {con!r}")
 
@@ -353,26 +346,19 @@ class _Generator(SourceWriter):
             self._line(f"{count} = read_uvarint(buf, {_plus('pos', size - 1)})[0] - 1")
         self._line(f"spend(min({count}, len(buf) - {at}), {at})")
 
-    def _array(
-        self, con: wire.Array, *, wanted: bool, after: Sequence[wire.WireType] = (), after_wanted: bool = True
-    ) -> tuple[str, list[str]]:
-        """Emit what reads an array and the fixed-width fields after it; return the expressions of their values."""
-        value = self._name("a") if wanted else ""
+    def _array(self, con: wire.Array, wanted: Tree | None) -> str:
+        """Emit what reads an array; return the expression of its value."""
+        value = "" if wanted == {} else self._name("a")
         count = self._read("B" if con.compact else "i", "n")
-        before, prefix = self._run_size(), len(self._run)
-        following = [self._value(leaf, wanted=after_wanted) for leaf in after]
-        again = self._run[prefix:]
         size = self._flush(advance=False)
         with self._block(f"if {count} > {1 if con.compact else 0}:"):
-            self._line(f"pos += {before}")
-            self._elements(con, value, count)
-            self._run = again
-            self._flush()
+            self._line(f"pos += {size}")
+            self._elements(con, wanted, value, count)
         with self._block(f"elif {count}:"):
             self._empty(con, value, size, null=not con.compact)
         with self._block("else:"):
             self._empty(con, value, size, null=con.compact)
-        return value, following
+        return value
 
     def _empty(self, con: wire.Array, value: str, size: int, *, null: bool) -> None:
         if null:
@@ -381,7 +367,7 @@ class _Generator(SourceWriter):
             self._assign(value, "[]")
             self._advance(size)
 
-    def _elements(self, con: wire.Array, value: str, count: str) -> None:
+    def _elements(self, con: wire.Array, wanted: Tree | None, value: str, count: str) -> None:
         if con.compact:
             with self._block(f"if {count} > {MAX_COMPACT_BYTE}:"):
                 self._line(f"{count}, pos = long_length(buf, pos - 1, {con.nullable})")
@@ -391,46 +377,39 @@ class _Generator(SourceWriter):
             self._line(f"spend(min({objects} * {count}, len(buf) - pos), pos)")
         self._assign(value, "[]")
         with self._block(f"for _ in range({count}):"):
-            item = self._value(con.element, wanted=bool(value))
+            item = self._value(con.element, wanted)
             self._flush()
             if value:
                 self._line(f"{value}.append({item})")
         if value and con.compact and con.nullable:
             self._line(f"if {count} < 0: {value} = None")
 
-    def _nullable_struct(self, con: wire.NullableStruct, *, wanted: bool) -> str:
-        value, marker = self._name("o") if wanted else "", self._read("B" if con.tagged else "b", "m")
+    def _nullable_struct(self, con: wire.NullableStruct, wanted: Tree | None) -> str:
+        value, marker = "" if wanted == {} else self._name("o"), self._read("B" if con.tagged else "b", "m")
         self._flush()
         if con.tagged:
             self._line(f"if {marker} > {MAX_COMPACT_BYTE}: {marker}, pos = read_uvarint(buf, pos - 1)")
         self._assign(value, "None")
         with self._block(f"if {marker}:" if con.tagged else f"if {marker} >= 0:"):
-            struct_ = self._value(con.struct, wanted=wanted)
+            struct_ = self._value(con.struct, wanted)
             self._flush()
-            self._line(f"{value} = {struct_}" if wanted else "pass")
+            self._line(f"{value} = {struct_}" if value else "pass")
         return value
 
-    def _struct(self, con: wire.Struct, *, wanted: bool) -> str:
-        values: list[str] = []
-        while len(values) < len(con.members):
-            first, *rest = [member.con for member in con.members[len(values) :]]
-            part, inner = _behind(first) if wanted else (first, False)
-            if isinstance(part, wire.Array) and _unit(part, inner) is None:
-                after = list(takewhile(_is_fixed, rest))
-                value, others = self._array(part, wanted=inner, after=after, after_wanted=wanted)
-                values += value, *others
-            else:
-                values.append(self._value(part, wanted=inner))
+    def _struct(self, con: wire.Struct, wanted: Tree | None) -> str:
+        values = [
+            self._value(member.con, None if wanted is None else wanted.get(member.name, {}))
+            for member in con.members
+        ]
         pairs = zip(con.members, values, strict=True)
         literal = "{" + ", ".join(f"{member.name!r}: {value}" for member, value in pairs if value) + "}"
         if con.tagged is None:
-            return literal if wanted else ""
-        count, value = self._read("B", "n"), self._name("o") if wanted else ""
+            return "" if wanted == {} else literal
+        count, value = self._read("B", "n"), "" if wanted == {} else self._name("o")
         self._flush()
         self._assign(value, literal)
-        partial = con.partial or not wanted
-        section = _TagSection(con.tagged if wanted else {}, partial=partial, counting=self.counting)
-        self._line(f"if {count}: pos = {self._bind('tags', section)}(buf, pos - 1, {value or None})")
+        section = self._bind("tags", _TagSection(con.tagged, wanted, counting=self.counting))
+        self._line(f"if {count}: pos = {section}(buf, pos - 1, {value or None})")
         return value
 
 
@@ -439,9 +418,10 @@ def source(con: wire.WireType) -> str:
     return _Generator().function(con).source()
 
 
-def decoder(con: wire.WireType, *, counting: bool = False) -> Decoder:
+def decoder(con: wire.WireType, wanted: Tree | None = None, *, counting: bool = False) -> Decoder:
     """Return ``decode(buf, pos) -> (value, next position)`` for a wire type.
 
+    :param wanted: what is read of it: None for all, else a tree of fields, all of which it has
     :param counting: it is to be called by :class:`CountingDecoder`
 
     Arrays of numbers come as tuples, other arrays as lists, structs as dicts. A position beyond ``len(buf)``
@@ -449,7 +429,7 @@ def decoder(con: wire.WireType, *, counting: bool = False) -> Decoder:
     """
     if isinstance(con, wire.Leaf):
         return con.read
-    generator = _Generator(counting=counting).function(con)
+    generator = _Generator(counting=counting).function(con, wanted)
     decode: Decoder = generator.made("decode", f"<decoder of {con.kind}>")
     return decode
 

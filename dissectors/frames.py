@@ -28,7 +28,13 @@ from dissectors.apis import Api, api
 from dissectors.budget import LimitReached, of_message
 from dissectors.error_codes import ErrorCode
 from dissectors.errors import DecodeError
-from dissectors.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
+from dissectors.headers import (
+    RequestHeader,
+    ResponseHeader,
+    request_header,
+    response_header,
+    response_header_version,
+)
 from dissectors.message_version import MessageVersion
 from dissectors.records import trace_records
 from dissectors.schema import Message
@@ -129,7 +135,7 @@ def _request_layouts(key: int, asked: int) -> tuple[MessageVersion, MessageVersi
     if known is None:
         return RequestHeader[1], None
     version = known.request.nearest(asked)
-    return RequestHeader[request_header_version(known.request, version)], known.request[version]
+    return request_header(known.request, version), known.request[version]
 
 
 def decode_response(payload: bytes, key: int, asked: int, *, complete: bool = True) -> Body:
@@ -189,7 +195,7 @@ def _read_response(response: Message, version: int, body: Body, *, complete: boo
 @lru_cache(maxsize=_LAYOUTS)
 def _response_layouts(response: Message, version: int) -> tuple[MessageVersion, MessageVersion]:
     """Return what header and body of a response are read with."""
-    return ResponseHeader[response_header_version(response, version)], response[version]
+    return response_header(response, version), response[version]
 
 
 def _read_in_other_version(response: Message, version: int, body: Body) -> None:
@@ -287,12 +293,11 @@ def trace_body(body: Body, *, response: bool, records: bool = False, max_records
     size = root.add(Node("size", 0, "int32"))
     size.value, size.end = len(payload), SIZE_BYTES
     message = body.message(response=response)
-    if response:
-        version = response_header_version(message.message, message.version) if message else 0
-        header = trace(ResponseHeader[version].struct, payload, name="header")
+    if message is None:
+        read_with = ResponseHeader[0] if response else RequestHeader[1]
     else:
-        version = request_header_version(message.message, message.version) if message else 1
-        header = trace(RequestHeader[version].struct, payload, name="header")
+        read_with = (response_header if response else request_header)(message.message, message.version)
+    header = trace(read_with.struct, payload, name="header")
     header.root.shift(SIZE_BYTES)
     root.add(header.root)
     end = SIZE_BYTES + header.end

@@ -1,4 +1,4 @@
-"""Request and response headers, and which version of them a message carries.
+"""Request and response headers, which version of them a message carries, and frames made with them.
 
 ``clients/src/main/resources/common/message/RequestHeader.json`` and ``ResponseHeader.json``; the rules for the
 header version are those of ``generator/.../ApiMessageTypeGenerator.java``.
@@ -7,11 +7,17 @@ header version are those of ``generator/.../ApiMessageTypeGenerator.java``.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from dissectors.api_keys import ApiKey
 from dissectors.schema import Int16, Int32, Message, String
 
+if TYPE_CHECKING:
+    from dissectors.message_version import MessageVersion
+
 _LENGTH = struct.Struct(">h")
+_SIZE = struct.Struct(">i")
 
 # The client ID keeps its classic length in header v2 ("flexibleVersions": "none" in RequestHeader.json), so that
 # a broker can read it before it knows whether the request is flexible (KIP-511).
@@ -41,6 +47,16 @@ def response_header_version(response: Message, version: int) -> int:
     return int(version in response.flexible and response.key != ApiKey.API_VERSIONS)
 
 
+def request_header(request: Message, version: int) -> MessageVersion:
+    """Return what the header of a request is read and built with."""
+    return RequestHeader[request_header_version(request, version)]
+
+
+def response_header(response: Message, version: int) -> MessageVersion:
+    """Return what the header of a response is read and built with."""
+    return ResponseHeader[response_header_version(response, version)]
+
+
 def request_body_start(frame: bytes, version: int) -> int | None:
     """Return where the body of a request begins, None if the header is malformed or has tags.
 
@@ -65,3 +81,24 @@ def response_body_start(frame: bytes, version: int) -> int | None:
     if not version:
         return 4
     return 5 if frame[4:5] == b"\0" else None
+
+
+def framed(payload: bytes) -> bytes:
+    """Return a frame: the size of a payload, and it."""
+    return _SIZE.pack(len(payload)) + payload
+
+
+def request_frame(layout: MessageVersion, header: Mapping[str, Any], body: bytes) -> bytes:
+    """Return a request as it is sent.
+
+    :param header: fields of the header; API and version are those of the layout if they are not among them
+    """
+    message = layout.message
+    named = {"request_api_key": message.key, "request_api_version": layout.version, **header}
+    return framed(request_header(message, layout.version).build(named) + body)
+
+
+def response_frame(layout: MessageVersion, correlation_id: int, body: bytes) -> bytes:
+    """Return a response as it is sent."""
+    header = response_header(layout.message, layout.version)
+    return framed(header.build({"correlation_id": correlation_id}) + body)

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from dissectors import wire
 from dissectors.budget import Budget
 from dissectors.errors import DecodeError
-from dissectors.headers import ResponseHeader, response_header_version
-from dissectors.projection import Tree, known, tree
+from dissectors.headers import response_header
+from dissectors.projection import Tree, known, tree, up_to_the_last
 from dissectors.schema import Message
 
 
@@ -65,8 +65,7 @@ class FieldLocation(NamedTuple):
 
 def response_structs(message: Message, version: int) -> tuple[wire.Struct, wire.Struct]:
     """Return header and body of a response, as they follow the size of its frame."""
-    header = ResponseHeader[response_header_version(message, version)]
-    return header.struct, message[version].struct
+    return response_header(message, version).struct, message[version].struct
 
 
 class _Part(NamedTuple):
@@ -186,12 +185,9 @@ class FieldLocator:
         """
         *before, last = structs
         wanted = known(last, tree(paths))
-        if not wanted:
-            return cls([wire.Struct((), None)])
-        if not any(member.name in wanted for member in (last.tagged or {}).values()):
-            count = max(index for index, member in enumerate(last.members) if member.name in wanted) + 1
-            last = wire.Struct(last.members[:count], None)
-        return cls([*before, last], wanted)
+        return (
+            cls([*before, up_to_the_last(last, wanted)], wanted) if wanted else cls([wire.Struct((), None)])
+        )
 
     @classmethod
     def through(cls, structs: Sequence[wire.Struct]) -> FieldLocator:

@@ -2,8 +2,8 @@
 
 A :class:`Projection` of one version of a message takes field paths, ``responses.partitions.error_code``, and gives
 the same dicts as the full decoder with these fields alone. Its code is generated like that of the full decoder
-(:mod:`dissectors.codegen`), from the same declaration, with :class:`~dissectors.wire.SkippedType` instead of the
-members that are not wanted. Nothing is read behind the last wanted field, unless the end of the message is asked for.
+(:mod:`dissectors.codegen`), from the same declaration and the tree of wanted fields. Nothing is read behind the last of
+them, unless the end of the message is asked for.
 
 Where a projection looks it finds the errors that the full decoder finds: that one then tells what is wrong and where.
 It looks at lengths, and at null where none is allowed; not whether a string that it skips is UTF-8, nor into
@@ -64,22 +64,22 @@ class Projection:
     def __init__(self, layout: MessageVersion, paths: Iterable[str]) -> None:
         self.layout = layout
         self.wanted = known(layout.struct, tree(paths))
-        self._struct = _projected(layout.struct, self.wanted)
 
     def __repr__(self) -> str:
         return f"<projection of {self.layout!r}>"
 
     @cached_property
     def _first(self) -> Decoder:
-        return decoder(_up_to_the_last(self._struct))
+        return decoder(up_to_the_last(self.layout.struct, self.wanted), self.wanted)
 
     @cached_property
     def _first_counted(self) -> Decoder:
-        return CountingDecoder(decoder(_up_to_the_last(self._struct), counting=True))
+        struct = up_to_the_last(self.layout.struct, self.wanted)
+        return CountingDecoder(decoder(struct, self.wanted, counting=True))
 
     @cached_property
     def _whole(self) -> Decoder:
-        return decoder(self._struct)
+        return decoder(self.layout.struct, self.wanted)
 
     def parse(self, data: bytes, pos: int = 0) -> dict[str, Any]:
         """Decode the wanted fields, those of ``layout.decode(data, pos)``; what comes after them is not looked at.
@@ -109,7 +109,7 @@ class Projection:
         return value if end == len(data) else None
 
 
-# ---------------------------------------------------------------- declarations with holes
+# ---------------------------------------------------------------- what of a tree a struct has
 def known(con: wire.WireType, wanted: Tree) -> Tree:
     """Return what of a tree there is in a struct, or in what is inside an array."""
     inside = wire.struct_inside(con)
@@ -123,41 +123,11 @@ def known(con: wire.WireType, wanted: Tree) -> Tree:
     return found
 
 
-def _projected(con: wire.Struct, wanted: Tree) -> wire.Struct:
-    members = [_member(member, wanted) for member in con.members]
-    tags = None
-    if con.tagged is not None:
-        tags = {tag: _member(member, wanted) for tag, member in con.tagged.items() if member.name in wanted}
-    return wire.Struct(members, tags, partial=True)
-
-
-def _member(member: wire.Member, wanted: Tree) -> wire.Member:
-    if member.name not in wanted:
-        con: wire.WireType = wire.SkippedType(member.con)
-    else:
-        inner = wanted[member.name]
-        con = member.con if inner is None else _inside(member.con, inner)
-    return wire.Member(member.name, con, member.field)
-
-
-def _inside(con: wire.WireType, wanted: Tree) -> wire.WireType:
-    match con:
-        case wire.Array():
-            element = _inside(con.element, wanted)
-            return wire.Array(element, compact=con.compact, nullable=con.nullable)
-        case wire.NullableStruct():
-            return wire.NullableStruct(_projected(con.struct, wanted), tagged=con.tagged)
-        case wire.Struct():
-            return _projected(con, wanted)
-        case _:
-            raise AssertionError(f"{con!r} has no fields inside")
-
-
-def _up_to_the_last(con: wire.Struct) -> wire.Struct:
-    """Leave out what comes after the last wanted field."""
-    if con.tagged:
-        return con
-    members = list(con.members)
-    while members and isinstance(members[-1].con, wire.SkippedType):
-        members.pop()
-    return wire.Struct(members, None, partial=True)
+def up_to_the_last(struct: wire.Struct, wanted: Tree) -> wire.Struct:
+    """Return a struct without what comes after its last wanted field."""
+    if any(member.name in wanted for member in (struct.tagged or {}).values()):
+        return struct
+    count = max(
+        (index + 1 for index, member in enumerate(struct.members) if member.name in wanted), default=0
+    )
+    return wire.Struct(struct.members[:count], None)

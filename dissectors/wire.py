@@ -362,16 +362,12 @@ class Struct(Composite):
     know are kept as ``{tag: bytes}`` under the key ``_tags`` (:data:`UNKNOWN_TAGS`).
 
     :ivar all_members: the tagged ones, too
-    :ivar partial: not all of it is wanted (:mod:`dissectors.projection`), nor tags that the declaration does not know
     """
 
     kind = "struct"
 
-    def __init__(
-        self, members: Sequence[Member], tagged: Mapping[int, Member] | None, *, partial: bool = False
-    ) -> None:
+    def __init__(self, members: Sequence[Member], tagged: Mapping[int, Member] | None) -> None:
         super().__init__()
-        self.partial = partial
         self.members = tuple(members)
         self.tagged = None if tagged is None else dict(sorted(tagged.items()))
         self.all_members = (*self.members, *(self.tagged or {}).values())
@@ -395,17 +391,6 @@ class Struct(Composite):
             parts += (uvarint_bytes(tag), uvarint_bytes(len(data)), data)
         out = b"".join(parts)
         stream_write(stream, out, len(out), path)
-
-
-class SkippedType(WireType):
-    """A field that is skipped: it has its place among the bytes, and none in the value.
-
-    Stands for the unwanted members of a struct in a projection (:mod:`dissectors.projection`).
-    """
-
-    def __init__(self, con: WireType) -> None:
-        super().__init__()
-        self.con = con
 
 
 UNKNOWN_TAGS = "_tags"

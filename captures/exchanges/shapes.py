@@ -26,7 +26,8 @@ from dissectors.codec import CODEC_MASK
 from dissectors.message_version import MessageVersion
 from dissectors.projection import Tree
 from dissectors.records import record_set
-from dissectors.records.batch import MIN_LENGTH
+from dissectors.records.batch import CONTROL, HEADER_AT, MIN_LENGTH
+from dissectors.records.legacy import ENTRY_OVERHEAD
 from dissectors.trace import Node, trace
 
 _MOST_SHAPES = 48
@@ -44,10 +45,9 @@ _STRUCTURE, _WANTED, _NUMBER, _TEXT, _BYTES = range(5)
 _UNWANTED: Tree = {}
 _HIGH_WATERMARK = "high_watermark"
 _LONG = 8
-_OVERHEAD = 12
-"""Bytes of a batch before those that its length counts: base offset and length."""
-_LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT, _DELTA_AT, _COUNT_AT = 8, 16, 21, 23, 57
-_CONTROL = 0x20
+_LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT, _DELTA_AT, _COUNT_AT = (
+    HEADER_AT[name] for name in ("length", "magic", "attributes", "last_offset_delta", "records_count")
+)
 
 
 class RecordTallies(NamedTuple):
@@ -429,7 +429,7 @@ def _tally(data: Bytes, starts: Int64s, sizes: Int64s) -> tuple[Int64s, ...]:
             break
         length = _number(data, at + _LENGTH_AT, ">i4")
         magic = data[at + _MAGIC_AT]
-        end = at + _OVERHEAD + length
+        end = at + ENTRY_OVERHEAD + length
         odd[alive[(magic < 2) | (number == _MOST_BATCHES)]] = True
         whole = (magic == 2) & (length >= MIN_LENGTH) & (end <= ends[alive])
         alive, at, end = alive[whole], at[whole], end[whole]
@@ -437,7 +437,7 @@ def _tally(data: Bytes, starts: Int64s, sizes: Int64s) -> tuple[Int64s, ...]:
             break
         announced = _number(data, at + _COUNT_AT, ">i4")
         attributes = data[at + _ATTRIBUTES_AT + 1]
-        control = attributes & _CONTROL != 0
+        control = attributes & CONTROL != 0
         batches[alive] += 1
         batch_bytes[alive] += end - at
         records[alive] += np.where(control, 0, announced)

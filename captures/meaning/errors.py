@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 from captures.meaning import places, words
 from captures.meaning.exchange import Body, Names
-from captures.meaning.plans import FieldPlan, paths, plan
+from captures.meaning.plans import layouts, paths
 from dissectors import wire
 from dissectors.domains import ERROR_CODE
 from dissectors.error_codes import error_name
 from dissectors.sides import Side
+from dissectors.visitor import Holders, NonZero, Visitor, compiled, plan_of
 
 _LABELS = ("group_id", "transactional_id", "resource_name", "user", "key", "feature", "log_dir", "name")
 _MESSAGE_LENGTH = 90
@@ -37,12 +39,12 @@ class ErrorFound(NamedTuple):
         return error_name(self.code)
 
 
+def _is_error(member: wire.Member) -> bool:
+    return member.field.type.domain is ERROR_CODE and isinstance(member.con, wire.FixedWidth)
+
+
 def _error_fields(struct: wire.Struct) -> tuple[str, ...]:
-    return tuple(
-        member.name
-        for member in struct.all_members
-        if member.field.type.domain is ERROR_CODE and isinstance(member.con, wire.FixedWidth)
-    )
+    return tuple(member.name for member in struct.all_members if _is_error(member))
 
 
 def error_paths(key: int, version: int, side: Side) -> frozenset[str]:
@@ -63,45 +65,22 @@ def errors_in(key: int, version: int, body: Body | None) -> list[ErrorFound]:
 
     :param version: version in which the body was read (:attr:`dissectors.frames.Body.version`)
     """
-    if not body:
-        return []
     found: list[ErrorFound] = []
-    made = plan(_error_fields, key, version, "response")
-    if _any(made, body):
-        _collect(made, body, "", (body,), found)
+    if body:
+        _visitor(key, version)(body, found)
     return found
 
 
-def _any(made: FieldPlan, body: Body) -> bool:
-    """Return whether there is an error at all; the paths of sound answers are never built."""
-    for name in made.fields:
-        if body.get(name):
-            return True
-    for name, many, inner in made.inside:
-        value = body.get(name)
-        if value:
-            for row in value if many else (value,):
-                if row and _any(inner, row):
-                    return True
-    return False
+@cache
+def _visitor(key: int, version: int) -> Visitor:
+    found = NonZero(_error_found)
+    response = layouts(key, version, "response")
+    return compiled(plan_of(response, lambda member, _: found if _is_error(member) else None))
 
 
-def _collect(
-    made: FieldPlan, body: Body, path: str, holders: tuple[Body, ...], found: list[ErrorFound]
-) -> None:
-    for name in made.fields:
-        code = body.get(name)
-        if code:
-            message = body.get(_message_of(name))
-            found.append(ErrorFound(path + name, code, message or None, holders))
-    for name, many, inner in made.inside:
-        value = body.get(name)
-        if not value:
-            continue
-        for number, row in enumerate(value if many else (value,)):
-            if row:
-                place = f"{path}{name}[{number}]." if many else f"{path}{name}."
-                _collect(inner, row, place, (*holders, row), found)
+def _error_found(code: int, path: str, holders: Holders, found: list[ErrorFound]) -> None:
+    message = holders[-1].get(_message_of(path.rpartition(".")[2]))
+    found.append(ErrorFound(path, code, message or None, holders))
 
 
 # ---------------------------------------------------------------- in words

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from captures.meaning import places
 from captures.meaning.exchange import Body, Names
 from captures.meaning.payload import headers
-from captures.meaning.plans import FieldPlan, paths, plan, walk
+from captures.meaning.plans import Choice, FieldPlan, paths, plan, walk
 from dissectors import wire
 from dissectors.api_keys import ApiKey
 from dissectors.entities import PARTITION_FIELDS, TOPIC_FIELDS, fields_naming, topic_fields
@@ -182,12 +182,15 @@ def _texts(values: Iterable[object]) -> list[str]:
     return list(out)
 
 
+def _named(choice: Choice, key: int, version: int, body: Body, side: Side) -> list[str]:
+    found = walk(plan(choice, key, version, side), body)
+    return _texts(struct.get(field) for struct, fields in found for field in fields)
+
+
 def groups_in(key: int, version: int, body: Body | None, side: Side = "request") -> list[str]:
     """Return the groups that a message names, FindCoordinator's keys included."""
     if not body:
         return []
-    found = walk(plan(_group_fields, key, version, side), body)
-    groups = _texts(struct.get(field) for struct, fields in found for field in fields)
     if key == ApiKey.FIND_COORDINATOR and side == "request":
         kind = body.get("key_type", _GROUP)
         if kind == _GROUP:
@@ -195,15 +198,12 @@ def groups_in(key: int, version: int, body: Body | None, side: Side = "request")
         if kind == _SHARE:
             # "group:topicId:partition" (SharePartitionKey.java)
             return list(dict.fromkeys(name.rsplit(":", 2)[0] for name in _coordinator_keys(body)))
-    return groups
+    return _named(_group_fields, key, version, body, side)
 
 
 def members_in(key: int, version: int, body: Body | None, side: Side = "request") -> list[str]:
     """Return the member IDs that a message names."""
-    if not body:
-        return []
-    found = walk(plan(_member_fields, key, version, side), body)
-    return _texts(struct.get(field) for struct, fields in found for field in fields)
+    return _named(_member_fields, key, version, body, side) if body else []
 
 
 def transactional_ids_in(key: int, version: int, body: Body | None, side: Side = "request") -> list[str]:
@@ -212,8 +212,7 @@ def transactional_ids_in(key: int, version: int, body: Body | None, side: Side =
         return []
     if key == ApiKey.FIND_COORDINATOR and side == "request" and body.get("key_type") == _TRANSACTION:
         return _coordinator_keys(body)
-    found = walk(plan(_transaction_fields, key, version, side), body)
-    return _texts(struct.get(field) for struct, fields in found for field in fields)
+    return _named(_transaction_fields, key, version, body, side)
 
 
 def _coordinator_keys(body: Body) -> list[str]:

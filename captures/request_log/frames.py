@@ -13,12 +13,11 @@ from captures.request_log.entries import Entry
 from dissectors.api_keys import ApiKey
 from dissectors.apis import Api, api, api_name
 from dissectors.error_codes import ErrorCode
-from dissectors.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
+from dissectors.headers import request_frame, response_frame
 from dissectors.message_version import MessageVersion
 from dissectors.records import left_out_records, records_size
 from dissectors.wire import uvarint_bytes
 
-_SIZE = struct.Struct(">i")
 _RECORDS = re.compile(re.escape(left_out_records(0)[:8]) + b".{9}", re.DOTALL)
 _UNFIT = (
     ConstructError,
@@ -83,26 +82,22 @@ def _is_refused(entry: Entry) -> bool:
 
 def _request(known: Api, version: int, entry: Entry, *, refused: bool) -> bytes:
     asked = known.request.nearest(version) if refused else version
-    header: bytes = RequestHeader[request_header_version(known.request, asked)].build(
-        {
-            "request_api_key": known.key,
-            "request_api_version": version,
-            "correlation_id": entry.request_header.correlation_id,
-            "client_id": entry.request_header.client_id,
-        }
-    )
-    if refused:  # a request that the broker could not read is logged without its fields
-        return _framed(header, known.request[asked].build({}))
-    return _framed(header, _body(known.request[asked], entry.request))
+    logged = entry.request_header
+    header = {
+        "request_api_version": version,
+        "correlation_id": logged.correlation_id,
+        "client_id": logged.client_id,
+    }
+    layout = known.request[asked]
+    # a request that the broker could not read is logged without its fields
+    return request_frame(layout, header, layout.build({}) if refused else _body(layout, entry.request))
 
 
 def _response(known: Api, version: int, entry: Entry) -> bytes:
     if entry.response is None or entry.response == "":
         return b""
-    header: bytes = ResponseHeader[response_header_version(known.response, version)].build(
-        {"correlation_id": entry.request_header.correlation_id}
-    )
-    return _framed(header, _body(known.response[version], entry.response))
+    layout = known.response[version]
+    return response_frame(layout, entry.request_header.correlation_id, _body(layout, entry.response))
 
 
 def _body(layout: MessageVersion, told: Any) -> bytes:
@@ -119,7 +114,3 @@ def _left_out(frame: bytes, *, compact: bool) -> int:
         if compact:
             lacking += len(uvarint_bytes(size + 1)) - len(uvarint_bytes(there + 1))
     return lacking
-
-
-def _framed(header: bytes, body: bytes) -> bytes:
-    return _SIZE.pack(len(header) + len(body)) + header + body

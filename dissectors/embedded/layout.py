@@ -19,6 +19,7 @@ from dissectors.masks import UNDECODED
 from dissectors.message_version import MessageVersion
 from dissectors.schema import Message
 from dissectors.trace import Node
+from dissectors.visitor import replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,6 @@ class Layout:
     :ivar prefixed: an int16 with ``asked`` stands before the fields, and is no field itself
     :ivar inside: for bytes fields at the top: their layout, chosen by their content; None leaves them bytes
     :ivar texts: bytes fields, at any depth, that hold text
-    :ivar interpreted: has types of its own, which only the traced reading knows
     :ivar note: what is special about this reading, instead of the usual note on unknown versions
     """
 
@@ -41,7 +41,6 @@ class Layout:
     prefixed: bool = True
     inside: Mapping[str, Callable[[bytes], Layout | None]] = field(default_factory=dict)
     texts: frozenset[str] = frozenset()
-    interpreted: bool = False
     note: str = ""
 
     @property
@@ -60,6 +59,10 @@ class Layout:
     def start(self) -> int:
         """Offset of the first field."""
         return wire.INT16.size if self.prefixed else 0
+
+    def with_text(self, member: wire.Member, value: Any, _: object) -> Any:
+        """Return the value of a field, as text if it holds text."""
+        return _text(value) if member.name in self.texts and isinstance(value, bytes) else value
 
     @property
     def con(self) -> MessageVersion:
@@ -101,7 +104,7 @@ def read(layout: Layout, data: bytes) -> LayoutValue:
     if layout.prefixed:
         value = {"version": layout.asked, **value}
     if layout.texts:
-        value = _with_texts(value, layout.texts)
+        value = replaced(layout.con.struct, value, layout.with_text)
     parts = [("", layout, value)]
     for name, choose in layout.inside.items():
         content = value.get(name)
@@ -169,18 +172,12 @@ def exact(layout: Layout, data: bytes) -> bool:
 
 
 def _fields(layout: Layout, data: bytes, problems: list[EmbeddedProblem]) -> tuple[dict[str, Any], int]:
-    con, start = layout.con, layout.start
-    if not layout.interpreted:
-        try:
-            return con.decode(data, start)
-        except DecodeError as error:
-            problems.append(problem_of(error))
-            traced = con.trace(data, start)
-    else:
-        traced = con.trace(data, start)
-        if traced.error is not None:
-            problems.append(problem_of(traced.error))
-    return traced.root.to_value() or {}, traced.end
+    try:
+        return layout.con.decode(data, layout.start)
+    except DecodeError as error:
+        problems.append(problem_of(error))
+        traced = layout.con.trace(data, layout.start)
+        return traced.root.to_value() or {}, traced.end
 
 
 def _offset(layout: Layout, data: bytes, name: str, size: int) -> int:
@@ -198,15 +195,6 @@ def _trace_inside(node: Node, inner: Layout | None) -> None:
     tree = trace(inner, content)
     tree.shift(node.end - len(content))
     node.children, node.value = tree.children, None
-
-
-def _with_texts(value: Any, names: frozenset[str]) -> Any:
-    if isinstance(value, dict):
-        return {
-            name: _text(item) if name in names and isinstance(item, bytes) else _with_texts(item, names)
-            for name, item in value.items()
-        }
-    return [_with_texts(item, names) for item in value] if isinstance(value, list) else value
 
 
 def _text_nodes(node: Node, names: frozenset[str]) -> None:

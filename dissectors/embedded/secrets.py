@@ -12,7 +12,7 @@ from dissectors import wire
 from dissectors.apis import api
 from dissectors.masks import UNDECODED
 from dissectors.schema import Field, Struct, Type
-from dissectors.visitor import Action, Visitor, compiled, domain_name, plan_of
+from dissectors.visitor import Holders, Step, Visitor, compiled, join, naming, plan_of
 
 SENSITIVITY = "is_sensitive"
 """Field beside a configuration's value: the broker says that it is secret."""
@@ -143,43 +143,33 @@ def describe(
     found = _SecretsScope(show_secrets, [], {})
     _visitor(struct)(value, found)
     if not show_secrets and _struct_may_hold_secrets(struct):
-        _mask_unknown(value, "", found)
+        # what no declaration knows: unknown tags, and what was left over
+        _tag_visitor(struct)(value, found)
+        if UNDECODED in value:
+            value[UNDECODED] = _mask(None, UNDECODED, (value,), found)
     return found.masked, found.decoded
-
-
-def _mask_unknown(value: Any, path: str, found: _SecretsScope) -> None:
-    """Mask what no declaration knows: unknown tags, and what was left over."""
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            _mask_unknown(item, f"{path.removesuffix('.')}[{index}].", found)
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            if name == wire.UNKNOWN_TAGS:
-                found.masked.extend(f"{path}{name}[{tag}]" for tag in item)
-                value[name] = dict.fromkeys(item)
-            elif name == UNDECODED:
-                found.masked.append(f"{path}{name}")
-                value[name] = None
-            else:
-                _mask_unknown(item, f"{path}{name}.", found)
 
 
 @dataclass(slots=True)
 class _SecretsScope:
-    """What the visitor of a declaration finds, as :class:`~dissectors.visitor.Scope`."""
+    """What the visitors of a declaration find."""
 
     show_secrets: bool
     masked: list[str]
     decoded: dict[str, Any]
-    topic: str | None = None
 
 
 @cache
 def _visitor(struct: wire.Struct) -> Visitor:
-    return compiled(plan_of(struct, _choose, keep_tags=True), "")
+    return compiled(plan_of([struct], _choose))
 
 
-def _choose(member: wire.Member, _: wire.Struct) -> Action | None:
+@cache
+def _tag_visitor(struct: wire.Struct) -> Visitor:
+    return compiled(plan_of([struct], lambda *_: None, _mask_tags))
+
+
+def _choose(member: wire.Member, _: wire.Struct) -> Step | None:
     type_ = member.field.type
     if isinstance(member.con, wire.Array):
         return None
@@ -187,15 +177,21 @@ def _choose(member: wire.Member, _: wire.Struct) -> Action | None:
         return _mask
     if type_.content == "config_value":
         return _mask_config
-    return None if type_.domain is None else domain_name(type_.domain)
+    return naming(member)
 
 
-def _mask(item: Any, path: str, holder: Mapping[str, Any], found: _SecretsScope) -> Any:
+def _mask_tags(path: str, holders: Holders, found: _SecretsScope) -> None:
+    tags = holders[-1][wire.UNKNOWN_TAGS]
+    found.masked.extend(f"{join(path, wire.UNKNOWN_TAGS)}[{tag}]" for tag in tags)
+    holders[-1][wire.UNKNOWN_TAGS] = dict.fromkeys(tags)
+
+
+def _mask(item: Any, path: str, holders: Holders, found: _SecretsScope) -> Any:
     if found.show_secrets:
         return item
     found.masked.append(path)
     return None
 
 
-def _mask_config(item: Any, path: str, holder: Mapping[str, Any], found: _SecretsScope) -> Any:
-    return _mask(item, path, holder, found) if secret_config(holder) else item
+def _mask_config(item: Any, path: str, holders: Holders, found: _SecretsScope) -> Any:
+    return _mask(item, path, holders, found) if secret_config(holders[-1]) else item

@@ -2,8 +2,7 @@
 
 The subscription side is one of Kafka's declared messages (:mod:`dissectors.embedded.streams_subscription`). The
 assignment side is written by hand in Kafka, with Java's ``DataOutput``; here it is declared like any other
-message, with two types of its own for Java's strings. They are unknown to the decoder generator, so the
-assignment is read by the trace alone.
+message, with two types of its own for Java's strings.
 
 Source: ``streams/.../processor/internals/assignment/AssignmentInfo.java`` and, for task IDs,
 ``ConsumerProtocolUtils.java``.
@@ -163,12 +162,10 @@ def streams_subscription(data: bytes) -> Layout | None:
 
 def streams_assignment(data: bytes) -> Layout | None:
     """Return the layout of a Streams member's assignment user data, None if it cannot be any."""
-    return _layout(StreamsAssignmentInfo, data, interpreted=True)
+    return _layout(StreamsAssignmentInfo, data)
 
 
-def _layout(
-    message: Message, data: bytes, *, texts: frozenset[str] = frozenset(), interpreted: bool = False
-) -> Layout | None:
+def _layout(message: Message, data: bytes, *, texts: frozenset[str] = frozenset()) -> Layout | None:
     if len(data) < wire.INT32.size:
         return None
     version, _ = wire.INT32.read(data, 0)
@@ -177,4 +174,4 @@ def _layout(
     if version > message.versions.last:
         note = f"version {version} of {message.name} is not known here: only the versions are read"
         return Layout(StreamsVersions, 0, version, prefixed=False, note=note)
-    return Layout(message, version, version, prefixed=False, texts=texts, interpreted=interpreted)
+    return Layout(message, version, version, prefixed=False, texts=texts)

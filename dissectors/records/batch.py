@@ -7,6 +7,7 @@ compressed legacy message (a wrapper) is one batch, an uncompressed one is a bat
 from __future__ import annotations
 
 import struct
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 import crc32c
@@ -19,12 +20,29 @@ from dissectors.records import legacy
 from dissectors.records.codecs import Buffer, InflatedBytes, inflate
 from dissectors.records.record import DecodedRecords, Record, decode_records, int64, most_records, over
 
-HEADER = struct.Struct(">qiibIhiqqqhii")
-"""The header of magic 2 (``DefaultRecordBatch.java``): base offset, length, partition leader epoch, magic,
-CRC-32C, attributes, last offset delta, base timestamp, max timestamp, producer ID, producer epoch, base
-sequence, record count."""
+HEADER_FIELDS = {
+    "base_offset": "q",
+    "length": "i",
+    "partition_leader_epoch": "i",
+    "magic": "b",
+    "crc": "I",
+    "attributes": "h",
+    "last_offset_delta": "i",
+    "base_timestamp": "q",
+    "max_timestamp": "q",
+    "producer_id": "q",
+    "producer_epoch": "h",
+    "base_sequence": "i",
+    "records_count": "i",
+}
+"""The header of magic 2 (``DefaultRecordBatch.java``): its fields in order, with their struct codes."""
+HEADER = struct.Struct(">" + "".join(HEADER_FIELDS.values()))
+HEADER_AT = dict(
+    zip(HEADER_FIELDS, accumulate(map(struct.calcsize, HEADER_FIELDS.values()), initial=0), strict=False)
+)
+"""Where each field of the header begins."""
 MIN_LENGTH = HEADER.size - legacy.ENTRY_OVERHEAD
-CRC_START = 21
+CRC_START = HEADER_AT["attributes"]
 """CRC-32C covers the bytes from the attributes to the end."""
 
 LOG_APPEND = 0x08

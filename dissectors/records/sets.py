@@ -15,12 +15,12 @@ from dissectors.budget import Budget, LimitReached, limit
 from dissectors.codec import CODEC_MASK, Codec
 from dissectors.errors import DecodeError
 from dissectors.records import legacy
-from dissectors.records.batch import HEADER, MIN_LENGTH, Batch
+from dissectors.records.batch import HEADER, HEADER_AT, MIN_LENGTH, Batch
 from dissectors.records.codecs import Buffer
 
 _ENTRY = struct.Struct(">qi")
-_MAGIC_AT = 16
-_TO_MAGIC = 17
+_MAGIC_AT = HEADER_AT["magic"]
+_TO_MAGIC = _MAGIC_AT + 1
 _MIN_SIZE = {**legacy.MIN_SIZE, 2: MIN_LENGTH}
 _UNUSED_ATTRIBUTES = ~0x7F
 

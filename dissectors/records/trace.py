@@ -14,30 +14,14 @@ from dissectors.budget import Budget, limit, of_message
 from dissectors.codec import Codec
 from dissectors.errors import DecodeError
 from dissectors.records import legacy
-from dissectors.records.batch import HEADER, Batch
+from dissectors.records.batch import HEADER_FIELDS, Batch
 from dissectors.records.codecs import Buffer, inflate
 from dissectors.records.cursor import DECOMPRESSED, Cursor, walk_message, walk_record
 from dissectors.records.record import most_records
 from dissectors.records.sets import record_set
 from dissectors.trace import Node
 
-_HEADER_FIELDS = (
-    ("base_offset", "q"),
-    ("length", "i"),
-    ("partition_leader_epoch", "i"),
-    ("magic", "b"),
-    ("crc", "I"),
-    ("attributes", "h"),
-    ("last_offset_delta", "i"),
-    ("base_timestamp", "q"),
-    ("max_timestamp", "q"),
-    ("producer_id", "q"),
-    ("producer_epoch", "h"),
-    ("base_sequence", "i"),
-    ("records_count", "i"),
-)
-_HEADER_LAYOUT = tuple((name, struct.Struct(">" + code)) for name, code in _HEADER_FIELDS)
-assert sum(layout.size for _, layout in _HEADER_LAYOUT) == HEADER.size
+_HEADER_LAYOUT = tuple((name, struct.Struct(">" + code)) for name, code in HEADER_FIELDS.items())
 
 
 @dataclass(slots=True)

@@ -25,6 +25,7 @@ from dissectors.apis import NAMES, api
 from dissectors.budget import Budget, LimitReached, limit
 from dissectors.error_codes import ErrorCode
 from dissectors.errors import DecodeError
+from dissectors.headers import framed
 from dissectors.locator import FieldLocation, FieldLocator, response_structs
 from dissectors.schema import Message
 from dissectors.splice import splice
@@ -101,7 +102,6 @@ _LONGEST_TRIED = 1 << 16
 
 _MOST_KEPT = 1024  # rewriters: versions are the client's choice
 _CORRELATION_ID = slice(SIZE_BYTES, 8)
-_SIZE = struct.Struct(">i")
 _ERROR_CODE = struct.Struct(">h")
 _ERROR_AT = 8  # in an ApiVersions response, whose header is always v0 (KIP-511)
 _FALLBACK = struct.Struct(">hihhh")  # ApiVersions v0 with one entry
@@ -206,7 +206,7 @@ def _edited(frame: bytes, edits: list[tuple[FieldLocation, str | int]]) -> Rewri
         return RewriteResult(frame, ())
     changed = splice(frame, edits)
     changes = tuple(Change(location.path, location.value, new) for location, new in edits)
-    return RewriteResult(_SIZE.pack(len(changed) - SIZE_BYTES) + changed[SIZE_BYTES:], changes)
+    return RewriteResult(framed(changed[SIZE_BYTES:]), changes)
 
 
 class _OfferedVersions:
@@ -277,4 +277,4 @@ class _OfferedVersions:
             Change("error_code", 0, ErrorCode.UNSUPPORTED_VERSION),
             Change("api_keys", f"in version {self._version}, which kproxy does not know", [entry]),
         )
-        return RewriteResult(_SIZE.pack(len(answer)) + answer, changes)
+        return RewriteResult(framed(answer), changes)

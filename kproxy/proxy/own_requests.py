@@ -23,12 +23,7 @@ from dissectors.api_keys import ApiKey
 from dissectors.apis import Api, api, api_name
 from dissectors.error_codes import ErrorCode, error_name
 from dissectors.errors import DecodeError
-from dissectors.headers import (
-    RequestHeader,
-    ResponseHeader,
-    request_header_version,
-    response_header_version,
-)
+from dissectors.headers import framed, request_frame, response_header
 from kproxy.addresses import Address, address_text
 from kproxy.proxy import sasl
 from kproxy.proxy.address_map import AddressMap
@@ -295,7 +290,7 @@ class BrokerConnection:
         if raw:
             answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
             self._pending.append(_PendingRequest(None, answer))
-            self._writer.write(_SIZE.pack(len(token)) + token)
+            self._writer.write(framed(token))
             return (await answer)[4:]
         version = self.version_of(ApiKey.SASL_AUTHENTICATE, 2)
         response = await self.request(ApiKey.SASL_AUTHENTICATE, version, {"auth_bytes": token}, timeout=None)
@@ -306,21 +301,14 @@ class BrokerConnection:
     # -- frames -------------------------------------------------------------------------------------------------
 
     def _frame(self, known: Api, version: int, body: Mapping[str, Any]) -> bytes:
-        header = {
-            "request_api_key": known.key,
-            "request_api_version": version,
-            "correlation_id": self.next_correlation_id(),
-            "client_id": self._client_id,
-        }
-        message = known.request
-        start = RequestHeader[request_header_version(message, version)].build(header)
-        payload = start + message[version].build(dict(body))
-        return bytes(_SIZE.pack(len(payload)) + payload)
+        header = {"correlation_id": self.next_correlation_id(), "client_id": self._client_id}
+        layout = known.request[version]
+        return request_frame(layout, header, layout.build(dict(body)))
 
     def _body(self, known: Api, version: int, frame: bytes) -> dict[str, Any]:
         message = known.response
         try:
-            _, start = ResponseHeader[response_header_version(message, version)].decode(frame, 4)
+            _, start = response_header(message, version).decode(frame, 4)
             return message[version].decode(frame, start)[0]
         except DecodeError as error:
             raise OwnRequestError(

@@ -8,11 +8,11 @@ is, or, where there is none, as the lowest.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from captures.meaning import Names, places
-from captures.meaning.places import TopicPartition
+from captures.meaning import Names
+from captures.meaning.places import TopicPartition, rows_by_place
 from dissectors.api_keys import ApiKey
 from dissectors.records import record_set
 
@@ -56,29 +56,26 @@ def told_offsets(
     :param names: tells topics by their IDs
     """
     if key == ApiKey.PRODUCE:
-        for place, row in _rows(response["responses"], "partition_responses", names):
+        for place, row in _sound(response, "responses", names, "partition_responses"):
             yield place, (row["base_offset"], row["base_offset"])
     elif key == ApiKey.LIST_OFFSETS:
-        for place, row in _rows(response["topics"], "partitions", names):
+        for place, row in _sound(response, "topics", names):
             offset = row["offset"] if "offset" in row else next(iter(row["old_style_offsets"]), -1)
             yield place, (offset, offset)
     elif key == ApiKey.OFFSET_FETCH:
         for group in response.get("groups") or (response,):
-            for place, row in _rows(group.get("topics") or (), "partitions", names):
+            for place, row in _sound(group, "topics", names):
                 yield place, (row["committed_offset"], row["committed_offset"])
     elif key == ApiKey.FETCH:
-        for place, row in _rows(response["responses"], "partitions", names):
+        for place, row in _sound(response, "responses", names):
             batches = record_set(row["records"] or b"").batches
             if batches:
                 yield place, (batches[0].base_offset, batches[-1].last_offset + 1)
 
 
-def _rows(
-    topics: Iterable[Mapping[str, Any]], holder: str, names: Names
+def _sound(
+    response: Mapping[str, Any], topics: str, names: Names, partitions: str = "partitions"
 ) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
-    for topic in topics:
-        name = places.topic(topic, names)
-        for row in topic[holder]:
-            number = places.index(row)
-            if number is not None and not row.get("error_code"):
-                yield TopicPartition(name, number), row
+    for place, row in rows_by_place(response, topics, names, partitions):
+        if not row.get("error_code"):
+            yield place, row

@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterator
 import crc32c
 
 from dissectors.records import Batch, record_set
-from dissectors.records.batch import CRC_START, HEADER
+from dissectors.records.batch import CRC_START, HEADER_AT
 
 Producer = tuple[int, int]
 """Producer ID and epoch."""
 
 _CRC = struct.Struct(">I")
 _PRODUCER = struct.Struct(">qh")
-_CRC_AT = CRC_START - _CRC.size
-_PRODUCER_AT = HEADER.size - struct.calcsize(">qhii")
 
 
 def with_producers(records: bytes | None, replace: Callable[[Producer], Producer]) -> bytes | None:
@@ -36,9 +34,9 @@ def with_producers(records: bytes | None, replace: Callable[[Producer], Producer
             continue
         if out is None:
             out = bytearray(records or b"")
-        _PRODUCER.pack_into(out, batch.start + _PRODUCER_AT, *after)
+        _PRODUCER.pack_into(out, batch.start + HEADER_AT["producer_id"], *after)
         crc = crc32c.crc32c(bytes(out[batch.start + CRC_START : batch.end]))
-        _CRC.pack_into(out, batch.start + _CRC_AT, crc)
+        _CRC.pack_into(out, batch.start + HEADER_AT["crc"], crc)
     return records if out is None else bytes(out)
 
 

@@ -9,7 +9,6 @@ A few APIs said the same in another shape in other versions; their requests are 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -20,7 +19,7 @@ from dissectors.api_keys import ApiKey
 from dissectors.apis import api, api_name
 from dissectors.entities import TOPIC_FIELDS, topic_fields
 from dissectors.errors import DecodeError
-from dissectors.headers import RequestHeader, request_header_version
+from dissectors.headers import request_frame
 from dissectors.records import record_set
 from dissectors.schema import Message
 
@@ -29,7 +28,6 @@ Body = dict[str, Any]
 
 _FIRST_WITHOUT_AUTO_CREATION = 4  # Metadata: allow_auto_topic_creation
 _FIRST_OF_BATCHES = 3  # Produce takes magic 2, and nothing else, from v3 on
-_SIZE = struct.Struct(">i")
 
 
 class NotSendableError(Exception):
@@ -90,16 +88,10 @@ def frame(header: Mapping[str, Any], correlation_id: int, key: int, built: Encod
     """
     known = api(key)
     assert known is not None
-    start: bytes = RequestHeader[request_header_version(known.request, built.version)].build(
-        {
-            **header,
-            "request_api_key": key,
-            "request_api_version": built.version,
-            "correlation_id": correlation_id,
-        }
+    replaced = {"request_api_version": built.version, "correlation_id": correlation_id}
+    return request_frame(
+        known.request[built.version], {**header, "request_api_key": key, **replaced}, built.data
     )
-    payload = start + built.data
-    return _SIZE.pack(len(payload)) + payload
 
 
 def _candidates(

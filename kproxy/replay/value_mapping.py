@@ -9,7 +9,7 @@ A value of which nothing was learned goes out as it was recorded.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from captures.meaning import places
@@ -18,6 +18,7 @@ from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
 from dissectors.apis import api
 from dissectors.domains import LEADER_EPOCH
 from dissectors.session_context import SessionContext
+from dissectors.visitor import Holders, replaced
 from kproxy.replay.cluster import LiveCluster
 from kproxy.replay.fetch_sessions import FetchSession, FetchSessions, answered
 from kproxy.replay.offsets import Offsets, told_offsets
@@ -38,21 +39,7 @@ _OFFSETS: dict[int, str] = {
     ApiKey.TXN_OFFSET_COMMIT: "committed_offset",
     ApiKey.DELETE_RECORDS: "offset",
 }
-_PRODUCER_FIELDS = (
-    ("producer_id", "producer_epoch"),
-    ("v3_and_below_producer_id", "v3_and_below_producer_epoch"),
-)
 _LOST_EPOCH = -1
-
-
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """The values of the structs around a field."""
-
-    topic: str | None = None
-    partition: int = -1
-    group: str = ""
-    member: str = ""
 
 
 class ValueMapping:
@@ -84,66 +71,44 @@ class ValueMapping:
         known = api(key)
         if known is None:
             return body, None
-        made = self._struct(key, known.request[version].struct, body, _Scope())
+        made = replaced(known.request[version].struct, body, partial(self._replace, key))
         if key == ApiKey.API_VERSIONS and made.get("cluster_id") is not None:
             made["cluster_id"] = self.cluster.cluster_id
         if key == ApiKey.FETCH:
             return self.sessions.request(version, made)
         return made, None
 
-    def _struct(self, key: int, struct: wire.Struct, value: Body, scope: _Scope) -> Body:
-        scope = self._scope(value, scope)
-        made = dict(value)
-        for member in struct.all_members:
-            found = value.get(member.name)
-            if found is not None:
-                made[member.name] = self._value(key, member, found, scope)
-        for id_field, epoch_field in _PRODUCER_FIELDS:
-            if epoch_field in value and value.get(id_field, -1) >= 0:
-                made[id_field], made[epoch_field] = self._producer((value[id_field], value[epoch_field]))
-        return made
-
-    def _value(self, key: int, member: wire.Member, value: Any, scope: _Scope) -> Any:
-        inside = wire.struct_inside(member.con)
-        if inside is not None:
-            con, many = inside
-            if many:
-                return [self._struct(key, con, each, scope) for each in value]
-            return self._struct(key, con, value, scope)
-        if isinstance(member.con, wire.Array):
-            if getattr(member.field.type, "element", member.field.type).content == "topic_id":
-                return [self._topic_id(each) for each in value]
-            return value
+    def _replace(self, key: int, member: wire.Member, value: Any, holders: Holders) -> Any:
+        name, type_ = member.name, member.field.type
+        if type_.value.content == "topic_id":
+            return [*map(self._topic_id, value)] if isinstance(value, list) else self._topic_id(value)
         if isinstance(member.con, wire.Records):
             return with_producers(value, self._producer) if key == ApiKey.PRODUCE else value
-        return self._leaf(key, member, value, scope)
-
-    def _leaf(self, key: int, member: wire.Member, value: Any, scope: _Scope) -> Any:
-        name = member.name
-        if member.field.type.content == "topic_id":
-            return self._topic_id(value)
         if name in GIVEN:
             return self._given.get((name, value), value)
         if name in GENERATIONS and value > 0:
-            return self._generations.get((scope.group, scope.member, value), value)
-        if member.field.type.domain is LEADER_EPOCH and value >= 0:
-            return self._leader_epoch(name, value, scope)
-        if name == _OFFSETS.get(key) and scope.topic and not self._keep_offsets:
-            return self.offsets.live(places.TopicPartition(scope.topic, scope.partition), value)
+            return self._generations.get((*_member(holders), value), value)
+        if name.endswith(("producer_id", "producer_epoch")):
+            identity, _, field = name.rpartition("producer_")
+            producer = tuple(holders[-1].get(f"{identity}producer_{each}", -1) for each in ("id", "epoch"))
+            return self._producer(producer)[field == "epoch"] if producer[0] >= 0 else value
+        if type_.domain is LEADER_EPOCH and value >= 0:
+            return self._leader_epoch(name, value, self._place(holders))
+        if name == _OFFSETS.get(key) and not self._keep_offsets:
+            place = self._place(holders)
+            return self.offsets.live(place, value) if place else value
         return value
 
-    def _scope(self, value: Mapping[str, Any], scope: _Scope) -> _Scope:
-        topic = places.topic(value, self.knowledge.topic_name)
-        if topic != "?":
-            scope = replace(scope, topic=topic)
-        partition = places.index(value)
-        if partition is not None:
-            scope = replace(scope, partition=partition)
-        if value.get("group_id"):
-            scope = replace(scope, group=value["group_id"])
-        if isinstance(value.get("member_id"), str):
-            scope = replace(scope, member=value["member_id"])
-        return scope
+    def _place(self, holders: Holders) -> places.TopicPartition | None:
+        """Return the partition that a field is about, None where the structs around it tell no topic."""
+        topics = (
+            places.topic(each, lambda uuid: self.knowledge.topic_name(uuid) or uuid)
+            for each in reversed(holders)
+        )
+        topic = next((found for found in topics if found != "?"), None)
+        indexes = map(places.index, reversed(holders))
+        partition = next((found for found in indexes if found is not None), -1)
+        return None if topic is None else places.TopicPartition(topic, partition)
 
     def _topic_id(self, recorded: str) -> str:
         name = self.knowledge.topic_name(recorded)
@@ -153,11 +118,11 @@ class ValueMapping:
     def _producer(self, recorded: Producer) -> Producer:
         return self._producers.get(recorded, recorded)
 
-    def _leader_epoch(self, name: str, recorded: int, scope: _Scope) -> int:
+    def _leader_epoch(self, name: str, recorded: int, place: places.TopicPartition | None) -> int:
         """Return the epoch of the live leader; what a replica fetched last is not checked without one."""
-        if scope.topic is None or name == "last_fetched_epoch":
+        if place is None or name == "last_fetched_epoch":
             return _LOST_EPOCH
-        leader = self.cluster.leader(scope.topic, scope.partition)
+        leader = self.cluster.leader(*place)
         return recorded if leader is None else leader.epoch
 
     # ------------------------------------------------------------ responses
@@ -224,3 +189,10 @@ class ValueMapping:
             # where nothing came instead of recorded records, the reader stays where it is
             now = after[place][1] if place in after else self.offsets.live(place, begin)
             self.offsets.learn(place, end, now)
+
+
+def _member(holders: Holders) -> tuple[str, str]:
+    """Return the group and the member that a field is about, empty where nothing tells them."""
+    groups, members = ([each.get(name) for each in reversed(holders)] for name in ("group_id", "member_id"))
+    member = next((found for found in members if isinstance(found, str)), "")
+    return next(filter(None, groups), ""), member

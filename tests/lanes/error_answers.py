@@ -16,8 +16,8 @@ import click
 
 from dissectors import apis, wire
 from dissectors.frames import decode_response
-from dissectors.headers import RequestHeader, request_header_version
-from kproxy.proxy.rules.answers import error_response, framed
+from dissectors.headers import RequestHeader, framed, request_header_version
+from kproxy.proxy.rules.answers import error_response
 from tests.lanes.broker import KAFKA
 from tests.lanes.tools import CannotRun, cache, class_path, need, run
 

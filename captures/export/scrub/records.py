@@ -23,14 +23,14 @@ from dissectors.records import (
     legacy,
     record_set,
 )
-from dissectors.records.batch import CRC_START, HEADER
+from dissectors.records.batch import HEADER, HEADER_AT
 from dissectors.records.cursor import read_varint
 from dissectors.records.record import most_records
 
 FILLER = b"x"
 
-_CODEC_AT = {2: 22, 1: 17, 0: 17}  # low byte of the attributes
-_CRC_AT = {2: CRC_START - 4, 1: legacy.ENTRY_OVERHEAD, 0: legacy.ENTRY_OVERHEAD}
+_CODEC_AT = {2: HEADER_AT["attributes"] + 1, 1: 17, 0: 17}  # low byte of the attributes
+_CRC_AT = {2: HEADER_AT["crc"], 1: legacy.ENTRY_OVERHEAD, 0: legacy.ENTRY_OVERHEAD}
 _HEADER_SIZE = {2: HEADER.size, 1: legacy.HEAD.size + 8, 0: legacy.HEAD.size}
 
 #: CRC-32 or CRC-32C of some bytes

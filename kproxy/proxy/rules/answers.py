@@ -14,7 +14,6 @@ A response without any place for a code (all topics were asked for, and they are
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,15 +21,13 @@ from dissectors.api_keys import ApiKey
 from dissectors.apis import Api, api, api_name
 from dissectors.error_codes import ErrorCode
 from dissectors.frames import Body, decode_request, decode_response
-from dissectors.headers import ResponseHeader, response_header_version
+from dissectors.headers import framed, response_frame
 from kproxy.proxy.framing import SIZE_BYTES
 from kproxy.proxy.rules.errors import AnswerError, NoPlaceError
 from kproxy.proxy.rules.places import Place, places, rows
 
 MESSAGE = "made by a fault rule of kproxy"
 """What error responses say where they have a text beside the code."""
-
-_SIZE = struct.Struct(">i")
 
 _OF_THE_SESSION = frozenset({
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
@@ -39,11 +36,6 @@ _OF_THE_SESSION = frozenset({
     ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST, ErrorCode.SASL_AUTHENTICATION_FAILED,
 })  # fmt: skip
 _SESSIONS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE})
-
-
-def framed(payload: bytes) -> bytes:
-    """Put the size in front."""
-    return _SIZE.pack(len(payload)) + payload
 
 
 def error_response(frame: bytes, code: int) -> bytes | None:
@@ -58,8 +50,9 @@ def error_response(frame: bytes, code: int) -> bytes | None:
         return None
     if known.key == ApiKey.API_VERSIONS and code == ErrorCode.UNSUPPORTED_VERSION:
         return unsupported_api_versions(header["correlation_id"], header["request_api_version"])
-    body = error_body(known, version, request, code)
-    return response_frame(known, version, header["correlation_id"], body)
+    layout = known.response[version]
+    body = layout.build(error_body(known, version, request, code))
+    return response_frame(layout, header["correlation_id"], body)
 
 
 def error_body(known: Api, version: int, request: Mapping[str, Any], code: int) -> dict[str, Any]:
@@ -96,13 +89,7 @@ def unsupported_api_versions(correlation_id: int, refused: int) -> bytes:
         "max_version": max(min(refused - 1, versions.last), versions.first),
     }
     body = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": [offered]}
-    return response_frame(known, 0, correlation_id, body)
-
-
-def response_frame(known: Api, version: int, correlation_id: int, body: Mapping[str, Any]) -> bytes:
-    """Return a whole response frame."""
-    header = ResponseHeader[response_header_version(known.response, version)]
-    return framed(header.build({"correlation_id": correlation_id}) + known.response[version].build(body))
+    return response_frame(known.response[0], correlation_id, known.response[0].build(body))
 
 
 def with_error(frame: bytes, api_key: int, version: int, code: int) -> bytes:

@@ -22,6 +22,7 @@ from captures.interventions import Change
 from dissectors import wire
 from dissectors.budget import Budget, LimitReached
 from dissectors.frames import Body, decode_request, decode_response
+from dissectors.visitor import replaced
 from kproxy.proxy.framing import SIZE_BYTES
 from kproxy.proxy.rules.answers import rebuilt
 from kproxy.proxy.rules.errors import EditError
@@ -72,7 +73,7 @@ def with_changes(
     assert body.value is not None
     layout = body.message(response=frame.side == "response")
     assert layout is not None, "what has a value was read with a layout"
-    value = _copied(body.value)
+    value = replaced(layout.struct, body.value, _copied)
     for path, new in changes.items():
         steps = _steps(path)
         if steps[0] == frame.side and steps[0] not in value:
@@ -81,18 +82,16 @@ def with_changes(
     return _built(frame, body, value)
 
 
-def with_batches(con: Any, value: Any) -> Any:
+def with_batches(struct: wire.Struct, value: dict[str, Any]) -> dict[str, Any]:
     """Return a body with batches in place of its records fields, as far as they can be read, to be edited."""
-    con = con.struct if isinstance(con, wire.NullableStruct) else con
-    if isinstance(con, wire.Records) and isinstance(value, bytes):
-        with suppress(EditError, LimitReached):
-            return batches_of(value)
-    elif isinstance(con, wire.Struct) and isinstance(value, Mapping):
-        members = {member.name: member.con for member in con.all_members}
-        return {name: with_batches(members.get(name), item) for name, item in value.items()}
-    elif isinstance(con, wire.Array) and _rows(value):
-        return [with_batches(con.element, item) for item in value]
-    return value
+
+    def shown(member: wire.Member, field: Any, _: object) -> Any:
+        if isinstance(member.con, wire.Records) and isinstance(field, bytes):
+            with suppress(EditError, LimitReached):
+                return batches_of(field)
+        return _copied(member, field, _)
+
+    return replaced(struct, value, shown)
 
 
 def with_body(frame: Frame, value: Mapping[str, Any]) -> tuple[bytes, tuple[Change, ...]]:
@@ -145,10 +144,8 @@ def _built(frame: Frame, body: Body, value: Mapping[str, Any]) -> tuple[bytes, t
 
 
 # ---------------------------------------------------------------- values
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _copied(item) for name, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list | tuple) else value
+def _copied(_: wire.Member, value: Any, __: object) -> Any:
+    return list(value) if _rows(value) else value
 
 
 class _ValueSetter:

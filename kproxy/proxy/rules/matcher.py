@@ -15,16 +15,10 @@ from dissectors.annotate import Annotator
 from dissectors.api_keys import ApiKey
 from dissectors.apis import NAMES, api, api_name
 from dissectors.frames import decode_request, decode_response
-from dissectors.headers import (
-    RequestHeader,
-    ResponseHeader,
-    request_header_version,
-    response_header_version,
-)
+from dissectors.headers import request_frame, response_frame
 from dissectors.units import MS
 from kproxy.addresses import address_text
 from kproxy.proxy.framing import SIZE_BYTES
-from kproxy.proxy.rules.answers import framed
 from kproxy.proxy.rules.engine import UNKNOWN_API
 from kproxy.proxy.rules.parser import Condition
 from kproxy.proxy.verdicts import Frame, Peers
@@ -210,19 +204,13 @@ def _sample(key: int, condition: Condition, peers: Peers, latency: int) -> Frame
     known = api(key)
     assert known is not None
     version = known.request.versions.last if peers.connection == 1 else known.request.versions.first
-    head = {
-        "request_api_key": key,
-        "request_api_version": version,
-        "correlation_id": peers.connection,
-        "client_id": peers.client_id,
-    }
-    payload = RequestHeader[request_header_version(known.request, version)].build(head)
-    data = framed(payload + known.request[version].build({}))
+    asked, answered = known.request[version], known.response[version]
+    head = {"correlation_id": peers.connection, "client_id": peers.client_id}
+    data = request_frame(asked, head, asked.build({}))
     request = Frame(peers, "request", data, key, version, peers.connection, peers.connection * 3_600_000 * MS)
     if condition.side == "request":
         return request
-    payload = ResponseHeader[response_header_version(known.response, version)].build(head)
-    data = framed(payload + known.response[version].build({}))
+    data = response_frame(answered, peers.connection, answered.build({}))
     return Frame(
         peers, "response", data, key, version, peers.connection, request.time + latency, request=request
     )

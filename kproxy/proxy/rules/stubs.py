@@ -18,8 +18,9 @@ from dissectors.api_keys import CONTROLLER_ONLY, TELEMETRY, ZOOKEEPER_ONLY, ApiK
 from dissectors.apis import api, version_limits
 from dissectors.domains import ERROR_CODE
 from dissectors.frames import decode_request
+from dissectors.headers import response_frame
 from dissectors.sides import Side
-from kproxy.proxy.rules.answers import response_frame, unsupported_api_versions
+from kproxy.proxy.rules.answers import unsupported_api_versions
 from kproxy.proxy.verdicts import GO_ON, Frame, Inspector, Peers, Verdict
 
 NODE_ID = 1
@@ -46,7 +47,8 @@ def stub_answer(frame: bytes, address: tuple[str, int]) -> bytes | None:
     if body.value is None or body.problems:
         return None
     answer = _ANSWERS[body.key](body.asked, body.value, address)
-    return response_frame(known, body.asked, correlation_id, answer)
+    layout = known.response[body.asked]
+    return response_frame(layout, correlation_id, layout.build(answer))
 
 
 def _api_versions(_version: int, _request: Mapping[str, Any], _address: tuple[str, int]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from dissectors.api_keys import ApiKey
 from dissectors.apis import api
 from dissectors.budget import Budget, LimitReached
 from dissectors.frames import Body, decode_request
-from dissectors.headers import RequestHeader, request_header_version
+from dissectors.headers import request_header
 from dissectors.locator import FieldLocator, response_structs
 from dissectors.sides import Side
 from dissectors.units import MS
@@ -104,7 +104,7 @@ def _locator(side: Side, api_key: int, version: int) -> FieldLocator | None:
     if side == "response":
         return FieldLocator.through(response_structs(known.response, known.response.nearest(version)))
     version = known.request.nearest(version)
-    header = RequestHeader[request_header_version(known.request, version)]
+    header = request_header(known.request, version)
     return FieldLocator.through((header.struct, known.request[version].struct))
 
 

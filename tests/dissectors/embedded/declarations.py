@@ -60,18 +60,6 @@ def layouts() -> Iterator[MessageVersion]:
             yield from message[version].older
 
 
-def generated(con: wire.WireType) -> bool:
-    """Whether the decoder generator knows all types: it does not know Java's strings."""
-    match con:
-        case wire.Struct():
-            return all(generated(member.con) for member in con.members)
-        case wire.Array():
-            return generated(con.element)
-        case wire.NullableStruct():
-            return generated(con.struct)
-    return not isinstance(con, streams_assignment.ModifiedUtf8 | streams_assignment.Utf16)
-
-
 class EmbeddedValues(Values):
     """Draws values of Java's strings too."""
 

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from kio.serial import entity_writer
 
-from dissectors import wire
 from dissectors.errors import DecodeError
 from dissectors.message_version import MessageVersion
 from tests.definitions import facts
 from tests.definitions.declared import drift
-from tests.dissectors.embedded.declarations import KAFKAS, OURS, EmbeddedValues, generated, layouts, messages
+from tests.dissectors.embedded.declarations import KAFKAS, OURS, EmbeddedValues, layouts, messages
 from tests.dissectors.test_against_kio import Converter
 from tests.dissectors.values import Values
 
@@ -93,8 +92,7 @@ def test_what_is_built_is_read_and_traced(layout: MessageVersion) -> None:
         assert traced.error is None
         assert traced.end == len(data)
         assert traced.root.to_value() == value
-        if generated(layout.struct):
-            assert layout.decode(data) == (value, len(data))
+        assert layout.decode(data) == (value, len(data))
         for cut in range(0, len(data), 1 + len(data) // 20):
             error = layout.trace(data[:cut]).error
             if not layout.older:
@@ -112,9 +110,3 @@ def test_every_field_says_what_it_means(name: str) -> None:
         return found
 
     assert undocumented(messages(*OURS)[name].fields) == []
-
-
-def test_java_strings_are_the_only_types_that_are_not_generated() -> None:
-    interpreted = {layout.message.name for layout in layouts() if not generated(layout.struct)}
-    assert interpreted == {"StreamsAssignmentInfo"}
-    assert isinstance(next(layouts()).struct, wire.Struct)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dissectors import apis, wire
-from dissectors.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
-from kproxy.proxy.rules.answers import framed
+from dissectors.headers import request_frame, response_frame
 from kproxy.proxy.verdicts import Frame, Peers
 
 START = 1_700_000_000_000_000_000
@@ -37,20 +36,14 @@ def request_bytes(
     name: str, version: int, body: dict[str, Any], correlation_id: int = 42, client_id: str = "app-1"
 ) -> bytes:
     api = known(name)
-    head = {
-        "request_api_key": api.key,
-        "request_api_version": version,
-        "correlation_id": correlation_id,
-        "client_id": client_id,
-    }
-    header = RequestHeader[request_header_version(api.request, version)].build(head)
-    return framed(header + api.request[version].build(body))
+    layout = api.request[version]
+    header = {"correlation_id": correlation_id, "client_id": client_id}
+    return request_frame(layout, header, layout.build(body))
 
 
 def response_bytes(name: str, version: int, body: dict[str, Any], correlation_id: int = 42) -> bytes:
-    api = known(name)
-    header = ResponseHeader[response_header_version(api.response, version)]
-    return framed(header.build({"correlation_id": correlation_id}) + api.response[version].build(body))
+    layout = known(name).response[version]
+    return response_frame(layout, correlation_id, layout.build(body))
 
 
 def request(
