@@ -55,7 +55,7 @@ def attempts(capture: Capture, wanted: Collection[Outcome] = tuple(Outcome)) -> 
         column[both + 1] for column in (streams.packets, streams.syn_seen, streams.reset_time)
     )
     refused = ~accepted & (resets >= 0) & (streams.end[both + 1] == 0)
-    waited = capture.latest - connections.syn_time >= PATIENCE
+    waited = capture.observed_until(np.arange(size)) - connections.syn_time >= PATIENCE
     silent = (packets == 0) & waited & bool(np.any(packets > 0))
     begun = connections.syn_time >= 0
     which = {Outcome.ACCEPTED: accepted, Outcome.REFUSED: refused, Outcome.SILENT: silent}

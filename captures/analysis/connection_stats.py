@@ -201,7 +201,7 @@ class ConnectionStats:
         if ended != OPEN and connection in capture.notes.ended_connections:
             ended, reset = f"{ended.partition(' by ')[0]} by kproxy", None
         sent, received = both("end")
-        over = known.last_time if ended != OPEN else int(capture.connections.last_time.max())
+        over = known.last_time if ended != OPEN else int(capture.observed_until(connection))
         since = sums.unanswered_since()
         return ConnectionRow(
             connection=connection,

@@ -570,6 +570,10 @@ class Capture:
         return waiting
 
     # ------------------------------------------------------------ what views ask for
+    def observed_until(self, connections: Int64s | int) -> Int64s:
+        """Return until when connections were observed; see :meth:`Connections.observed_until`."""
+        return self.connections.observed_until(connections, self.latest)
+
     def client_stream(self, connection: int) -> int:
         """Return the stream that carries the requests of a connection."""
         single = self.singles.get(connection)

@@ -30,7 +30,7 @@ STREAM_COLUMNS = ("syn_seen", "end", "next_seq", "isn", "ack", "fin_time", "fin_
 """Columns of streams (:class:`~captures.packets.connections.Streams`) that a state has."""
 
 CONNECTION_COLUMNS = (
-    "generation", "client_known", "first_number", "first_time", "syn_time", "handshake",
+    "generation", "client_known", "first_number", "first_time", "last_time", "last_file", "syn_time", "handshake",
 )  # fmt: skip
 """Likewise of :class:`~captures.packets.connections.Connections`."""
 
@@ -114,7 +114,7 @@ class ConnectionState:
 
     :ivar a: endpoint of direction 0
     :ivar b: endpoint of direction 1
-    :ivar generation: as the five that follow, one of :data:`CONNECTION_COLUMNS`
+    :ivar generation: as the seven that follow, one of :data:`CONNECTION_COLUMNS`
     :ivar framed: whether it has sent anything yet
     :ivar client_direction: the direction of the requests
     :ivar whole: whether both directions were captured from their first byte on
@@ -130,6 +130,8 @@ class ConnectionState:
     client_known: bool
     first_number: int
     first_time: int
+    last_time: int
+    last_file: int
     syn_time: int
     handshake: int
     framed: bool

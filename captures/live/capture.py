@@ -7,6 +7,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+import numpy as np
+
 from captures.arrays import Int64s
 from captures.exchanges import Capture
 from captures.live.processes import Finder, ProcessNames, processes_behind
@@ -40,6 +42,10 @@ class GrowingCapture(Capture):
         if len(block):
             self._now = int(block.time.max())
         super().take(block)
+
+    def observed_until(self, connections: Int64s | int) -> Int64s:
+        """Return that all connections are observed still: the files are those of one capture."""
+        return np.full(np.shape(connections), self.latest)
 
     def updates(self) -> Iterator[Int64s]:
         """Read on, and yield the rows of the table that have become complete; see :meth:`Capture.updates`."""

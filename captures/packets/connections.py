@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from captures.arrays import Bools, Int32s, Int64s
+from captures.packets.observation import NO_FILE, Observation
 
 _NONE = -1
 
@@ -165,9 +166,11 @@ class Connections(_Columns):
     :ivar first_number: number of the first packet
     :ivar first_time: capture time of the first packet
     :ivar last_time: capture time of the last packet so far
+    :ivar last_file: number of the file that has it, -1 if it is not known
     :ivar syn_time: capture time of the client's first SYN, -1 if not captured
     :ivar handshake: ns from SYN to SYN-ACK, -1 if not both were captured
     :ivar streams: two rows per connection
+    :ivar observation: what the files of the capture cover
     """
 
     a: Int32s = _column(np.int32, _NONE)
@@ -177,12 +180,14 @@ class Connections(_Columns):
     first_number: Int64s = _column(np.int64)
     first_time: Int64s = _column(np.int64)
     last_time: Int64s = _column(np.int64)
+    last_file: Int64s = _column(np.int64, NO_FILE)
     syn_time: Int64s = _column(np.int64, _NONE)
     handshake: Int64s = _column(np.int64, _NONE)
 
     def __init__(self) -> None:
         super().__init__()
         self.streams = Streams()
+        self.observation = Observation()
 
     def add(self, a: int, b: int, generation: int, time: int, number: int) -> int:
         """A new connection; returns its id."""
@@ -204,6 +209,15 @@ class Connections(_Columns):
         ended: Bools = np.any((resets >= 0) & (resets < time), axis=0)
         ended |= np.all((fins >= 0) & (fins < time), axis=0)
         return ended
+
+    def observed_until(self, connections: Int64s | int, latest: int) -> Int64s:
+        """Return until when connections were observed, in ns since the epoch; of one in an array without dimension.
+
+        :param latest: time of the latest packet of the capture
+        """
+        if not len(self):  # exchanges without packets
+            return np.full(np.shape(connections), latest)
+        return self.observation.ends(self.last_file[connections], latest)
 
     def __getitem__(self, connection: int) -> Connection:
         if not 0 <= connection < len(self):

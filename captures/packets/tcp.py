@@ -193,6 +193,8 @@ class TcpAssembler:
     def _summarise(self, block: PacketBlock, connection: Int64s, stream: Int64s) -> None:
         connections, streams = self.connections, self.connections.streams
         connections.last_time[connection] = block.time
+        seen = connections.observation.take(block.offset, block.time, connections.last_file[connection])
+        connections.last_file[connection] = seen
         streams.packets += np.bincount(stream, minlength=len(streams))
         flags = block.flags
         closed = np.flatnonzero((block.window == 0) & (flags & (SYN | RST) == 0))

@@ -14,6 +14,7 @@ from captures.exchanges.checkpoints import ConnectionState, Endpoint
 from captures.exchanges.samples import Sample
 from captures.exchanges.single import Skip
 from captures.packets import CaptureError, Statistics
+from captures.packets.observation import Observation
 from captures.ranges.clocks import ClockSpan
 
 Pair = tuple[Endpoint, Endpoint]
@@ -106,7 +107,6 @@ class SplitConnection:
     :ivar agreed: where its reading in the range was sure of itself; None if it begins there
     :ivar state: where it stood at the end of the range
     :ivar counters: what was counted by then, of both directions
-    :ivar last_time: of its last packet
     :ivar skipped: bytes that belong to no frame
     :ivar foreign: what it spoke instead of Kafka for a while, or empty
     :ivar ended_by_kproxy: whether kproxy closed it, reset it or let it fall silent
@@ -123,7 +123,6 @@ class SplitConnection:
     agreed: Snapshot | None
     state: ConnectionState
     counters: tuple[tuple[int, ...], tuple[int, ...]]
-    last_time: int
     skipped: list[Skip] = field(default_factory=list)
     foreign: str = ""
     ended_by_kproxy: bool = False
@@ -162,6 +161,7 @@ class SyncPoint:
     :ivar first_key: where its first packet is in time, ns; None if it has none
     :ivar last_key: and its last one
     :ivar latest: the latest time of a packet
+    :ivar observation: what its files cover
     :ivar clock: the capture clock in it, None without packets
     :ivar first_exchange: the earliest time of an exchange that is finished in the range, None if there is none
     :ivar statistics: what the reader met
@@ -177,6 +177,7 @@ class SyncPoint:
     first_key: int | None
     last_key: int | None
     latest: int
+    observation: Observation
     clock: ClockSpan | None
     first_exchange: int | None
     statistics: Statistics

@@ -87,12 +87,14 @@ class NumberedRanges:
     :ivar contexts: one for each range
     :ivar facts: what exchanges reveal about others
     :ivar start: time of the earliest exchange, None if there is none
+    :ivar links: pairs of files: a connection has packets in the first and, later, in the second
     """
 
     connections: dict[int, WholeConnection]
     contexts: list[Context]
     facts: SessionFacts
     start: int | None
+    links: set[tuple[int, int]] = field(default_factory=set)
 
     @property
     def exchanges(self) -> int:
@@ -150,7 +152,10 @@ def number(
         each.time for made in together for each in made.exchanges
     ]
     start = min((time for time in times if time is not None), default=None)
-    return NumberedRanges(connections, contexts, _all_facts(together, ids, facts, contexts), start)
+    known = _all_facts(together, ids, facts, contexts)
+    return NumberedRanges(
+        connections, contexts, known, start, set().union(*(made.links for made in together))
+    )
 
 
 def _in_order(

@@ -22,6 +22,7 @@ from captures.exchanges.samples import Sample
 from captures.exchanges.table import DetachedRow
 from captures.interventions import Interventions
 from captures.packets import AddressBook, Conflict, JoinedSource, PacketBlock, Statistics
+from captures.packets.observation import NO_FILE, Observation
 from captures.packets.reorder import BEHIND
 from captures.packets.source import KEPT
 from captures.packets.tls import KeyLog
@@ -86,6 +87,7 @@ class WholeConnection:
     first_number: int
     first_time: int
     last_time: int
+    last_file: int
     syn_time: int
     handshake: int
     client_direction: int
@@ -116,6 +118,7 @@ class StitchedConnections:
     :ivar exchanges: those of which no range is sure
     :ivar refused: connections of ranges, as number and id there, whose exchanges are not to be taken from there
     :ivar counts: number of a range -> exchanges that are taken from there
+    :ivar links: pairs of files: a connection has packets in the first and, later, in the second
     :ivar facts: what the exchanges here tell of others; connections are indexes into ``connections``
     """
 
@@ -123,6 +126,7 @@ class StitchedConnections:
     exchanges: list[StitchedExchange] = field(default_factory=list)
     refused: list[tuple[int, int]] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
+    links: set[tuple[int, int]] = field(default_factory=set)
     facts: SessionFacts | None = None
 
 
@@ -169,6 +173,21 @@ class _ConflictCapture(Capture):
         super()._mark_conflicts(went_on)
 
 
+class _GivenFiles(Observation):
+    """Finds the files of packets whose bytes came along.
+
+    :ivar offsets: of the next packets in the files
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offsets = np.empty(0, np.int64)
+
+    def take(self, offsets: Int64s, times: Int64s, before: Int64s) -> Int64s:
+        """Take packets in, by the given offsets."""
+        return super().take(self.offsets, times, before)
+
+
 class Stitcher:
     """Puts the connections between some endpoints together, range by range, in order.
 
@@ -201,6 +220,7 @@ class Stitcher:
         self.too_early: set[tuple[int, int]] = set()
         self._capture = _ConflictCapture(source, keylog=keylog, packets=_NoPackets())
         self._clock = self._capture.assembler.clock = GivenClock()
+        self._files = self._capture.connections.observation = _GivenFiles()
         self._capture.assembler.by_themselves()
         self._chains: dict[Pair, _Chain] = {}
         self._known = 0
@@ -254,7 +274,7 @@ class Stitcher:
                 return False
             state = replace(state, generation=before.generation + 1)
         state = state.moved((0, 0), self._bases[number])
-        whole = self._add_whole(state, crossing.last_time)
+        whole = self._add_whole(state)
         self._count(whole, crossing.counters)
         self._take_part(whole, number, crossing, (0, 0), turned=False)
         self._chains[pair] = _Chain(whole, state, taken=[(number, crossing.local, (0, 0))])
@@ -290,7 +310,6 @@ class Stitcher:
                 for stream in chain.state.streams
             )
             chain.begins = one, other
-            self._capture.connections.last_time[chain.live] = self._made.connections[chain.whole].last_time
             self._void.update(known)
             self._as_known |= {row: self._capture.table.row(row) for row in known}
             self._whole_of[chain.live] = chain.whole
@@ -338,7 +357,7 @@ class Stitcher:
             rows = slice(begin, begin + _ROWS_AT_ONCE)
             some = packets.take(rows)
             first, last = int(some.number[0]), int(some.number[-1])
-            self._clock.readings = some.clock
+            self._clock.readings, self._files.offsets = some.clock, some.offset
             capture.take(
                 PacketBlock(
                     source=self._source,
@@ -374,7 +393,7 @@ class Stitcher:
             generation = state.generation
             if chain.whole >= 0:
                 generation = self._made.connections[chain.whole].generation + 1
-            chain.whole = self._add_whole(replace(state, generation=generation), state.first_time)
+            chain.whole = self._add_whole(replace(state, generation=generation))
             chain.live, chain.begins, chain.taken = connection, None, []
             self._whole_of[connection] = chain.whole
             self._latest[chain.whole] = connection
@@ -479,7 +498,7 @@ class Stitcher:
         )
         self._count(whole, (counted[0], counted[1]))
         self._take_part(whole, number, crossing, distances, turned=turned)
-        self._update(whole, chain.state, crossing.last_time)
+        self._update(whole, chain.state)
         return True
 
     def _agree(
@@ -505,7 +524,7 @@ class Stitcher:
         return waiting == [tuple(row[name] for name in names) for row in mine.waiting]
 
     # ------------------------------------------------------------ whole connections
-    def _add_whole(self, state: ConnectionState, last_time: int) -> int:
+    def _add_whole(self, state: ConnectionState) -> int:
         names = ("syn_seen", "end", "fin_time", "fin_position", "reset_time", "isn", "ack", "next_seq")
         one, other = (
             {name: getattr(stream, name) for name in names} | dict.fromkeys(COUNTERS, 0)
@@ -519,7 +538,8 @@ class Stitcher:
                 client_known=state.client_known,
                 first_number=state.first_number,
                 first_time=state.first_time,
-                last_time=last_time,
+                last_time=state.last_time,
+                last_file=state.last_file,
                 syn_time=state.syn_time,
                 handshake=state.handshake,
                 client_direction=state.client_direction,
@@ -554,10 +574,12 @@ class Stitcher:
                     (side, skip.position + distances[side], skip.size, skip.reason, skip.at_end)
                 )
 
-    def _update(self, whole: int, state: ConnectionState, last_time: int) -> None:
+    def _update(self, whole: int, state: ConnectionState) -> None:
         """Bring the columns of a connection up to date, but what was counted."""
         made = self._made.connections[whole]
-        made.last_time = last_time
+        if NO_FILE != made.last_file != state.last_file:
+            self._made.links.add((made.last_file, state.last_file))
+        made.last_time, made.last_file = state.last_time, state.last_file
         made.client_direction, made.handshake = state.client_direction, state.handshake
         for stream, now in zip(made.streams, state.streams, strict=True):
             stream["end"], stream["ack"], stream["next_seq"] = now.end, now.ack, now.next_seq
@@ -576,6 +598,7 @@ class Stitcher:
         capture.end()
         self._check_conflicts()
         self._check_known()
+        self._made.links |= self._files.links
         for connection, whole in self._whole_of.items():
             self._take_reading(connection, whole)
         self._report(np.setdiff1d(np.arange(len(capture.table)), np.fromiter(self._void, np.int64)))
@@ -611,8 +634,7 @@ class Stitcher:
         )
         self._count(whole, (one, other))
         if self._latest.get(whole) == connection:
-            last_time = int(capture.connections.last_time[connection])
-            self._update(whole, capture.freeze(connection), last_time)
+            self._update(whole, capture.freeze(connection))
         if connection in capture.decryption.tls:
             made.tls = capture.decryption.tls[connection].info
         made.foreign = capture.foreign.get(connection, "") or made.foreign

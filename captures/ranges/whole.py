@@ -16,6 +16,7 @@ from captures.faults import Faults
 from captures.interventions import Interventions
 from captures.names import Names
 from captures.packets import AddressBook, Connections, JoinedSource, Statistics
+from captures.packets.observation import Observation
 from captures.packets.tls.info import TlsInfo
 from captures.ranges.edges import SyncPoint
 from captures.ranges.exchange_numbers import NumberedRanges
@@ -39,6 +40,7 @@ _OF_CONNECTIONS = (
     "first_number",
     "first_time",
     "last_time",
+    "last_file",
     "syn_time",
     "handshake",
 )
@@ -107,6 +109,7 @@ class WholeCapture:
         self.statistics = whole.statistics
         self.latest = whole.latest
         self.connections = _connections(whole.connections, self.addresses)
+        self.connections.observation = whole.observation
         numbers = list(enumerate(whole.connections))
         self._swapped = {number for number, each in numbers if each.client_direction}
         self.notes = WholeNotes({number for number, each in numbers if each.ended_by_kproxy})
@@ -119,6 +122,10 @@ class WholeCapture:
             for number, each in numbers
             for side, position, size, reason, at_end in each.skipped
         ]
+
+    def observed_until(self, connections: Int64s | int) -> Int64s:
+        """Return until when connections were observed; see :meth:`Connections.observed_until`."""
+        return self.connections.observed_until(connections, self.latest)
 
     def client_stream(self, connection: int) -> int:
         """Return the stream that carries the requests of a connection."""
@@ -170,21 +177,25 @@ class Whole(NamedTuple):
     """What a :class:`WholeCapture` is made of.
 
     :ivar latest: the latest time of a packet
+    :ivar observation: what the files cover
     """
 
     connections: list[WholeConnection]
     facts: SessionFacts
     statistics: Statistics
     latest: int
+    observation: Observation
 
 
 def whole_of(numbered: NumberedRanges, marks: Sequence[SyncPoint]) -> Whole:
     """Return what concerns the whole of a capture."""
-    statistics = Statistics()
+    statistics, observation = Statistics(), Observation()
     for mark in marks:
         statistics.add(mark.statistics)
+        observation.add(mark.observation)
+    observation.links |= numbered.links
     latest = max((mark.latest for mark in marks), default=0)
-    return Whole(list(numbered.connections.values()), numbered.facts, statistics, latest)
+    return Whole(list(numbered.connections.values()), numbered.facts, statistics, latest, observation)
 
 
 def _connections(wholes: Sequence[WholeConnection], book: AddressBook) -> Connections:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from captures.faults import Faults
 from captures.json_objects import to_json
 from captures.packets import CaptureError, Statistics
+from captures.packets.observation import Observation
 from captures.ranges.batches import BatchState
 from captures.ranges.edges import pack
 from captures.ranges.jobs import Input, MergeResult
@@ -100,6 +101,7 @@ class _Judge:
             task.facts,
             self._statistics,
             self._latest,
+            Observation(),  # files of one capture that is rotated
         )
         if self._tables is None:
             self._capture = WholeCapture(source, whole)

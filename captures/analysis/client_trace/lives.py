@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+
 from captures.analysis.broker_disconnects import BrokerDisconnect, Closings, Reason
 from captures.analysis.client_identity import client_name
 from captures.analysis.client_trace.model import Line, Party, Phase
@@ -72,7 +74,8 @@ class Lives:
     def waited_in_vain(self, exchange: Exchange) -> bool:
         """Tell whether an answer was waited for; a client that leaves cuts off its own long polls."""
         _, over, _ = self._end(exchange.connection)
-        return (over if over != _NEVER else self._capture.latest) - exchange.time > LONG_UNANSWERED
+        observed = int(self._capture.observed_until(exchange.connection))
+        return (over if over != _NEVER else observed) - exchange.time > LONG_UNANSWERED
 
     def lines(self) -> Iterator[Line]:
         """Yield the lines of connections that were opened and closed."""
@@ -154,7 +157,8 @@ class Lives:
         """
         ends = [self._end(connection) for connection in self._party.ties]
         still = [connection for connection, time, _ in ends if time == _NEVER]
-        latest = self._capture.latest
+        ties = np.array(list(self._party.ties), np.int64)
+        latest = int(self._capture.observed_until(ties).max(initial=0))
         last = self._last
         heard = latest if last is None else last.end
         certainty, crashed = Certainty.OBSERVED, False

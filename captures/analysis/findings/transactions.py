@@ -59,6 +59,7 @@ class Open(NamedTuple):
     time: int
     number: int
     client: str
+    connection: int
 
 
 @dataclass(slots=True)
@@ -111,7 +112,7 @@ class Transactions:
             if exchange.response is not None:
                 known.open = None
         elif key in _ADDING and known.open is None:
-            known.open = Open(exchange.time, exchange.number, client_name(exchange))
+            known.open = Open(exchange.time, exchange.number, client_name(exchange), exchange.connection)
 
     def overdue(self, exchange: Exchange) -> list[Transaction]:
         """Return the transactions that a WriteTxnMarkers aborts and that were open for longer than their timeout.

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 from captures.analysis.attempts import Acceptances
 from captures.analysis.groups import classic, modern
 from captures.analysis.groups.call_reader import read_call
@@ -150,26 +152,32 @@ class GroupHistories:
             not told anew, for up to :data:`TOLD_ANEW`
         """
         waiting = list(pending)
+        observed = now is None
         if now is None:
             now = max(self._latest, self._capture.latest if self._capture is not None else 0)
         of = self._added, now, self._capture is not None and self._capture.source.growing
         if self._told is not None and self._told[0] == of and not waiting and not live:
             return self._told[1]
-        timelines = self._tell(now, waiting, live=live)
+        timelines = self._tell(now, waiting, live=live, observed=observed)
         self._told = None if waiting or live else (of, timelines)
         return timelines
 
-    def _tell(self, now: int, pending: Iterable[Exchange], *, live: bool) -> list[GroupTimeline]:
+    def _tell(
+        self, now: int, pending: Iterable[Exchange], *, live: bool, observed: bool
+    ) -> list[GroupTimeline]:
         groups = self._with(pending)
+        until = {
+            name: self._observed_until(calls, now) if observed else now for name, calls in groups.items()
+        }
         known: dict[str, GroupTimeline] = {}
         told: list[GroupTimeline] = []
         # made anew, as a capture that grows has more of them by now
         self._acceptances = None if self._capture is None else Acceptances(self._capture)
         for name in sorted(groups):
             steady = self._steady.get(name) if live else None
-            going_on = steady and steady.going_on(groups[name], now)
+            going_on = steady and steady.going_on(groups[name], until[name])
             timeline = going_on or self._faults.made(
-                partial(self._timeline, groups[name], now), _history_of(name), None
+                partial(self._timeline, groups[name], until[name]), _history_of(name), None
             )
             if timeline is not None:
                 known[name] = timeline
@@ -180,12 +188,19 @@ class GroupHistories:
         )
         for timeline in told:
             name = timeline.group
-            whole = partial(self._completed, timeline, groups, now)
+            whole = partial(self._completed, timeline, groups, until[name])
             if not self._faults.made(whole, _history_of(name), without=False):
                 del known[name]
             elif live:
-                self._steady[name] = _Steady(timeline, len(groups[name].calls), now)
+                self._steady[name] = _Steady(timeline, len(groups[name].calls), until[name])
         return list(known.values())
+
+    def _observed_until(self, calls: GroupCalls, latest: int) -> int:
+        """Return until when a group was observed: as long as the connections of its members."""
+        if self._capture is None or len(self._capture.connections.observation.spans) < 2:
+            return latest
+        connections = np.array(sorted({call.connection for call in calls.calls}), np.int64)
+        return int(self._capture.observed_until(connections).max(initial=0)) or latest
 
     def _completed(self, timeline: GroupTimeline, groups: Mapping[str, GroupCalls], now: int) -> bool:
         """Fill in what comes after the telling; True, as it has come that far."""

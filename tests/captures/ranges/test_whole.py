@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
 
 from captures.exchanges import open_capture
 from captures.ranges.jobs import Input, give_out, read_here
 from captures.ranges.plan import make_plan
 from captures.ranges.whole import WholeCapture, whole_of
 from tests.captures.exchanges.proxied import rewritten
+from tests.captures.packets.kit import rotated
 
 FOLDER = Path(__file__).parents[2] / "data" / "captures"
 
 
-def whole(path: Path, size: int) -> WholeCapture:
-    read = read_here(Input(make_plan([str(path)], size)))
+def whole(path: Path | Sequence[Path], size: int) -> WholeCapture:
+    paths = [path] if isinstance(path, Path) else path
+    read = read_here(Input(make_plan([*map(str, paths)], size)))
     made = WholeCapture(
         read.given.plan.source(), whole_of(read.numbered, [each.mark for each in read.marked])
     )
@@ -48,3 +55,20 @@ def test_samples_by_connection_and_in_order(tmp_path: Path) -> None:
     assert made.samples.samples == list(capture.samples)
     assert made.samples.of(0) == capture.samples.of(0)
     assert not made.samples.of(1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compressed", [False, True])
+def test_connections_are_observed_until_their_files_end(compressed: bool, tmp_path: Path) -> None:
+    paths = []
+    for name, packets in (("06_noida_acks0_java.pcap", 11), ("22_k430_java_commit_abort.pcap", 60)):
+        for number, part in enumerate(rotated((FOLDER / name).read_bytes(), packets)):
+            paths.append(tmp_path / f"{name}-{number:03d}")
+            paths[-1].write_bytes(zstandard.compress(part) if compressed else part)
+    capture, made = open_capture([*map(str, paths)]), whole(paths, 4_000)
+    capture.read()
+    everything = np.arange(len(capture.connections))
+    until = capture.observed_until(everything)
+    assert made.observed_until(everything).tolist() == until.tolist()
+    assert len(set(until.tolist())) == 2
+    assert until.min() < capture.connections.first_time.max()

@@ -102,7 +102,8 @@ def _lives(scene: Scene, connections: list[int]) -> Int64s:
     """Return how long connections lived, in ns; those that are open, until now."""
     rows = np.array(connections, np.int64)
     all_of_them = scene.capture.connections
+    latest = scene.capture.observed_until(rows)
     gone = all_of_them.closed_before(rows, scene.capture.latest + 1)
-    ends = np.where(gone, all_of_them.last_time[rows], scene.capture.latest)
+    ends = np.where(gone, all_of_them.last_time[rows], latest)
     lives: Int64s = ends - all_of_them.first_time[rows]
     return lives

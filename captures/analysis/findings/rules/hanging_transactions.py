@@ -233,12 +233,11 @@ class HangingTransactions(Rule):
             )
 
     def _still_open(self) -> Iterator[Finding]:
-        now = self.scene.capture.latest
         for name, known in self._transactions.known.items():
             # without what is said to the coordinator, the end of a transaction would not be seen
             if known.open is None or not known.coordinated:
                 continue
-            age = now - known.open.time
+            age = int(self.scene.capture.observed_until(known.open.connection)) - known.open.time
             if age <= self._bound(known):
                 continue
             timeout = "" if known.timeout is None else f" (transaction.timeout.ms {span(known.timeout)})"

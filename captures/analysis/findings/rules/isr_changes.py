@@ -19,14 +19,14 @@ from dissectors.api_keys import ApiKey
 from dissectors.units import MS
 
 _LOOKING_ON = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
-_TO_THE_END = 1 << 62
 
 
 @dataclass(slots=True)
 class _Replica:
     """What was seen of the replicas of one broker.
 
-    :ivar out: partitions it is missing from -> since when, and until when that was confirmed; ns since the epoch
+    :ivar out: partitions it is missing from -> since when, and until when that was confirmed, ns since the epoch; and
+        the connection that tells every change, -1 if there is none
     :ivar left: partitions it has been missing from
     :ivar back: of them those to which it came back
     :ivar longest: ns that it was missing from one
@@ -34,7 +34,7 @@ class _Replica:
     """
 
     seen: Occurrences = field(default_factory=Occurrences)
-    out: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    out: dict[TopicPartition, tuple[int, int, int]] = field(default_factory=dict)
     left: set[TopicPartition] = field(default_factory=set)
     back: set[TopicPartition] = field(default_factory=set)
     longest: int = 0
@@ -118,8 +118,8 @@ class IsrChanges(Rule):
         for broker in self._replicas[place] - self._isr[place]:
             replica = self._brokers.get(broker)
             if replica is not None and place in replica.out:
-                since, until = replica.out[place]
-                replica.out[place] = since, max(until, exchange.end)
+                since, until, teller = replica.out[place]
+                replica.out[place] = since, max(until, exchange.end), teller
 
     def _leave(self, exchange: Exchange, broker: int, place: TopicPartition, *, alone: bool) -> None:
         replica = self._brokers.setdefault(broker, _Replica())
@@ -128,7 +128,7 @@ class IsrChanges(Rule):
             return
         time = exchange.end
         # who decides tells every change; who only looks on tells what is so at that moment
-        replica.out[place] = time, time if exchange.api_key in _LOOKING_ON else _TO_THE_END
+        replica.out[place] = time, time, -1 if exchange.api_key in _LOOKING_ON else exchange.connection
         replica.left.add(place)
         replica.back.discard(place)
         replica.apis[exchange.api] = None
@@ -172,9 +172,14 @@ class IsrChanges(Rule):
 
     def _known_out(self, replica: _Replica) -> int:
         """Return for how long a broker is known to be missing, in ns."""
-        latest = self.scene.capture.latest
-        ends = ((since, latest if until == _TO_THE_END else until) for since, until in replica.out.values())
-        return max((until - since for since, until in ends), default=0)
+        observed_until = self.scene.capture.observed_until
+        return max(
+            (
+                (until if teller < 0 else max(until, int(observed_until(teller)))) - since
+                for since, until, teller in replica.out.values()
+            ),
+            default=0,
+        )
 
     def blind(self) -> str:
         return "" if self._isr else "no message names in-sync replicas"

@@ -120,7 +120,7 @@ class UnansweredRequests(Rule):
             if connection in by_kproxy:
                 continue
             over = ended(capture, connection)
-            waited = (capture.latest if over is None else over) - request.time
+            waited = (int(capture.observed_until(connection)) if over is None else over) - request.time
             if waited - request.waits < limit or ended_by_broker(capture, connection) is not None:
                 continue
             mine = found.setdefault((request.client, request.broker), _Silence())

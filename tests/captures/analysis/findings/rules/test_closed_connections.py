@@ -189,3 +189,18 @@ def test_where_no_broker_is_heard_it_is_blind(tmp_path: Path) -> None:
         rule.add(exchange)
     assert not list(rule.findings())
     assert rule.blind() == "only packets of one direction were captured"
+
+
+def test_a_request_waits_until_its_file_ends_not_until_that_of_another_day(tmp_path: Path) -> None:
+    short, long, later = unanswered(3_000), unanswered(9_000), Conversation(client=("10.0.0.9", 40_000))
+    later.now += 86_400_000 * MS
+    later.handshake()
+    for first, waited in ((short, None), (long, "for 9 s,")):
+        paths = [tmp_path / "first.pcap", tmp_path / "later.pcap"]
+        for path, made in zip(paths, (first, later), strict=True):
+            path.write_bytes(pcap(made.records))
+        capture = open_capture([*map(str, paths)])
+        capture.read()
+        found = of_capture(capture, UnansweredRequests)
+        assert [each.sentence for each in found if waited is None or waited not in each.sentence] == []
+        assert bool(found) == bool(waited)
