@@ -262,6 +262,12 @@ def _list_groups_request(x: Bodies) -> str:
     )
 
 
+def _fetched(*names: str) -> frozenset[str]:
+    """Return fields of the partitions of an OffsetFetch response, of one group or of several."""
+    holders = ("topics.partitions", "groups.topics.partitions")
+    return frozenset().union(*(fields("response", holder, *names) for holder in holders))
+
+
 SUMMARIES: dict[int, SummaryWriter] = {
     ApiKey.OFFSET_COMMIT: SummaryWriter(
         _commit_request,
@@ -271,7 +277,12 @@ SUMMARIES: dict[int, SummaryWriter] = {
         ),
         inserted=fields("request", "topics.partitions", "committed_offset"),
     ),
-    ApiKey.OFFSET_FETCH: SummaryWriter(_offset_fetch_request, _offset_fetch_response),
+    ApiKey.OFFSET_FETCH: SummaryWriter(
+        _offset_fetch_request,
+        _offset_fetch_response,
+        unread=_fetched("committed_leader_epoch", "metadata"),
+        inserted=_fetched("committed_offset"),
+    ),
     ApiKey.FIND_COORDINATOR: SummaryWriter(_coordinator_request, _coordinator_response),
     ApiKey.JOIN_GROUP: SummaryWriter(_join_request, _join_response, _join_errors),
     ApiKey.HEARTBEAT: SummaryWriter(_heartbeat_request, ok),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from captures.meaning import places, words
-from captures.meaning.exchange import Bodies, Body, SummaryWriter, items, number, ok, rows, text
+from captures.meaning.exchange import Bodies, Body, SummaryWriter, fields, items, number, ok, rows, text
 from captures.meaning.words import join, listed
 from dissectors.api_keys import ApiKey
 
@@ -138,7 +138,12 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ApiKey.ADD_OFFSETS_TO_TXN: SummaryWriter(_add_offsets_request, ok),
     ApiKey.END_TXN: SummaryWriter(_end_request, _end_response),
     ApiKey.WRITE_TXN_MARKERS: SummaryWriter(_markers_request, ok),
-    ApiKey.TXN_OFFSET_COMMIT: SummaryWriter(_offset_commit_request, ok),
+    ApiKey.TXN_OFFSET_COMMIT: SummaryWriter(
+        _offset_commit_request,
+        ok,
+        unread=fields("request", "topics.partitions", "committed_leader_epoch", "committed_metadata"),
+        inserted=fields("request", "topics.partitions", "committed_offset"),
+    ),
     ApiKey.DESCRIBE_TRANSACTIONS: SummaryWriter(_describe_request, _describe_response),
     ApiKey.LIST_TRANSACTIONS: SummaryWriter(_list_request, _list_response),
     ApiKey.ALLOCATE_PRODUCER_IDS: SummaryWriter(
