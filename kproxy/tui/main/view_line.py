@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from rich.text import Text
 from textual import events
@@ -90,9 +91,9 @@ class ViewLine(Widget):
     def render(self) -> Text:
         """Return the line."""
         room = self.size.width
-        tabs = self._tabs(room)
-        line = Text((" " * _GAP).join(tab.text for tab in tabs), no_wrap=True, end="")
-        for tab in tabs:
+        line = Text(no_wrap=True, end="")
+        for tab in self._tabs(room):
+            line.append(f"{' ' * (tab.begin - len(line))}{tab.text}")
             if tab.name == self._current:
                 line.stylize("bold reverse", tab.begin, tab.begin + len(tab.text))
         left = room - width(line.plain) - _GAP
@@ -104,19 +105,19 @@ class ViewLine(Widget):
         return line
 
     def _tabs(self, room: int) -> list[_Tab]:
-        """Return the views, with names as long as there is room for all."""
+        """Return the views, with names as long as there is room for all; gaps give way before names do."""
         longest = max(len(name) for name, _ in self._views)
-        for most in range(longest, 0, -1):
+        for most, gap in product(range(longest, 0, -1), range(_GAP, 0, -1)):
             texts = [
                 f"{key} {name if name == self._current else name[:most]}".strip() for name, key in self._views
             ]
-            if sum(map(len, texts)) + _GAP * (len(texts) - 1) <= room:
+            if sum(map(len, texts)) + gap * (len(texts) - 1) <= room:
                 break
         tabs: list[_Tab] = []
         at = 0
         for (name, _), text in zip(self._views, texts, strict=True):
             tabs.append(_Tab(name, text, at))
-            at += len(text) + _GAP
+            at += len(text) + gap
         return tabs
 
     def on_click(self, event: events.Click) -> None:

@@ -45,11 +45,17 @@ async def test_an_order_by_what_is_no_field_is_refused_while_it_is_typed() -> No
         assert isinstance(pilot.app.focused, Input)
 
 
+async def test_no_name_is_cut_where_narrow_gaps_make_room() -> None:
+    async with opened(size=(140, 24)) as pilot:
+        names = str(pilot.app.screen.query_one(ViewLine).render())
+        assert {"connections", "conversation"} <= set(names.split())
+
+
 async def test_every_view_is_named_and_can_be_clicked() -> None:
     async with opened(size=(80, 24)) as pilot:
         line = pilot.app.screen.query_one(ViewLine)
         names = str(line.render())
-        assert names.startswith("1 exchanges  2 ")
+        assert names.startswith("1 exchanges 2 ")
         assert len(names.split()) == 2 * sum(command.group == "view" for command in COMMANDS)
         await pilot.click(ViewLine, offset=(1 + names.index("7 "), 0))
         await settled(pilot)
