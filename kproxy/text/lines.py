@@ -132,7 +132,7 @@ def response_text(exchange: Exchange) -> tuple[str, str | None]:
         return exchange.summary[1], None
     said, colour, separator = exchange.summary[1], "cyan" if exchange.intervened else None, " "
     notes = [text for each, text in _SPECIAL.items() if each in flag]
-    marked = [marks(exchange)]
+    marked = [marks(exchange)] if exchange.interventions else []
     if not exchange.intervened:  # what kproxy did to it comes first, so that no narrow line cuts it off
         notes, marked = [*marked, *notes], []
     if Flag.ORPHAN in flag:
