@@ -144,7 +144,7 @@ def replaced(
         if inside is None:
             made[member.name] = replace(member, found, holders)
         elif inside[1]:
-            made[member.name] = [replaced(inside[0], each, replace, *holders) for each in found]
+            made[member.name] = [each and replaced(inside[0], each, replace, *holders) for each in found]
         else:
             made[member.name] = replaced(inside[0], found, replace, *holders)
     return made
@@ -218,6 +218,7 @@ class _Writer(SourceWriter):
         inner, index, found = f"value{level}", f"index{level}", f"{values[-1]}.get({name!r})"
         if plan.many:
             with self._block(f"for {index}, {inner} in enumerate({found} or ()):"):
+                self._line(f"if not {inner}: continue")  # not read, where a message was cut off
                 self._struct(plan, (*values, inner), f"{path}[{{{index}}}]")
         else:
             self._line(f"{inner} = {found}")

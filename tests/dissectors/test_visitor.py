@@ -65,6 +65,9 @@ def test_partial_bodies_are_walked_as_far_as_they_go() -> None:
     assert walked(LEVELS, {}) == {}
     assert walked(LEVELS, {"code": 6, "topics": None}) == {"response.code": 6}
     assert walked(LEVELS, {"topics": [{}, {"rows": [{}]}]}) == {}
+    assert walked(LEVELS, {"topics": [None, {"rows": [None, {"code": 3}]}]}) == {
+        "response.topics[1].rows[1].code": 3
+    }
 
 
 def test_errors_and_names_come_before_what_is_inside() -> None:
