@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import count
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from re import compile as pattern
 from threading import Lock
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -80,6 +80,14 @@ def local(path: str) -> str:
     if path[:7].lower() != "file://":
         return path
     return unquote(urlsplit(path).path)
+
+
+def absolute(path: str) -> str:
+    """Return a path as other processes of this machine name the file; of standard input, and of what is elsewhere, the
+    same.
+    """
+    here = not (path == "-" or is_remote(path) or is_pcap_over_ip(path))
+    return str(Path(local(path)).absolute()) if here else path
 
 
 # ---------------------------------------------------------------- what is there

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from captures.packets import CaptureError, JoinedSource
 from captures.packets.clock import ClockState
 from captures.packets.feeds import MAGIC_SIZE, compression
 from captures.packets.files import CaptureFile, FoundFiles, find_files
 from captures.packets.pcap import is_pcap
+from captures.packets.remote import absolute
 from captures.packets.source import open_source
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 
@@ -87,11 +87,6 @@ class Plan:
         return replace(self, ranges=ranges, whole=whole)
 
 
-def absolute(paths: Sequence[str]) -> list[str]:
-    """Return paths as tasks need them, which run in folders of their own."""
-    return [path if "://" in path else str(Path(path).absolute()) for path in paths]
-
-
 def make_plan(paths: Sequence[str], range_bytes: int = RANGE_BYTES) -> Plan:
     """Look for captures, and cut them into parts.
 
@@ -99,7 +94,8 @@ def make_plan(paths: Sequence[str], range_bytes: int = RANGE_BYTES) -> Plan:
     :param range_bytes: how large a part is
     :raises CaptureError: if there is none that can be read
     """
-    found = find_files(absolute(paths), Quota(DEFAULT_SPOOL))
+    # tasks run in folders of their own
+    found = find_files([*map(absolute, paths)], Quota(DEFAULT_SPOOL))
     if not found.files:
         raise found.unreadable[0]
     plan = Plan(found.files, unreadable=found.unreadable, passed_over=found.passed_over)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from captures.packets import CaptureError
+from captures.packets.remote import absolute
 from captures.ranges.edges import pack
 from captures.ranges.jobs import Input, MergeResult
-from captures.ranges.plan import Plan, absolute, make_plan
+from captures.ranges.plan import Plan, make_plan
 from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.job_progress import Progress, silent, watched
@@ -88,8 +89,7 @@ def write_tables(
                 done = run.write()
         return [part for each in done for part in each.parts], _told(run.read, done, options)
 
-    (folder,) = absolute([out])
-    return write_run(folder, "spark", options, lambda folder: _look(paths, folder, options), work)
+    return write_run(absolute(out), "spark", options, lambda folder: _look(paths, folder, options), work)
 
 
 def follow_tables(
@@ -107,7 +107,7 @@ def follow_tables(
     from captures.spark.follow import Follower
 
     wanted = TableRequest.of(options)
-    folder = open_folder(*absolute([out]), append=options.append, overwrite=options.overwrite)
+    folder = open_folder(absolute(out), append=options.append, overwrite=options.overwrite)
     try:
         with running_session(options.master, remote=options.remote, settings=options.settings) as spark:
             return Follower(spark, paths, folder, wanted, options, progress=progress).run(stop)

@@ -54,10 +54,11 @@ from captures.filters.lexer import quoted
 from captures.packets.errors import CaptureError
 from captures.packets.feeds import LEAST_HEADER
 from captures.packets.files import CaptureFile, FileStatus, expanded, head_of
+from captures.packets.remote import absolute
 from captures.packets.tls import KeyLog
 from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import EDGES, MARK, Input, RangeOutput, read_here, read_part
-from captures.ranges.plan import RANGE_BYTES, Plan, Range, absolute, make_plan
+from captures.ranges.plan import RANGE_BYTES, Plan, Range, make_plan
 from captures.spark.capture_reader import PARTS, batches_of
 from captures.spark.table_writer import Task
 from captures.tables.columns import Needs
@@ -338,7 +339,7 @@ def partitions_of(paths: Sequence[str], options: Options, pushed: Sequence[str] 
     """
     wanted = options.compiled(pushed)
     if options.table not in PER_EXCHANGE or (wanted is not None and wanted.needs_groups):
-        return [FilesPartition(tuple(absolute(paths)))]
+        return [FilesPartition(tuple(map(absolute, paths)))]
     columns = {options.table: options.columns} if options.columns else {}
     rows = ExchangeTables((options.table,), names=lambda _: None, run=0, columns=columns)
     learn = rows.needs is not Needs.HEADER or wanted is not None

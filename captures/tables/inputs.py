@@ -8,7 +8,7 @@ from time import time_ns
 from typing import Generic, TypeVar
 
 from captures.packets.files import is_one_file
-from captures.ranges.plan import absolute
+from captures.packets.remote import absolute
 from captures.tables.folder import Folder
 from captures.tables.manifest import Input, InputComparison
 from captures.tables.options import ALREADY_READ, CHANGED, OmittedFile, TablesOptions, TablesSummary
@@ -72,7 +72,7 @@ def choose_inputs(
 
 def _growing(inputs: Sequence[Input], paths: Sequence[str]) -> Input | None:
     """Return the newest file that was not named itself, if it may still be written to."""
-    named = {path for path, given in zip(absolute(paths), paths, strict=True) if is_one_file(given)}
+    named = {absolute(path) for path in paths if is_one_file(path)}
     found = max(
         (each for each in inputs if each.path not in named), key=lambda each: each.mtime_ns, default=None
     )

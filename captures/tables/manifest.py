@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from captures.packets import remote
@@ -37,7 +36,7 @@ class Input:
         :raises CaptureError: likewise, of one that is elsewhere
         """
         told = FileStatus.of(path)
-        shown = path if remote.is_remote(path) else str(Path(remote.local(path)).absolute())
+        shown = remote.absolute(path)
         return cls(shown, told.size, told.changed, head_of(shown, min(told.size, HEAD_BYTES)))
 
     @property

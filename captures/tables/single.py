@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -24,6 +23,7 @@ from captures.json_objects import to_json
 from captures.names import Names, read_names
 from captures.packets import CaptureError, JoinedSource
 from captures.packets.files import comes_once, find_files
+from captures.packets.remote import absolute
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.packets.tls import KeyLog
 from captures.tables.columns import Needs
@@ -296,7 +296,7 @@ def _told(
     return {
         "failed": failed,
         "files": tuple(
-            InputFile(path, sizes.get(_absolute(path), 0)) for path in found.read if path not in gone
+            InputFile(path, sizes.get(absolute(path), 0)) for path in found.read if path not in gone
         ),
         "packets": statistics.packets,
         "exchanges": len(capture.table),
@@ -312,7 +312,3 @@ def _told(
             foreign=len(capture.foreign),
         ),
     }
-
-
-def _absolute(path: str) -> str:
-    return path if "://" in path else str(Path(path).absolute())

@@ -42,6 +42,8 @@ from captures.exchanges import Capture, Exchange, Flag
 from captures.export.arrow import record_batch
 from captures.json_objects import to_json
 from captures.meaning import Names
+from captures.packets import JoinedSource
+from captures.packets.remote import absolute
 from captures.tables.schema import OF_THE_WHOLE, doing, schema
 from dissectors.apis import api_name
 from dissectors.error_codes import error_name
@@ -220,7 +222,16 @@ class WholeTables:
                 "fallback": list(row.fallback.items()),
                 "unanswered": list(row.unanswered.items()),
                 "skipped_bytes": skipped.get(connection, 0),
+                "file": self._file_of(connection),
             }
+
+    def _file_of(self, connection: int) -> str | None:
+        """Return the path of the file with the last packet of a connection; None if it is not known."""
+        connections, source = self._capture.connections, self._capture.source
+        number = int(connections.last_file[connection])
+        if number not in connections.observation.spans:
+            return None
+        return absolute(source.files[number].path if isinstance(source, JoinedSource) else source.path)
 
     def _tcp_health(self) -> Iterator[Row]:
         capture = self._capture
@@ -249,6 +260,7 @@ class WholeTables:
                     **_moment("reset", _seen(direction.reset_time)),
                     "handshake_ns": _seen(known.handshake),
                     "rtt_ns": trips.of(connection),
+                    "file": self._file_of(connection),
                 }
 
 

@@ -188,6 +188,13 @@ CLIENT_VERSIONS = Table(
     per_exchange=False,
 )  # fmt: skip
 
+_FILE = Column(
+    "file",
+    "string",
+    "path of the file with the connection's last packet; null with `--follow`",
+    nullable=True,
+)
+
 CONNECTIONS = Table(
     "connections",
     "One row for each TCP connection: what `kproxy stats --by connection --json` tells (docs/json-stats.md). Exchanges "
@@ -225,6 +232,7 @@ CONNECTIONS = Table(
         Column("ended", "string", "`closed by client`, `closed by broker`, `reset by client`, `reset by broker`,"
                " `closed by kproxy`, `reset by kproxy` or `open`"),
         Column("then_reset_by", "string", "who reset it after it was closed: `client` or `broker`", nullable=True),
+        _FILE,
     ),
     per_exchange=False,
 )  # fmt: skip
@@ -276,6 +284,7 @@ TCP_HEALTH = Table(
         Column("handshake_ns", "bigint", "of the connection, from SYN to SYN-ACK; null if not captured", "ns", True),
         Column("rtt_ns", "bigint", "round trip between the place of the capture and the broker: of the handshake, else"
                " what the kernel told a proxy; null if not known", "ns", True),
+        _FILE,
     ),
     per_exchange=False,
 )  # fmt: skip

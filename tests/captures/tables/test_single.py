@@ -24,7 +24,7 @@ from captures.tables.partition_rows import PartitionRows
 from captures.tables.schema import TABLES, USUAL
 from captures.tables.single import TableRequest, write_parts, write_tables
 from tests.captures.export.files import DATA, SAMPLE
-from tests.captures.tables.kit import exchanges_of, gathered, reopened, rows
+from tests.captures.tables.kit import capture_of, exchanges_of, gathered, reopened, rows
 from tests.captures.tables.test_whole_rows import whole
 
 OPTIONS = TablesOptions()
@@ -61,6 +61,18 @@ def test_all_tables(tmp_path: Path) -> None:
     assert told[-1] == ("writing", 402, 402)
     assert told[0][0] == "reading"
     assert not (out / "records").exists()
+
+
+def test_connections_name_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(DATA)
+    files = ["09_snaplen128.pcap", "30_k0822_scala_acks0_partial.pcap"]
+    options = replace(OPTIONS, tables=("connections", "tcp_health"))
+    write_tables(files, str(tmp_path / "out"), options)
+    for name in options.tables:
+        of_file = {row["connection"]: row["file"] for row in table(tmp_path / "out", name)}
+        first = len(capture_of(DATA / files[0]).connections)
+        assert of_file == {each: str(DATA / files[each >= first]) for each in of_file}
+        assert set(of_file.values()) == {str(DATA / file) for file in files}
 
 
 def test_records_on_request(tmp_path: Path) -> None:

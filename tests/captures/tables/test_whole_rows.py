@@ -159,6 +159,7 @@ def test_connections(path: Path) -> None:
             assert both == shape.pop(name)
         told = times_as_text(row)
         told["first"] = told.pop("time")
+        assert told.pop("file") == health[row["connection"], "client"]["file"] == str(path)
         told["versions"], told["unanswered"] = dict(row["versions"]), dict(row["unanswered"])
         told["fallback"] = {str(asked): answered for asked, answered in row["fallback"]}
         assert {name: value for name, value in told.items() if name not in ("run", "skipped_bytes")} == shape
