@@ -103,7 +103,7 @@ class _Hole(NamedTuple):
     watermark: tuple[int, int] | None
 
 
-class Fitting(NamedTuple):
+class ShapeMatch(NamedTuple):
     """The messages that have a shape.
 
     :ivar fits: which of those that were asked about
@@ -221,7 +221,7 @@ class Shape:
         return segments, holes
 
     # ------------------------------------------------------------ other messages
-    def fit(self, data: Bytes, starts: Int64s, ends: Int64s) -> Fitting:
+    def fit(self, data: Bytes, starts: Int64s, ends: Int64s) -> ShapeMatch:
         """Return which messages have this shape, and what they tell.
 
         :param starts: where the bodies begin in ``data``
@@ -251,12 +251,12 @@ class Shape:
                 at = at + size
         fits &= at == ends
         key = np.concatenate(keys, axis=1)[fits] if keys else np.zeros((np.count_nonzero(fits), 0), np.uint8)
-        found = Fitting(fits, key, self._tallies(data, places, begins, fits), None)
+        found = ShapeMatch(fits, key, self._tallies(data, places, begins, fits), None)
         if self._strict:
             found = self._told_apart(found, data, begins)
         return found._replace(keys=np.ascontiguousarray(found.keys))
 
-    def _told_apart(self, found: Fitting, data: Bytes, begins: list[Int64s]) -> Fitting:
+    def _told_apart(self, found: ShapeMatch, data: Bytes, begins: list[Int64s]) -> ShapeMatch:
         """Read the varied numbers; add to the keys which are not positive, and the codecs of records."""
         fits, key, tallies, _ = found
         numbers = None
@@ -272,7 +272,7 @@ class Shape:
             columns = [_number(data, begins[at][fits] + place, kind) for at, place, kind in self._numbers]
             numbers = np.stack(columns, axis=1)
             key = np.concatenate([key, np.minimum(numbers, 1).view(np.uint8)], axis=1)
-        return Fitting(fits, key, tallies, numbers)
+        return ShapeMatch(fits, key, tallies, numbers)
 
     def _tallies(
         self, data: Bytes, places: list[tuple[Int64s, Int64s]], begins: list[Int64s], fits: Bools

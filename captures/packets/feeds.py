@@ -210,25 +210,32 @@ class GrowingFileFeed:
             return False
 
 
-class _ReplayedFeed:
-    """A feed whose first bytes were already looked at."""
+class _WrappedFeed:
+    """A feed that comes through another one."""
 
-    def __init__(self, head: bytes, rest: Feed) -> None:
-        self._head = head
-        self._rest = rest
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
 
     @property
     def damage(self) -> str:
-        return self._rest.damage
+        return self._feed.damage
+
+    def consumed(self) -> float | None:
+        return self._feed.consumed()
+
+
+class _ReplayedFeed(_WrappedFeed):
+    """A feed whose first bytes were already looked at."""
+
+    def __init__(self, head: bytes, rest: Feed) -> None:
+        super().__init__(rest)
+        self._head = head
 
     def read(self, size: int) -> bytes:
         if not self._head:
-            return self._rest.read(size)
+            return self._feed.read(size)
         data, self._head = self._head[:size], self._head[size:]
         return data
-
-    def consumed(self) -> float | None:
-        return self._rest.consumed()
 
 
 class _Decompressor(Protocol):
@@ -271,30 +278,23 @@ def compression(magic: bytes) -> Compression | None:
     return ZSTD if magic == ZSTD_MAGIC or magic in ZSTD_SKIPPABLE else None
 
 
-class _CountingFeed:
+class _CountingFeed(_WrappedFeed):
     """A feed that knows how many bytes it gave.
 
     :ivar given: how many
     """
 
     def __init__(self, feed: Feed) -> None:
-        self._feed = feed
+        super().__init__(feed)
         self.given = 0
-
-    @property
-    def damage(self) -> str:
-        return self._feed.damage
 
     def read(self, size: int) -> bytes:
         data = self._feed.read(size)
         self.given += len(data)
         return data
 
-    def consumed(self) -> float | None:
-        return self._feed.consumed()
 
-
-class _DecompressedFeed:
+class _DecompressedFeed(_WrappedFeed):
     """What a compressed feed decompresses to: of all members, or frames, one after another.
 
     Damage ends it, and is noted: the bytes before are good. So does what decompresses to far more than any capture:
@@ -304,7 +304,7 @@ class _DecompressedFeed:
     """
 
     def __init__(self, compressed: Feed, how: Compression, file: _CountingFeed) -> None:
-        self._compressed = compressed
+        super().__init__(compressed)
         self._how = how
         self._next_member = how.begin()
         self._file = file
@@ -320,7 +320,7 @@ class _DecompressedFeed:
 
     @property
     def damage(self) -> str:
-        return "; ".join(filter(None, (self._compressed.damage, self._fault)))
+        return "; ".join(filter(None, (super().damage, self._fault)))
 
     def read(self, size: int) -> bytes:
         parts: list[memoryview] = []
@@ -328,9 +328,6 @@ class _DecompressedFeed:
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
-
-    def consumed(self) -> float | None:
-        return self._compressed.consumed()
 
     def _part(self, size: int, *, wait: bool) -> memoryview:
         while not self._output and not self._ended and (wait or self._at < len(self._input)):
@@ -341,7 +338,7 @@ class _DecompressedFeed:
     def _decompress(self) -> bytes:
         """What the next bytes of the input decompress to, if anything yet."""
         if self._at >= len(self._input):
-            self._input, self._at = self._compressed.read(_CHUNK), 0
+            self._input, self._at = self._feed.read(_CHUNK), 0
             if not self._input:
                 self._end("it ends too early" if self._member is not None else "")
                 return b""

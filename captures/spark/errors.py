@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from captures.faults import reason_of
+
 
 class SparkUnavailable(Exception):  # noqa: N818  # says what is the case, reads well at the raise
     """Spark cannot be used; the message says why, and what helps."""
@@ -211,9 +213,7 @@ def _own(error: BaseException) -> str:
     """Tell an error that was raised in this process."""
     if isinstance(error, ConnectionError) and _crossed(error, "py4j"):
         return _LOST
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error) or type(error).__name__
+    return reason_of(error) or type(error).__name__
 
 
 def _crossed(error: BaseException, package: str) -> bool:

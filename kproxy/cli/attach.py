@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-import click
-
-from kproxy.cli.command import arguments_of, command, option, options
+from kproxy.cli.command import Count, arguments_of, command, option, options
 from kproxy.cli.common import early_ends
 from kproxy.cli.options import LiveOptions, ReadOnlyOption, WebOption
 from kproxy.cli.runs import RunOption, the_run, told_errors
@@ -22,9 +20,7 @@ class AttachOptions(LiveOptions, ReadOnlyOption, WebOption, RunOption):
         "--control", help="Act as a controller: messages stay held while this command runs."
     )
     from_start: bool = option("--from-start", help="Start with the oldest exchange that is still recorded.")
-    count: int | None = option(
-        "-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N exchanges."
-    )
+    count: Count | None = option("-c", "--count", help="Stop after N exchanges.")
 
 
 @command(AttachOptions, short_help="Show the traffic of a running proxy.")

@@ -39,7 +39,7 @@ class AttachRun:
         self._options = options
         self._ui = opens_ui(options, printing=bool(options.count))
         since = None if options.from_start else time_ns()
-        self._watching = LiveOutput(options, count=options.count, since=since)
+        self._output = LiveOutput(options, count=options.count, since=since)
         self._client = ControlClient(run.control_socket, options.control and not self._ui)
         self._gone = Event()
         self._stopped = Event()
@@ -72,11 +72,11 @@ class AttachRun:
         if capture is None:
             return 0
         with capture.source:
-            session = self._watching.showing.session(capture, f"proxy {self._run.listen}")
+            session = self._output.showing.session(capture, f"proxy {self._run.listen}")
             run_ui(
                 session,
-                wanted=self._watching.wanted,
-                color=self._watching.showing.chosen_color,
+                wanted=self._output.wanted,
+                color=self._output.showing.chosen_color,
                 control_socket=self._run.control_socket,
                 controls=self._options.control,
                 run_name=self._run.name,
@@ -105,8 +105,8 @@ class AttachRun:
         with capture.source:
             if self._stopped.is_set():  # before there was something to stop
                 capture.source.stop()
-            tally = self._watching.watch(capture)
-            clean = self._watching.conclude(capture, tally)
+            tally = self._output.watch(capture)
+            clean = self._output.conclude(capture, tally)
         return EXIT_INCOMPLETE if tally.exchanges and not clean else 0
 
     def _listen(self) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
 from kproxy.addresses import Address, address, addresses
-from kproxy.cli.command import option, options
+from kproxy.cli.command import ExistingFile, option, options
 from kproxy.output import echo
 
 if TYPE_CHECKING:
@@ -20,9 +20,8 @@ class HostPort(click.ParamType[Address]):
     :param port_alone: what has no colon is a port, not a host
     """
 
-    name = "HOST:PORT"
-
     def __init__(self, *, port_alone: bool = False) -> None:
+        self.name = "[HOST:]PORT" if port_alone else "HOST:PORT"
         self._port_alone = port_alone
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
@@ -33,6 +32,10 @@ class HostPort(click.ParamType[Address]):
             return address(value, port_alone=self._port_alone)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+ListenAddress = Annotated[Address, HostPort(port_alone=True)]
+"""An address to listen at."""
 
 
 class Brokers(click.ParamType[tuple[Address, ...]]):
@@ -57,10 +60,8 @@ class CommandConfigOption:
     """How brokers are reached."""
 
     title = "Brokers"
-    command_config: str | None = option(
+    command_config: ExistingFile | None = option(
         "--command-config",
-        type=click.Path(exists=True, dir_okay=False),
-        metavar="FILE",
         help="Kafka client properties: security.protocol, ssl.*, sasl.*; JKS, PKCS12 and PEM stores.",
     )
 

@@ -11,7 +11,8 @@
     def lag(options: LagOptions) -> None: ...
 
 The annotation says what click makes of the text: a ``bool`` is a flag, a ``Literal`` a choice, a ``tuple`` may be given
-several times. Completion, ``--help``, docs/commands.md and the manual pages are made from the same fields.
+several times; one that names a type of click's, such as :data:`Count`, has that type. Completion, ``--help``,
+docs/commands.md and the manual pages are made from the same fields.
 """
 
 from __future__ import annotations
@@ -21,13 +22,39 @@ import os
 import types
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import click
 
 T = TypeVar("T")
 C = TypeVar("C", bound=click.Command)
 Parser = Any  # click does not export the type of its parsers
+
+
+class _Number(click.IntRange):
+    """A whole number, called N."""
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return how it is called in help."""
+        return "N"
+
+
+Count = Annotated[int, _Number(1)]
+"""How many of something, at least one."""
+FileName = Annotated[str, click.Path(dir_okay=False)]
+"""A file, which may be new."""
+ExistingFile = Annotated[str, click.Path(exists=True, dir_okay=False)]
+"""A file to be read."""
 
 
 class Option(click.Option):
@@ -157,7 +184,9 @@ class _Declaration:
         if get_origin(plain) is tuple and self.kind is Option:
             given.setdefault("multiple", True)
             plain = get_args(plain)[0]
-        if plain is bool:
+        if get_origin(plain) is Annotated:
+            given.setdefault("type", get_args(plain)[1])
+        elif plain is bool:
             given.setdefault("is_flag", True)
         elif get_origin(plain) is Literal:
             given.setdefault("type", click.Choice(get_args(plain)))
@@ -198,7 +227,7 @@ def argument(metavar: str | None, *, required: bool = True, **attributes: Any) -
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def options(cls: type[T]) -> type[T]:
     """Make a frozen dataclass of a class of declarations. ``title`` in it is the heading of its options."""
-    hints = get_type_hints(cls)
+    hints = get_type_hints(cls, include_extras=True)
     for name, declared in list(vars(cls).items()):
         if isinstance(declared, _Declaration):
             setattr(cls, name, declared.complete(name, hints[name], vars(cls).get("title", "")))
@@ -239,12 +268,10 @@ class NoOptions:
 class ConfigurationOptions:
     """Which configuration file holds; every command takes it, and kproxy itself shows it."""
 
-    config: str | None = option(
+    config: FileName | None = option(
         "--config",
-        type=click.Path(dir_okay=False),
         is_eager=True,
         expose_value=False,
-        metavar="FILE",
         help="The configuration file. Default: kproxy.toml here, or in ~/.config/kproxy (docs/configuration.md).",
     )
     profile: str | None = option(

@@ -10,7 +10,7 @@ import click
 from kproxy.cli.capture_run import CaptureRun, conclude
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import filter_option, read_to_the_end
-from kproxy.cli.options import FILTER, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
+from kproxy.cli.options import FilterString, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import echo, flush, terminal_width
 from kproxy.signals import ended_by_signals
@@ -77,8 +77,8 @@ class DiagnoseOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, Time
         callback=_list_rules,
         help="List the rules with their thresholds (docs/findings.md).",
     )
-    wanted: str | None = option(
-        "-Y", "--filter", type=FILTER, help="Judge only exchanges that match: 'client_id ~ ^app'."
+    wanted: FilterString | None = option(
+        "-Y", "--filter", help="Judge only exchanges that match: 'client_id ~ ^app'."
     )
 
 

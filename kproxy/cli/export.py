@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from kproxy.cli.capture_run import CaptureRun, tell_faults
-from kproxy.cli.command import command, option, options
+from kproxy.cli.command import Count, command, option, options
 from kproxy.cli.common import (
     EXIT_UNREADABLE,
     filter_option,
@@ -21,7 +21,7 @@ from kproxy.cli.common import (
     undecided_notes,
     with_progress,
 )
-from kproxy.cli.options import FILTER, JobsOption, Payload, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import FilterString, JobsOption, Payload, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.export_files import (
     FORMATS,
@@ -63,8 +63,8 @@ class ExportOptions(UtcOption, ReadingOptions, JobsOption, TimeOptions):
         type=click.Choice(FORMATS),
         help="Output format. Default: by the suffix of OUT: .pcapng, .json or .jsonl, .csv, .parquet, .mmd.",
     )
-    wanted: str | None = option(
-        "-Y", "--filter", type=FILTER, help="Write only exchanges that match, such as 'api == Fetch'."
+    wanted: FilterString | None = option(
+        "-Y", "--filter", help="Write only exchanges that match, such as 'api == Fetch'."
     )
     connections: tuple[int, ...] = option(
         "--connection",
@@ -72,9 +72,7 @@ class ExportOptions(UtcOption, ReadingOptions, JobsOption, TimeOptions):
         metavar="N",
         help="Write only connection N, as numbered in JSON; may be given several times.",
     )
-    count: int | None = option(
-        "-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N exchanges."
-    )
+    count: Count | None = option("-c", "--count", help="Stop after N exchanges.")
     payload: Payload | None = option(
         "--payload", help="How much of record keys and values to write; not for pcapng.  [default: full]"
     )
@@ -94,9 +92,8 @@ class ExportOptions(UtcOption, ReadingOptions, JobsOption, TimeOptions):
         show_default=True,
         help="Mermaid: the most steps in the diagram.",
     )
-    mark: str | None = option(
+    mark: FilterString | None = option(
         "--mark",
-        type=FILTER,
         help="Mark exchanges that match, such as 'error', besides those already marked: in pcapng as packet comments.",
     )
     scrub: bool = option(

@@ -9,7 +9,7 @@ from pathlib import Path
 from kproxy.cli.capture_run import CaptureInput
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, filter_option
-from kproxy.cli.options import FILTER, ContentOptions, ReadingOptions, ReadOnlyOption
+from kproxy.cli.options import ContentOptions, FilterString, ReadingOptions, ReadOnlyOption
 from kproxy.cli.ui import opens_ui, run_ui
 
 
@@ -20,11 +20,8 @@ class ViewOptions(ContentOptions, ReadingOptions):
     follow: bool = option(
         "-F", "--follow", help="Follow a CAPTURE that is still being written, like tail -f."
     )
-    wanted: str | None = option(
-        "-Y",
-        "--filter",
-        type=FILTER,
-        help="Show only exchanges that match: 'api == Fetch and latency > 100ms'.",
+    wanted: FilterString | None = option(
+        "-Y", "--filter", help="Show only exchanges that match: 'api == Fetch and latency > 100ms'."
     )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import click
 from click.shell_completion import CompletionItem
 
-from kproxy.addresses import Address
-from kproxy.cli.brokers import HostPort
-from kproxy.cli.command import ConfigurationOptions, argument, option, options
+from kproxy.cli.brokers import ListenAddress
+from kproxy.cli.command import ConfigurationOptions, Count, argument, option, options
 from kproxy.output import use_color
 
 __all__ = ["Duration", "Moment"]
@@ -29,6 +28,10 @@ class Duration(click.ParamType[int]):
         if found is None or found < 0:
             self.fail(f"{value!r} is not a duration: write 90s, 2m or 1m30s", param, ctx)
         return round(found)
+
+
+Time = Annotated[int, Duration()]
+"""A stretch of time, in nanoseconds."""
 
 
 class Moment(click.ParamType[str]):
@@ -86,6 +89,12 @@ class Size(click.ParamType[int]):
         return f"{value}B"
 
 
+Bytes = Annotated[int, Size()]
+"""A size, in bytes."""
+SpoolSize = Annotated[int, Size(LEAST_SPOOL)]
+"""Disk space for data on the way, in bytes."""
+
+
 class FilterText(click.ParamType[str]):
     """A filter, as text: completed in the shell as it is in the terminal UI; ``@name`` stands for a saved one.
 
@@ -122,6 +131,8 @@ class FilterText(click.ParamType[str]):
 
 
 FILTER = FilterText()
+FilterString = Annotated[str, FILTER]
+"""A filter, as text."""
 
 
 # ---------------------------------------------------------------- limits
@@ -186,10 +197,8 @@ class ReadingOptions(HostsOption):
         "--align-clocks",
         help="Align the clocks of captures from several hosts, by the packets that they have in common.",
     )
-    spool: int | None = option(
+    spool: SpoolSize | None = option(
         "--spool",
-        type=Size(LEAST_SPOOL),
-        metavar="SIZE",
         help="Disk space for input that cannot be read twice: pipes, compressed files, decrypted TLS. "
         "Default: 8GiB, if there is room.",
     )
@@ -200,11 +209,9 @@ class JobsOption:
     """How many processes work on a capture."""
 
     title = "Reading"
-    jobs: int | None = option(
+    jobs: Count | None = option(
         "-j",
         "--jobs",
-        type=click.IntRange(1),
-        metavar="N",
         help="Decode in N processes. Default: one for each processor, but 1 for captures below 32 MiB. Pipes, "
         "growing and remote files always take one.",
     )
@@ -320,8 +327,8 @@ class LiveOptions(ShowingOptions, HostsOption):
     """How live traffic is shown."""
 
     title = "Showing"
-    wanted: str | None = option(
-        "-Y", "--filter", type=FILTER, help="Show only exchanges that match: 'error and topic ~ orders'."
+    wanted: FilterString | None = option(
+        "-Y", "--filter", help="Show only exchanges that match: 'error and topic ~ orders'."
     )
     diagnose: bool = option(
         "--diagnose", help="Report problems as they appear (docs/findings.md); the UI has a view for that."
@@ -334,11 +341,8 @@ class WebOption:
     """Where the UI is on pages in browsers."""
 
     title = "Showing"
-    web: Address | None = option(
+    web: ListenAddress | None = option(
         "--web",
-        multiple=False,
-        type=HostPort(port_alone=True),
-        metavar="[HOST:]PORT",
         help="Show the UI in browsers, at this address; prints the URL. Needs kproxy[web] (docs/serve.md).",
     )
 
@@ -348,20 +352,8 @@ class RecorderOptions:
     """What a flight recorder saves, and where to."""
 
     title = "Flight recorder"
-    before: int = option(
-        "--before",
-        type=Duration(),
-        default="2m",
-        metavar="TIME",
-        help="Time to save before a match. Default: 2m.",
-    )
-    after: int = option(
-        "--after",
-        type=Duration(),
-        default="1m",
-        metavar="TIME",
-        help="Time to save after a match. Default: 1m.",
-    )
+    before: Time = option("--before", default="2m", help="Time to save before a match. Default: 2m.")
+    after: Time = option("--after", default="1m", help="Time to save after a match. Default: 1m.")
     keep_dir: str = option(
         "--keep-dir",
         type=click.Path(file_okay=False),

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from dissectors.units import SECOND
 from kproxy.addresses import Address
-from kproxy.cli.brokers import Brokers, CommandConfigOption, HostPort, security_of
-from kproxy.cli.command import command, option, options
+from kproxy.cli.brokers import Brokers, CommandConfigOption, HostPort, ListenAddress, security_of
+from kproxy.cli.command import Count, ExistingFile, FileName, command, option, options
 from kproxy.cli.common import early_ends
-from kproxy.cli.options import FILTER, LEAST_SPOOL, Duration, LiveOptions, RecorderOptions, Size, WebOption
+from kproxy.cli.options import (
+    FILTER,
+    FilterString,
+    LiveOptions,
+    RecorderOptions,
+    Size,
+    SpoolSize,
+    Time,
+    WebOption,
+)
 from kproxy.proxy.modes import MODES
 
 if TYPE_CHECKING:
@@ -33,22 +42,13 @@ Examples:
 """
 
 
-def _file(*spellings: str, **attributes: Any) -> Any:
-    return option(*spellings, type=click.Path(exists=True, dir_okay=False), metavar="FILE", **attributes)
-
-
 @options
 class ForwardingOptions(CommandConfigOption):
     """Which connections are forwarded, and to where."""
 
     title = "Forwarding"
     bootstrap: tuple[Address, ...] = option(
-        "-b",
-        "--bootstrap-server",
-        multiple=False,
-        type=Brokers(),
-        default=(),
-        help="Bootstrap brokers.",
+        "-b", "--bootstrap-server", multiple=False, type=Brokers(), default=(), help="Bootstrap brokers."
     )
     listen: Address = option(
         "--listen",
@@ -102,29 +102,15 @@ class ForwardingOptions(CommandConfigOption):
         "--no-forward", help="Record what clients send first, and close the connection."
     )
     stub: bool = option("--stub", help="Use no broker: answer ApiVersions and Metadata, record the rest.")
-    max_connections: int = option(
-        "--max-connections",
-        type=click.IntRange(1),
-        default=10_000,
-        metavar="N",
-        help="Refuse connections beyond this number.",
+    max_connections: Count = option(
+        "--max-connections", default=10_000, help="Refuse connections beyond this number."
     )
-    max_frame: int = option(
-        "--max-frame", type=Size(1 << 10), default="256MiB", metavar="SIZE", help="Largest request."
+    max_frame: int = option("--max-frame", type=Size(1 << 10), default="256MiB", help="Largest request.")
+    idle_timeout: Time = option(
+        "--idle-timeout", default="20m", help="Close idle connections after this time. Default: 20m."
     )
-    idle_timeout: int = option(
-        "--idle-timeout",
-        type=Duration(),
-        default="20m",
-        metavar="TIME",
-        help="Close idle connections after this time. Default: 20m.",
-    )
-    drain: int = option(
-        "--drain",
-        type=Duration(),
-        default="10s",
-        metavar="TIME",
-        help="Wait so long for requests in flight at the end. Default: 10s.",
+    drain: Time = option(
+        "--drain", default="10s", help="Wait so long for requests in flight at the end. Default: 10s."
     )
     detach: bool = option(
         "--detach", help="Run in the background, also with --metrics, --keep and --diagnose."
@@ -139,18 +125,16 @@ class ClientTlsOptions:
     client_tls: bool = option(
         "--client-tls", help="Use TLS for clients, with certificates of kproxy's own authority."
     )
-    cert: str | None = _file("--cert", help="Use TLS for clients, with this certificate chain (PEM).")
-    cert_key: str | None = _file("--cert-key", former=("--key",), help="The private key of --cert (PEM).")
-    client_ca: str | None = _file(
+    cert: ExistingFile | None = option(
+        "--cert", help="Use TLS for clients, with this certificate chain (PEM)."
+    )
+    cert_key: ExistingFile | None = option(
+        "--cert-key", former=("--key",), help="The private key of --cert (PEM)."
+    )
+    client_ca: ExistingFile | None = option(
         "--client-ca", help="Require client certificates signed by these authorities (PEM)."
     )
-    tls_keylog: str = option(
-        "--tls-keylog",
-        type=click.Path(dir_okay=False),
-        default="",
-        metavar="FILE",
-        help="Append TLS secrets to FILE.",
-    )
+    tls_keylog: FileName = option("--tls-keylog", default="", help="Append TLS secrets to FILE.")
 
 
 @options
@@ -158,36 +142,21 @@ class RecordingOptions:
     """What is recorded."""
 
     title = "Recording"
-    write: str | None = option(
-        "-w",
-        "--write",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
-        help="Append all traffic to a pcapng file, in plain text.",
+    write: FileName | None = option(
+        "-w", "--write", help="Append all traffic to a pcapng file, in plain text."
     )
     rotate_size: int | None = option(
-        "--rotate-size", type=Size(1 << 16), metavar="SIZE", help="With -w: start a new file after this size."
+        "--rotate-size", type=Size(1 << 16), help="With -w: start a new file after this size."
     )
-    rotate_time: int | None = option(
-        "--rotate-time", type=Duration(), metavar="TIME", help="With -w: start a new file after this time."
-    )
-    rotate_count: int | None = option(
-        "--rotate-count", type=click.IntRange(1), metavar="N", help="With -w: keep the newest N files."
-    )
+    rotate_time: Time | None = option("--rotate-time", help="With -w: start a new file after this time.")
+    rotate_count: Count | None = option("--rotate-count", help="With -w: keep the newest N files.")
     no_capture: bool = option("--no-capture", help="Only forward; record and show nothing.")
-    spool: int | None = option(
-        "--spool",
-        type=Size(LEAST_SPOOL),
-        metavar="SIZE",
-        help="Without -w: disk space for the recording. Default: 8GiB.",
+    spool: SpoolSize | None = option(
+        "--spool", help="Without -w: disk space for the recording. Default: 8GiB."
     )
     lossless: bool = option("--lossless", help="Slow forwarding down rather than leave traffic unrecorded.")
     queue: int = option(
-        "--queue",
-        type=Size(1 << 20),
-        default="64MiB",
-        metavar="SIZE",
-        help="Memory between forwarding and recording.",
+        "--queue", type=Size(1 << 20), default="64MiB", help="Memory between forwarding and recording."
     )
 
 
@@ -197,25 +166,17 @@ class FaultOptions:
 
     title = "Faults"
     faults: tuple[str, ...] = option(
-        "--fault",
-        type=FILTER,
-        metavar="RULE",
-        help="'FILTER => ACTION', or 'broker N down': docs/faults.md.",
+        "--fault", type=FILTER, metavar="RULE", help="'FILTER => ACTION', or 'broker N down': docs/faults.md."
     )
-    rules: str | None = option(
-        "--rules",
-        type=click.Path(exists=True, dir_okay=False),
-        metavar="FILE",
-        help="Fault rules, one a line; read again when the file changes.",
+    rules: ExistingFile | None = option(
+        "--rules", help="Fault rules, one a line; read again when the file changes."
     )
-    hold: str = option(
-        "--hold", default="", type=FILTER, help="Hold matching requests until kproxy ctl releases them."
+    hold: FilterString = option(
+        "--hold", default="", help="Hold matching requests until kproxy ctl releases them."
     )
-    client_timeout: int = option(
+    client_timeout: Time = option(
         "--client-timeout",
-        type=Duration(),
         default="30s",
-        metavar="TIME",
         help="Clients' request.timeout.ms: held messages are released before it ends. Default: 30s.",
     )
     force: bool = option("--force", help="Allow fault rules that match everything.")
@@ -226,13 +187,7 @@ class MetricsOptions:
     """Metrics for Prometheus."""
 
     title = "Metrics"
-    metrics: Address | None = option(
-        "--metrics",
-        multiple=False,
-        type=HostPort(port_alone=True),
-        metavar="[HOST:]PORT",
-        help="Prometheus metrics: docs/metrics.md.",
-    )
+    metrics: ListenAddress | None = option("--metrics", help="Prometheus metrics: docs/metrics.md.")
     metrics_topics: int = option(
         "--metrics-topics",
         type=click.IntRange(0),
@@ -260,10 +215,9 @@ class ProxyOptions(
     web_control: bool = option(
         "--web-control", help="With --web: let browsers do what the UI on this terminal can do."
     )
-    keep: str | None = option(
+    keep: FilterString | None = option(
         "--keep",
         heading="Flight recorder",
-        type=FILTER,
         help="Flight recorder: save the traffic around exchanges that match.",
     )
 

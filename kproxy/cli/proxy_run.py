@@ -160,7 +160,7 @@ class ProxyRun:
         self._left = self._gaps = False
         metrics = options.metrics
         self._watches = not quiet or self._keeping or metrics is not None or options.diagnose
-        self._watching = LiveOutput(
+        self._output = LiveOutput(
             options,
             quiet=quiet,
             keep=options.keep,
@@ -169,9 +169,7 @@ class ProxyRun:
             outlives="forwarding and recording go on, Ctrl-C ends them",
             may_be_empty=True,
         )
-        self._metrics = (
-            None if metrics is None else _metrics(self._watching.topic_name, options.metrics_topics)
-        )
+        self._metrics = None if metrics is None else _metrics(self._output.topic_name, options.metrics_topics)
 
     def run(self) -> int:
         """Forward until the end; returns the exit code.
@@ -287,8 +285,8 @@ class ProxyRun:
             self._background.begun()
         if self._ui:
             return self._open(capture, folder, settings, plane)
-        tally = self._watching.watch(capture)
-        return 0 if self._watching.conclude(capture, tally) else EXIT_INCOMPLETE
+        tally = self._output.watch(capture)
+        return 0 if self._output.conclude(capture, tally) else EXIT_INCOMPLETE
 
     def _open(
         self, capture: GrowingCapture, folder: RunFolder, settings: Settings, plane: PlaneProcess
@@ -297,14 +295,14 @@ class ProxyRun:
         where = address_text(*self._listening)
         brokers = ", ".join(address_text(*each) for each in settings.bootstrap)
         with capture.source:
-            session = self._watching.showing.session(
+            session = self._output.showing.session(
                 capture, f"proxy {where}{f' > {brokers}' if brokers else ''}"
             )
-            self._watching.observe(session)
+            self._output.observe(session)
             outcome = run_ui(
                 session,
-                wanted=self._watching.wanted,
-                color=self._watching.showing.chosen_color,
+                wanted=self._output.wanted,
+                color=self._output.showing.chosen_color,
                 control_socket=folder.control_socket,
                 recorder=None if self._recorder is None else self._asked,
                 run_name=folder.path.name,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from kproxy.cli.capture_run import CaptureRun, tell_faults
-from kproxy.cli.command import argument, command, option, options
+from kproxy.cli.command import Count, argument, command, option, options
 from kproxy.cli.common import (
     filter_option,
     read_to_the_end,
@@ -19,7 +19,7 @@ from kproxy.cli.common import (
     with_progress,
 )
 from kproxy.cli.exchange_output import SAMPLE, SHOWING, ExchangeOutput
-from kproxy.cli.options import FILTER, JobsOption, ReadingOptions, ShowingOptions, TimeOptions
+from kproxy.cli.options import FilterString, JobsOption, ReadingOptions, ShowingOptions, TimeOptions
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.export_files import replacing
 from kproxy.output import colored, echo, echo_lines, flush
@@ -37,18 +37,11 @@ class ReadOptions(ShowingOptions, ReadingOptions, JobsOption, TimeOptions):
     """What ``kproxy read`` takes."""
 
     files: tuple[str, ...] = argument("FILE...", type=click.Path(allow_dash=True))
-    number: int | None = option(
-        "--exchange", type=click.IntRange(1), metavar="N", help="Show exchange N byte by byte."
-    )
+    number: Count | None = option("--exchange", help="Show exchange N byte by byte.")
     follow: bool = option("-F", "--follow", help="Follow a FILE that is still being written, like tail -f.")
-    count: int | None = option(
-        "-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N exchanges."
-    )
-    wanted: str | None = option(
-        "-Y",
-        "--filter",
-        type=FILTER,
-        help="Show only exchanges that match: 'api == Fetch and latency > 100ms'.",
+    count: Count | None = option("-c", "--count", help="Stop after N exchanges.")
+    wanted: FilterString | None = option(
+        "-Y", "--filter", help="Show only exchanges that match: 'api == Fetch and latency > 100ms'."
     )
     write: str | None = option(
         "-w",

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import click
 
 from kproxy.cli.capture_run import CaptureRun, conclude
-from kproxy.cli.command import command, option, options
+from kproxy.cli.command import Count, command, option, options
 from kproxy.cli.common import filter_option, read_to_the_end, with_progress
-from kproxy.cli.options import FILTER, ColorOption, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import ColorOption, FilterString, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import echo, echo_json, echo_lines, flush, terminal_width
 from kproxy.signals import ended_by_signals
@@ -97,15 +97,12 @@ class RecordsOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions):
     once: bool = option(
         "--once", help="Show the record at an offset once, however often it was sent and fetched."
     )
-    wanted: str | None = option(
+    wanted: FilterString | None = option(
         "-Y",
         "--filter",
-        type=FILTER,
         help="Show only records that match, of exchanges that match: 'client_id == app and value contains 4711'.",
     )
-    count: int | None = option(
-        "-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after N records."
-    )
+    count: Count | None = option("-c", "--count", help="Stop after N records.")
     follow: bool = option(
         "-F", "--follow", help="Follow a CAPTURE that is still being written, like tail -f."
     )

@@ -15,7 +15,7 @@ from kproxy.cli.brokers import Brokers, CommandConfigOption, security_of
 from kproxy.cli.capture_run import CaptureInput, tell_faults
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE, early_ends, filter_option, with_progress
-from kproxy.cli.options import FILTER, ColorOption, Duration, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import ColorOption, FilterString, ReadingOptions, Time, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import echo, echo_json, flush, terminal_width
 
@@ -56,12 +56,7 @@ class ReplayOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions, Command
     """What ``kproxy replay`` takes."""
 
     bootstrap: tuple[Address, ...] = option(
-        "-b",
-        "--bootstrap-server",
-        multiple=False,
-        type=Brokers(),
-        required=True,
-        help="The live cluster.",
+        "-b", "--bootstrap-server", multiple=False, type=Brokers(), required=True, help="The live cluster."
     )
     connections: tuple[int, ...] = option(
         "--connection",
@@ -69,9 +64,7 @@ class ReplayOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions, Command
         metavar="N",
         help="Send only requests of this connection; may be given several times.",
     )
-    wanted: str | None = option(
-        "-Y", "--filter", type=FILTER, help="Send only requests whose exchanges match."
-    )
+    wanted: FilterString | None = option("-Y", "--filter", help="Send only requests whose exchanges match.")
     allow: tuple[str, ...] = option(
         "--allow",
         metavar="API[,...]",
@@ -87,9 +80,8 @@ class ReplayOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions, Command
     keep_offsets: bool = option(
         "--keep-offsets", help="Send recorded offsets as they are, not where the live log has them."
     )
-    timeout: int = option(
+    timeout: Time = option(
         "--timeout",
-        type=Duration(),
         default="30s",
         show_default=True,
         help="Stop waiting for a response this long after the recorded one would have arrived.",

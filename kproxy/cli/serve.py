@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kproxy.addresses import Address
-from kproxy.cli.brokers import HostPort
+from kproxy.cli.brokers import ListenAddress
 from kproxy.cli.command import arguments_of, command, option, options
 from kproxy.cli.common import early_ends
 from kproxy.cli.open import ViewOptions
@@ -23,13 +22,10 @@ Examples:
 class ServeOptions(ViewOptions):
     """What ``kproxy serve`` takes."""
 
-    listen: Address = option(
+    listen: ListenAddress = option(
         "--listen",
-        multiple=False,
-        type=HostPort(port_alone=True),
         default="127.0.0.1:8000",
         show_default=True,
-        metavar="[HOST:]PORT",
         help="Address to serve at; port 0 is any free one. Beyond this machine, put a proxy with TLS in front.",
     )
     no_token: bool = option(

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from captures import private
-from kproxy.cli.command import argument, command, option, options
+from kproxy.cli.command import Count, argument, command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE, early_ends, refuse_to_overwrite
-from kproxy.cli.options import FILTER, LEAST_SPOOL, LiveOptions, RecorderOptions, Size, WebOption
+from kproxy.cli.options import FilterString, LiveOptions, RecorderOptions, SpoolSize, WebOption
 from kproxy.output import echo
 
 if TYPE_CHECKING:
@@ -103,13 +103,7 @@ class SniffOptions(LiveOptions, WebOption, RecorderOptions, CaptureOptions):
     )
     force: bool = option("--force", heading="Recording", help="With -w: overwrite FILE if it exists.")
     quiet: bool = option("-q", "--quiet", help="Only record (-w, --ring); show no exchanges.")
-    count: int | None = option(
-        "-c",
-        "--count",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Stop after N exchanges; with -q after N packets.",
-    )
+    count: Count | None = option("-c", "--count", help="Stop after N exchanges; with -q after N packets.")
     keylog: str | None = option(
         "--keylog",
         heading="Reading",
@@ -117,25 +111,16 @@ class SniffOptions(LiveOptions, WebOption, RecorderOptions, CaptureOptions):
         metavar="FILE",
         help="Decrypt TLS with the secrets in this NSS key log, which may still grow.",
     )
-    spool: int | None = option(
-        "--spool",
-        heading="Recording",
-        type=Size(LEAST_SPOOL),
-        metavar="SIZE",
-        help="Disk for packets that are not written with -w. Default: 8GiB.",
+    spool: SpoolSize | None = option(
+        "--spool", heading="Recording", help="Disk for packets that are not written with -w. Default: 8GiB."
     )
-    ring: int | None = option(
+    ring: SpoolSize | None = option(
         "--ring",
         heading="Flight recorder",
-        type=Size(LEAST_SPOOL),
-        metavar="SIZE",
         help="Keep the latest packets in a ring of this size on disk: 5GB.",
     )
-    keep: str | None = option(
-        "--keep",
-        heading="Flight recorder",
-        type=FILTER,
-        help="With --ring: save the traffic around exchanges that match.",
+    keep: FilterString | None = option(
+        "--keep", heading="Flight recorder", help="With --ring: save the traffic around exchanges that match."
     )
 
 

@@ -53,7 +53,7 @@ class SniffRun:
         self._ui = opens_ui(options, printing=quiet or count is not None)
         self._interface = opened.settings.interface
         self._find = opened.find
-        self._watching = LiveOutput(options, quiet=quiet, count=count, keep=keep, match=self._matched)
+        self._output = LiveOutput(options, quiet=quiet, count=count, keep=keep, match=self._matched)
         self._keylog = keylog_option(options.keylog, growing=True, file=opened.keylog)
         self._names = names_of(options.hosts)
         self._limit = DEFAULT_SPOOL if options.spool is None else options.spool
@@ -139,17 +139,17 @@ class SniffRun:
         )
         if self._ui:
             return self._open(capture)
-        tally = self._watching.watch(capture, self._pause)
-        return self._watching.conclude(capture, tally, self._end)
+        tally = self._output.watch(capture, self._pause)
+        return self._output.conclude(capture, tally, self._end)
 
     def _open(self, capture: LiveCapture) -> bool:
         """Show it in the UI."""
-        session = self._watching.showing.session(capture, f"sniffing {self._interface}")
-        self._watching.observe(session)
+        session = self._output.showing.session(capture, f"sniffing {self._interface}")
+        self._output.observe(session)
         outcome = run_ui(
             session,
-            wanted=self._watching.wanted,
-            color=self._watching.showing.chosen_color,
+            wanted=self._output.wanted,
+            color=self._output.showing.chosen_color,
             recorder=None if self._recorder is None else self._asked,
         )
         self._sniffer.stop()

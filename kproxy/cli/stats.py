@@ -13,7 +13,7 @@ from captures.time_format import clock, zone_name
 from kproxy.cli.capture_run import CaptureRun, conclude, tell_notes
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import filter_option, with_progress
-from kproxy.cli.options import FILTER, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
+from kproxy.cli.options import FilterString, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class StatsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOpt
         type=click.Choice(TABLES),
         help="Show this table in full; may be given several times. Default: a short form of all but latency.",
     )
-    wanted: str | None = option(
-        "-Y", "--filter", type=FILTER, help="Count only exchanges that match, such as 'api == Fetch'."
+    wanted: FilterString | None = option(
+        "-Y", "--filter", help="Count only exchanges that match, such as 'api == Fetch'."
     )
     show_all: bool = option("--all", help="Show every row.")
     as_json: bool = option("--json", help="Print one JSON object (docs/json-stats.md).")

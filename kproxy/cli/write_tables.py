@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import click
 
-from kproxy.cli.command import argument, command, option, options
+from kproxy.cli.command import Count, argument, command, option, options
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
     EXIT_UNREADABLE,
@@ -25,7 +25,7 @@ from kproxy.cli.common import (
     keylog_option,
     names_of,
 )
-from kproxy.cli.options import FILTER, HostsOption, Size
+from kproxy.cli.options import FilterString, HostsOption, Size
 from kproxy.output import echo, echo_json
 from kproxy.signals import ended_by_signals
 
@@ -99,10 +99,9 @@ class TablesCommandOptions(HostsOption):
         metavar="NAME,...",
         help="Write these columns of exchanges, besides number and time. Default: all but bodies.",
     )
-    wanted: str | None = option(
+    wanted: FilterString | None = option(
         "-Y",
         "--filter",
-        type=FILTER,
         help="Write only exchanges that match: 'topic == orders'. Times in the filter are UTC, as in the tables.",
     )
     append: bool = option("--append", help="Add to the tables in OUT; skip files that they already contain.")
@@ -133,18 +132,13 @@ class TablesCommandOptions(HostsOption):
     remote: str | None = option(
         "--remote", private=True, metavar="URL", help="A Spark Connect server: sc://host:15002."
     )
-    jobs: int | None = option(
-        "-j",
-        "--jobs",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Processes on this machine. Default: as many as processors.",
+    jobs: Count | None = option(
+        "-j", "--jobs", help="Processes on this machine. Default: as many as processors."
     )
     range_size: int = option(
         "--range-size",
         type=Size(_LEAST_RANGE),
         default="64MiB",
-        metavar="SIZE",
         help="How much of a file one task reads. Default: 64MiB.",
     )
     spark_conf: tuple[tuple[str, str], ...] = option(

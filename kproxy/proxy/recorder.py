@@ -198,7 +198,9 @@ class Recorder:
     def _failed(self, error: OSError | ValueError) -> None:
         self._retry_at = time.monotonic() + _RETRY
         if not self._failure:
-            self._failure = _reason(error)
+            from captures.faults import reason_of
+
+            self._failure = reason_of(error)
             self._lost = self._counts["lost_packets"], self._counts["lost_bytes"]
             what = "forwarding waits" if self._lossless else "packets are dropped"
             text = f"recording failed: {self._failure}; {what} until it can be written again"
@@ -241,12 +243,6 @@ def output_of(settings: RecorderSettings, begun: Begun) -> Output:
     return Series(path, begun, size=size, seconds=seconds, count=settings.rotate_count)
 
 
-def _reason(error: OSError | ValueError) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)
-
-
 def _step_back() -> None:
     """Let forwarding have the processor when both want it: this process has a queue before it, clients have not."""
     with suppress(OSError, AttributeError):  # Linux
@@ -279,7 +275,9 @@ def main() -> int:
         output.held = start.held
         output.open()
     except (OSError, ValueError) as error:
-        tell("error", text=f"nothing can be recorded: {_reason(error)}", fatal=True)
+        from captures.faults import reason_of
+
+        tell("error", text=f"nothing can be recorded: {reason_of(error)}", fatal=True)
         return 1
     Recorder(receiver, blocks, output, lossless=start.lossless).run()
     output.close()

@@ -8,7 +8,11 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
+from captures.exchanges.columns import ExchangeColumns
+from dissectors.apis import NAMES
 
+_SAMPLED = 20_000
+"""Exchanges that are searched for values to offer."""
 _TOGETHER = 256  # exchanges whose frames are read at once
 
 
@@ -82,3 +86,23 @@ class Access:
         indexes = [number - first for number in numbers if first <= number < end]
         for begin in range(0, len(indexes), _TOGETHER):
             yield from reader.several(indexes[begin : begin + _TOGETHER])
+
+    def known(self, field: str) -> list[str]:
+        """Return values of a field of the filter language that were met, for completion; none if unknown."""
+        capture = self.capture
+        if field == "api":
+            keys = np.unique(capture.table.column("api_key")).tolist()
+            return sorted(NAMES[key] for key in keys if 0 <= key < len(NAMES))
+        if field == "client_id":
+            return sorted({each for each in capture.table.client_ids if each})
+        if field in ("client", "broker", "client.host", "broker.host"):
+            side = field.startswith("broker")
+            ends = {capture.endpoints(each)[side] for each in range(len(capture.connections))}
+            return sorted({end.rpartition(":")[0] for end in ends} if field.endswith("host") else ends)
+        column = {"topic": "topics", "group": "groups", "member": "members"}.get(field)
+        if column is None:
+            return []
+        rows = self.reader.rows[-_SAMPLED:]
+        columns = ExchangeColumns(capture, rows, names=self.reader.knowledge.topic_name)
+        columns.prepare([column])
+        return sorted({text for text in columns.texts(column) if text})

@@ -23,6 +23,7 @@ from typing import BinaryIO
 from captures.arrays import Int64s
 from captures.exchanges import Exchange
 from captures.export.mermaid import MAX_EXCHANGES
+from captures.faults import reason_of
 from captures.packets import CaptureError
 from captures.packets.joined_source import JoinedSource
 from dissectors.annotate import Annotations
@@ -106,7 +107,7 @@ class Export:
             self._cancelled.set()
             raise
         except (OSError, ImportError, ValueError, CaptureError, ClosedError) as error:
-            raise ExportError(_reason(error)) from error
+            raise ExportError(reason_of(error)) from error
         self.progress = 1.0
         return ExportResult(exchanges, self._path.stat().st_size, notes)
 
@@ -210,9 +211,3 @@ def capture_files(access: Access) -> list[str]:
 def _without_bodies(exchange: Exchange) -> Exchange:
     """Return what a diagram shows of an exchange; of many, the bodies would fill the memory."""
     return replace(exchange, request=None, response=None, annotations=Annotations())
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)

@@ -20,7 +20,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from captures.arrays import Int64s
+from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.columns.arrays import GrowingArray
@@ -32,7 +32,6 @@ from captures.interventions import Interventions
 from captures.live.capture import GrowingCapture
 from captures.packets import CaptureError
 from dissectors.api_keys import MEMBER_APIS, ApiKey
-from dissectors.apis import NAMES
 from dissectors.record_values import Payload
 from dissectors.session_context import OBSERVED_APIS, SessionContext
 from kproxy.session.access import Access
@@ -47,8 +46,6 @@ T = TypeVar("T")
 
 KEPT = 1_000_000
 """Exchanges of live traffic that are kept; about 300 bytes each."""
-_SAMPLED = 20_000
-"""Exchanges that are searched for values to offer."""
 _FEW = 5_000
 _UPDATE_SECONDS = 0.25
 """Between two looks at what was read of a file that is read as fast as it can be."""
@@ -122,7 +119,7 @@ class Session:
         self._filter_job: Future[None] | None = None
         self._filtering: float | None = None
         self._filter_rate = 0.0
-        self._foldings: dict[str, SessionFold[Any]] = {}
+        self._folds: dict[str, SessionFold[Any]] = {}
         self._rate = Rate()
         self._noted = 0.0
         self._groups: GroupInference | None = None
@@ -268,7 +265,7 @@ class Session:
         # what came while it was decided has its own update
         self.summaries.outdate(settled + reader.first)
         fitting = settled[self._fits.array[settled]]
-        for folding in self._foldings.values():
+        for folding in self._folds.values():
             folding.extend((settled if folding.everything else fitting) + reader.first)
         if ended:
             self._finish()
@@ -488,16 +485,19 @@ class Session:
         if self._filter is None and not self._marked_only and self._order is None:
             self.shown = ShownExchanges(version, len(reader), first=reader.first)
             return
-        fits = self._fits.array
-        if self._marked_only:
-            fits = fits.copy()
-            unmarked = np.ones(len(fits), np.bool_)
-            unmarked[[number - reader.first for number in self._marked]] = False
-            fits[unmarked] = False
-        numbers = np.flatnonzero(fits) + reader.first
+        numbers = np.flatnonzero(self._chosen()) + reader.first
         if self._order is not None:
             numbers = yield from ordered(self._order, numbers, self._access, self._context)
         self.shown = ShownExchanges(version, len(numbers), numbers=numbers, rising=self._order is None)
+
+    def _chosen(self) -> Bools:
+        """Return which exchanges fit the filter, and are marked where only these are shown."""
+        fits = self._fits.array
+        if not self._marked_only:
+            return fits
+        marked = np.zeros(len(fits), np.bool_)
+        marked[[number - self._reader.first for number in self._marked]] = True
+        return fits & marked
 
     # ------------------------------------------------------------ marks and comments
     async def mark(self, numbers: Sequence[int], marked: bool | None = None) -> None:
@@ -643,10 +643,10 @@ class Session:
         everything: bool = False,
     ) -> SessionFold[F]:
         """Return the folding of this name; it is made when it is first asked for."""
-        known = self._foldings.get(name)
+        known = self._folds.get(name)
         if known is None:
             known = SessionFold(self, name, make, annotated=annotated, everything=everything)
-            self._foldings[name] = known
+            self._folds[name] = known
             begun = known
             self.do(lambda _: begun.begin_anew(self.countable(everything=everything)))
         return known
@@ -656,55 +656,29 @@ class Session:
 
         :param begin: called once; both it and what it returns are called in the engine's thread
         """
-        name = f"observer {len(self._foldings)}"
+        name = f"observer {len(self._folds)}"
         self.fold(name, lambda access: _Observer(begin(access)), annotated=True, everything=True).want(True)
 
     def countable(self, *, everything: bool) -> Int64s:
         """Return the numbers of the exchanges that are complete, and shown unless everything is wanted."""
         complete = self._complete.array
-        if everything:
-            return np.flatnonzero(complete) + self._reader.first
-        chosen = complete & self._fits.array
-        if self._marked_only:
-            marked = np.zeros(len(chosen), np.bool_)
-            marked[[number - self._reader.first for number in self._marked]] = True
-            chosen &= marked
-        return np.flatnonzero(chosen) + self._reader.first
+        return np.flatnonzero(complete if everything else complete & self._chosen()) + self._reader.first
 
     def _open(self) -> Int64s:
         """Return the numbers of the exchanges that are not complete."""
         return np.flatnonzero(~self._complete.array) + self._reader.first
 
     def _count_anew(self) -> None:
-        for folding in self._foldings.values():
+        for folding in self._folds.values():
             if not folding.everything:
                 folding.begin_anew(self.countable(everything=False))
 
     async def known(self, field: str) -> Sequence[str]:
         """Return values of a field of the filter language that were met, for completion; none if unknown."""
         try:
-            return await self.run(lambda access: self._known(field, access), Priority.ASKED)
+            return await self.run(lambda access: access.known(field), Priority.ASKED)
         except ClosedError:
             return ()
-
-    def _known(self, field: str, access: Access) -> list[str]:
-        capture = access.capture
-        if field == "api":
-            keys = np.unique(capture.table.column("api_key")).tolist()
-            return sorted(NAMES[key] for key in keys if 0 <= key < len(NAMES))
-        if field == "client_id":
-            return sorted({each for each in capture.table.client_ids if each})
-        if field in ("client", "broker", "client.host", "broker.host"):
-            side = field.startswith("broker")
-            ends = {capture.endpoints(each)[side] for each in range(len(capture.connections))}
-            return sorted({end.rpartition(":")[0] for end in ends} if field.endswith("host") else ends)
-        column = {"topic": "topics", "group": "groups", "member": "members"}.get(field)
-        if column is None:
-            return []
-        rows = access.reader.rows[-_SAMPLED:]
-        columns = ExchangeColumns(capture, rows, names=access.reader.knowledge.topic_name)
-        columns.prepare([column])
-        return sorted({text for text in columns.texts(column) if text})
 
 
 class _Observer:

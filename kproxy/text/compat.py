@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from captures.analysis.client_compat import ApiFit, BrokerFit
 from captures.analysis.compat_model import ApiVerdict, ClientVerdict, Report, Verdict
@@ -12,6 +13,9 @@ from captures.analysis.version_matrix import shown
 from captures.meaning import words
 from captures.names import Names
 from kproxy.text.tables import Column, Table
+
+W = TypeVar("W")
+F = TypeVar("F", bound=ApiVerdict | ApiFit)
 
 _COLORS = {Verdict.REFUSED: "red", Verdict.MISSING: "yellow", Verdict.UNKNOWN: "yellow"}
 _ASKS = {True: "yes", False: "never", None: "not known"}
@@ -83,20 +87,29 @@ def _counted(verdict: Verdict) -> Callable[[ClientVerdict], str]:
     return counted
 
 
+def _alike(found: Iterable[tuple[W, F]], order: Callable[[F], tuple[Any, ...]]) -> list[list[tuple[W, F]]]:
+    """Return what is said alike of several clients or brokers together, the worst verdicts first."""
+    alike: dict[tuple[Any, str], list[tuple[W, F]]] = {}
+    for who, each in found:
+        key = (list(Verdict).index(each.verdict), *order(each))
+        alike.setdefault((key, each.sentence), []).append((who, each))
+    return [alike[key] for key in sorted(alike, key=lambda key: key[0])]
+
+
 def verdict_table(report: Report, names: Names, *, served: bool) -> Table:
     """APIs, and why; what is said of several clients is said once.
 
     :param served: whether unchanged clients are shown, too
     """
-    alike: dict[tuple[object, ...], list[tuple[ClientVerdict, ApiVerdict]]] = {}
-    for client in report.clients:
-        for each in client.apis:
-            if served or each.verdict is not Verdict.SERVED:
-                key = list(Verdict).index(each.verdict), each.key, tuple(each.used), each.sentence
-                alike.setdefault(key, []).append((client, each))
+    shown_ones = (
+        (client, each)
+        for client in report.clients
+        for each in client.apis
+        if served or each.verdict is not Verdict.SERVED
+    )
     return Table.of(
         "Versions",
-        [found for _, found in sorted(alike.items(), key=lambda each: each[0][:3])],
+        _alike(shown_ones, lambda each: (each.key, tuple(each.used))),
         [
             (Column("verdict"), lambda found: str(found[0][1].verdict)),
             (Column("API", least=12), lambda found: found[0][1].api),
@@ -130,10 +143,6 @@ def _would_use(one: ApiVerdict) -> str:
     return "" if one.would_use is None else f"{one.would_use}{'+' if one.or_higher else ''}"
 
 
-def _version(version: int | None) -> str:
-    return "" if version is None else str(version)
-
-
 def _first(found: list[tuple[ClientVerdict, ApiVerdict]]) -> int:
     return min(each.first for _, each in found)
 
@@ -162,15 +171,15 @@ def fit_table(brokers: list[BrokerFit], names: Names, *, everything: bool) -> Ta
 
     :param everything: whether to show APIs that match, or that no client uses here
     """
-    alike: dict[tuple[object, ...], list[tuple[BrokerFit, ApiFit]]] = {}
-    for broker in brokers:
-        for each in broker.apis:
-            if everything or (each.verdict is not Verdict.SERVED and (each.used_here or _is_refused(each))):
-                key = list(Verdict).index(each.verdict), not each.used_here, each.key, each.sentence
-                alike.setdefault(key, []).append((broker, each))
+    shown_ones = (
+        (broker, each)
+        for broker in brokers
+        for each in broker.apis
+        if everything or (each.verdict is not Verdict.SERVED and (each.used_here or _is_refused(each)))
+    )
     return Table.of(
         "Versions",
-        [found for _, found in sorted(alike.items(), key=lambda each: each[0][:3])],
+        _alike(shown_ones, lambda each: (not each.used_here, each.key)),
         [
             (Column("verdict"), lambda found: str(found[0][1].verdict)),
             (Column("API", least=12), lambda found: found[0][1].api),
@@ -178,7 +187,7 @@ def fit_table(brokers: list[BrokerFit], names: Names, *, everything: bool) -> Ta
             (Column("offered", right=True), lambda found: shown(found[0][1].offers) or "-"),
             (
                 Column("would use", right=True),
-                lambda found: _version(found[0][1].version),
+                lambda found: "" if found[0][1].version is None else str(found[0][1].version),
             ),
             (Column("used here"), lambda found: "yes" if found[0][1].used_here else "no"),
             (

@@ -13,6 +13,7 @@ from captures.meaning import words
 from captures.time_format import clock, milliseconds, span, zone_name
 from kproxy.output import style
 from kproxy.text.blocks import BLANK, GAP, Block, Fact, Heading, Paragraph
+from kproxy.text.records import form_words
 from kproxy.text.tables import Column, Row, Table
 from kproxy.text.values import short
 
@@ -144,11 +145,7 @@ def _batch(journey: Journey) -> list[str]:
         return []
     # an uncompressed message of magic 0 or 1 is a batch of its own, though sent with others
     of = f" of {batch.records}" if batch.records is not None and batch.index < batch.records else ""
-    said = [f"record {batch.index + 1}{of} in its batch", words.size(batch.size)]
-    if batch.codec != "none":
-        said.append(batch.codec)
-    if batch.magic != 2:
-        said.append(f"magic {batch.magic}")
+    said = [f"record {batch.index + 1}{of} in its batch", *form_words(batch)]
     if batch.producer_id >= 0:
         said.append(
             f"producer {batch.producer_id} epoch {batch.producer_epoch} sequence {batch.base_sequence}"

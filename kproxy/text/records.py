@@ -7,6 +7,7 @@ from datetime import tzinfo
 
 import msgspec
 
+from captures.analysis.journey.found_records import BatchSeen
 from captures.analysis.records import CapturedRecord
 from captures.meaning import words
 from captures.payloads.decoding import PayloadDecoding
@@ -191,15 +192,20 @@ def remarks(record: CapturedRecord) -> list[str]:
     return said
 
 
+def form_words(batch: BatchSeen) -> Iterator[str]:
+    """Yield the size of a batch, and what of its form is not usual."""
+    yield words.size(batch.size)
+    if batch.codec != "none":
+        yield batch.codec
+    if batch.magic != 2:
+        yield f"magic {batch.magic}"
+
+
 def batch_words(record: CapturedRecord) -> list[str]:
     """Return where a record stands in its batch, and what that says of it."""
     batch = record.batch
     count = "" if batch.records is None else f" of {batch.records:,}"
-    said = [f"record {batch.index + 1:,}{count} in its batch", words.size(batch.size)]
-    if batch.codec != "none":
-        said.append(batch.codec)
-    if batch.magic != 2:
-        said.append(f"magic {batch.magic}")
+    said = [f"record {batch.index + 1:,}{count} in its batch", *form_words(batch)]
     if record.timestamp_type == "log_append":
         said.append("timestamp of the broker")
     if batch.producer_id >= 0:

@@ -42,17 +42,9 @@ def api_table(rows: list[ApiRow], *, waits_known: bool = True) -> Table:
             (Column("errors", right=True), lambda row: words.figure(row.errors)),
             (Column("expected", right=True, rank=4), lambda row: words.figure(row.expected_errors)),
             (Column("unanswered", right=True, rank=2), lambda row: words.figure(row.unanswered)),
-            *(
-                [(Column("not recorded", right=True, rank=2), lambda row: words.figure(row.not_recorded))]
-                if any(row.not_recorded for row in rows)
-                else []
-            ),
+            (Column("not recorded", right=True, rank=2), lambda row: words.figure(row.not_recorded)),
             (Column("undecoded", right=True, rank=3), lambda row: words.figure(row.undecoded)),
-            *(
-                [(Column("kproxy", right=True), lambda row: words.figure(row.intervened))]
-                if intervened
-                else []
-            ),
+            (Column("kproxy", right=True), lambda row: words.figure(row.intervened)),
             (Column("sent", right=True, rank=6), lambda row: words.size(row.request_bytes)),
             (Column("received", right=True, rank=5), lambda row: words.size(row.response_bytes)),
             (Column("p50", right=True), lambda row: _time(_worked(row), "p50")),
@@ -67,7 +59,7 @@ def api_table(rows: list[ApiRow], *, waits_known: bool = True) -> Table:
             else ""
         ),
         color=lambda row: _TROUBLE if row.errors else _ODD if row.unanswered or row.undecoded else None,
-        more=lambda row: _waited(row, 7 if intervened else 6),
+        more=_waited,
     )
 
 
@@ -76,15 +68,12 @@ def _worked(row: ApiRow) -> Percentiles | None:
     return row.broker_time or (None if row.waited else row.latency)
 
 
-def _waited(row: ApiRow, between: int) -> list[list[str]]:
-    """Return the line of what was waited by design.
-
-    :param between: columns between counts and times
-    """
+def _waited(row: ApiRow) -> list[list[str]]:
+    """Return the line of what was waited by design."""
     if row.waited is None:
         return []
     times = [_time(row.waited, name) for name in ("p50", "p95", "p99", "max")]
-    return [["  waited by design", f"{row.waited.count:,}", *[""] * between, *times]]
+    return [["  waited by design", f"{row.waited.count:,}", *[""] * 8, *times]]
 
 
 def _time(times: Percentiles | None, name: str, nothing: str = "-") -> str:
@@ -110,11 +99,7 @@ def latency_table(rows: list[ShareRow]) -> Table:
             (Column("network", right=True, rank=5), lambda row: _time(row.network, "p50", "")),
             (Column("throttled", right=True, rank=6), lambda row: _time(row.throttled, "p50", "")),
             (Column("client", right=True, rank=7), lambda row: _time(row.client, "p50", "")),
-            *(
-                [(Column("kproxy", right=True), lambda row: _time(row.kproxy, "p50", ""))]
-                if intervened
-                else []
-            ),
+            (Column("kproxy", right=True), lambda row: _time(row.kproxy, "p50", "")),
         ],
         about="in ms; medians but for p99, of those that waited at all; client: from a response to the next request"
         + ("; kproxy: held back by its rules and holds, no part of p50 and p99" if intervened else ""),

@@ -102,11 +102,11 @@ class KproxyApp(App[Leaving]):
         """Return what draws."""
         usual = super().get_driver_class()
         if usual.__name__ == "LinuxDriver":
-            from kproxy.tui.terminal import TerminalDriver
+            from kproxy.tui.drivers import TerminalDriver
 
             return TerminalDriver
         if usual.__name__ == "WebDriver":
-            from kproxy.tui.page import PageDriver
+            from kproxy.tui.drivers import PageDriver
 
             return PageDriver
         return usual

@@ -318,7 +318,7 @@ class Acks(ColumnBuilder):
             self._acks.block[index] = number(value, "acks")
 
 
-class Decoding(ColumnBuilder):
+class ProblemsColumn(ColumnBuilder):
     """Whether messages could be read."""
 
     need = PROBLEMS

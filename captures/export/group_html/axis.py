@@ -25,7 +25,7 @@ _LEAST_SHOWN = 22.0
 _LEAST_FOLDED = 3 * FOLDED
 """Units that quiet time would take, for it to be folded."""
 _LEAST_SPAN = SECOND
-_STEPS = tuple(
+STEPS = tuple(
     step * unit
     for unit, steps in (
         (SECOND // 1000, (1, 2, 5, 10, 20, 50, 100, 200, 500)),
@@ -35,6 +35,7 @@ _STEPS = tuple(
     )
     for step in steps
 )
+"""Round stretches of time, in ns."""
 _BETWEEN_TICKS = 70.0
 
 
@@ -95,7 +96,7 @@ class AxisRow:
         if not shown:
             return []
         scale = max(piece.width / max(piece.end - piece.begin, 1) for piece in shown)
-        step = next((step for step in _STEPS if step * scale >= _BETWEEN_TICKS), _STEPS[-1])
+        step = next((step for step in STEPS if step * scale >= _BETWEEN_TICKS), STEPS[-1])
         found: list[int] = []
         for piece in shown:
             for time in _round(piece, step):
@@ -106,7 +107,7 @@ class AxisRow:
 
 def _round(piece: Piece, step: int) -> range:
     """Return the multiples of a step in a piece; where there is none, the roundest moment."""
-    smaller = (each for each in reversed(_STEPS) if each <= step)
+    smaller = (each for each in reversed(STEPS) if each <= step)
     for each in smaller:
         found = range(-(-piece.begin // each) * each, piece.end + 1, each)
         if found:

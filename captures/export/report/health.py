@@ -6,23 +6,24 @@ from collections.abc import Sequence
 
 from captures.export.markup import PARTS, Markup
 from captures.export.report import statements
-from captures.export.report.database import Row
 from captures.export.report.plots import stacked, whole
 from captures.export.report.scales import amount
-from captures.export.report.section import Context, Section, block
+from captures.export.report.section import Column, Context, Section, block, count, duration, size, table
 from captures.export.report.traffic import keys_of, series_of
-from captures.meaning import words
-from captures.time_format import latency
+
+
+def _bytes(name: str, title: str) -> Column:
+    return Column(title, lambda row: amount(int(row[name]), "B") if row[name] else "", right=True)
+
 
 _TROUBLES = (
-    ("retransmitted", "sent again", "B"),
-    ("reordered", "out of order", ""),
-    ("lost", "not captured", "B"),
-    ("cut", "cut", "B"),
-    ("conflicting", "conflicting", "B"),
-    ("zero_windows", "windows full", ""),
+    _bytes("retransmitted", "sent again"),
+    count("reordered", "out of order", zero=""),
+    _bytes("lost", "not captured"),
+    _bytes("cut", "cut"),
+    _bytes("conflicting", "conflicting"),
+    count("zero_windows", "windows full", zero=""),
 )
-_HEADS = [title for _, title, _ in _TROUBLES]
 _ENDS = {
     "closed by client": "c0",
     "closed by broker": "c4",
@@ -57,32 +58,19 @@ def _health(context: Context) -> Sequence[Markup]:
     rows = context.tables.rows(statements.DIRECTIONS)
     if not rows:
         return [PARTS.nothing("No connection was seen.")]
-    head = ["sent by", "connections", "packets", "payload", *_HEADS, "resets"]
-    lines = [
-        [
-            f"{row['direction']}s",
-            f"{row['connections']:,}",
-            f"{int(row['packets']):,}",
-            words.volume(int(row["payload"])),
-            *_troubles(row),
-            f"{row['resets']:,}" if row["resets"] else "",
-        ]
-        for row in rows
-    ]
-    directions = PARTS.table(head, lines, right=set(range(1, 12)))
+    columns = (
+        Column("sent by", lambda row: f"{row['direction']}s"),
+        count("connections"),
+        count("packets"),
+        size("payload", "payload"),
+        *_TROUBLES,
+        count("resets", zero=""),
+    )
     return [
-        block("By direction", statements.DIRECTIONS, directions, note=_SAID),
+        block("By direction", statements.DIRECTIONS, table(rows, columns), note=_SAID),
         _troubled(context),
         *_round_trips(context),
     ]
-
-
-def _troubles(row: Row) -> list[str]:
-    out = []
-    for name, _, unit in _TROUBLES:
-        count = int(row[name])
-        out.append("" if not count else amount(count, unit) if unit else f"{count:,}")
-    return out
 
 
 def _troubled(context: Context) -> Markup:
@@ -92,18 +80,14 @@ def _troubled(context: Context) -> Markup:
             "In trouble", statements.TROUBLED, PARTS.nothing("All connections are whole and in order.")
         )
     several = any(row["run"] for row in rows)
-    head = ["connection", "from", "to", "payload", *_HEADS]
-    lines = [
-        [
-            f"run {row['run']}: {row['connection']}" if several else str(row["connection"]),
-            f"{row['sender']} ({row['direction']})",
-            row["receiver"],
-            words.volume(int(row["payload"])),
-            *_troubles(row),
-        ]
-        for row in rows
-    ]
-    shown = PARTS.table(head, lines, right=set(range(3, 10)))
+    columns = (
+        Column("connection", lambda row: f"run {row['run']}: " * several + str(row["connection"])),
+        Column("from", lambda row: f"{row['sender']} ({row['direction']})"),
+        Column("to", lambda row: row["receiver"]),
+        size("payload", "payload"),
+        *_TROUBLES,
+    )
+    shown = table(rows, columns)
     return block("In trouble, the most bytes first", statements.TROUBLED, shown, PARTS.not_shown(rows))
 
 
@@ -113,29 +97,18 @@ def _round_trips(context: Context) -> Sequence[Markup]:
     rows = context.tables.rows(statements.ROUND_TRIPS)
     if not rows:
         return []
-    head = ["broker", "connections", "median", "95%", "longest"]
-    lines = [
-        [
-            row["broker"],
-            f"{row['connections']:,}",
-            latency(row["p50_ns"]),
-            latency(row["p95_ns"]),
-            latency(row["most_ns"]),
-        ]
-        for row in rows
-    ]
+    columns = (
+        Column("broker", lambda row: row["broker"]),
+        count("connections"),
+        duration("p50_ns", "median"),
+        duration("p95_ns", "95%"),
+        duration("most_ns", "longest"),
+    )
     note = (
         "Between the place of the capture and the broker, of the handshakes, or as the kernel told a proxy."
     )
-    return [
-        block(
-            "Round trips",
-            statements.ROUND_TRIPS,
-            PARTS.table(head, lines, right={1, 2, 3, 4}),
-            PARTS.not_shown(rows),
-            note=note,
-        )
-    ]
+    shown = table(rows, columns)
+    return [block("Round trips", statements.ROUND_TRIPS, shown, PARTS.not_shown(rows), note=note)]
 
 
 HEALTH = Section("TCP health", "tcp", statements.DIRECTIONS.needs, _health)

@@ -8,7 +8,17 @@ from captures.export.markup import PARTS, Markup, on_lines
 from captures.export.report import statements
 from captures.export.report.database import Row
 from captures.export.report.plots import LABEL, Bar, Lane, lanes
-from captures.export.report.section import Context, Section, block, evidence
+from captures.export.report.section import (
+    Column,
+    Context,
+    Section,
+    block,
+    count,
+    duration,
+    evidence,
+    share,
+    table,
+)
 from captures.meaning import words
 from captures.time_format import latency
 
@@ -80,50 +90,35 @@ def _took(row: Row) -> str:
 
 
 def _by_group(groups: Sequence[Row]) -> Markup:
-    most = max(int(row["total_ns"] or 0) for row in groups)
-    head = ["group", "kind", "rebalances", "by timeouts", "not ended", "in all", "", "longest"]
-    head += ["partitions stopped", "commits failed"]
-    lines = [
-        [
-            words.line(row["group_id"]),
-            row["kind"],
-            f"{row['rebalances']:,}",
-            words.figure(row["timeouts"]),
-            words.figure(row["running"]),
-            "" if row["total_ns"] is None else latency(int(row["total_ns"])),
-            PARTS.share(int(row["total_ns"] or 0), most),
-            "" if row["most_ns"] is None else latency(row["most_ns"]),
-            words.figure(int(row["stopped"])),
-            words.figure(int(row["commit_failures"])),
-        ]
-        for row in groups
-    ]
-    return block(
-        "By group", statements.REBALANCE_GROUPS, PARTS.table(head, lines, right={2, 3, 4, 5, 7, 8, 9})
+    columns = (
+        Column("group", lambda row: words.line(row["group_id"])),
+        Column("kind", lambda row: row["kind"]),
+        count("rebalances"),
+        count("timeouts", "by timeouts", zero=""),
+        count("running", "not ended", zero=""),
+        duration("total_ns", "in all"),
+        share(groups, "total_ns"),
+        duration("most_ns", "longest"),
+        count("stopped", "partitions stopped", zero=""),
+        count("commit_failures", "commits failed", zero=""),
     )
+    return block("By group", statements.REBALANCE_GROUPS, table(groups, columns))
 
 
 def _stories(context: Context) -> Markup:
     rows = context.tables.rows(statements.REBALANCE_STORIES)
     several = any(row["run"] for row in rows)
-    head = ["time", "group", "took", "trigger", "what happened", "evidence"]
-    lines = [
-        [
-            PARTS.styled("nowrap", context.clock(row["time_ns"])),
-            words.line(row["group_id"]),
-            "not ended"
-            if row["running"]
-            else ""
-            if row["duration_ns"] is None
-            else latency(row["duration_ns"]),
-            row["trigger"],
-            row["sentence"],
-            evidence(row, several=several),
-        ]
-        for row in rows
-    ]
+    took = duration("duration_ns", "took")
+    columns = (
+        Column("time", lambda row: PARTS.styled("nowrap", context.clock(row["time_ns"]))),
+        Column("group", lambda row: words.line(row["group_id"])),
+        took._replace(cell=lambda row: "not ended" if row["running"] else took.cell(row)),
+        Column("trigger", lambda row: row["trigger"]),
+        Column("what happened", lambda row: row["sentence"]),
+        Column("evidence", lambda row: evidence(row, several=several)),
+    )
     rest = PARTS.not_shown(rows, "shorter ones are not shown; 'kproxy groups' tells all of them.")
-    return block("The longest", statements.REBALANCE_STORIES, PARTS.table(head, lines, right={2}), *rest)
+    return block("The longest", statements.REBALANCE_STORIES, table(rows, columns), rest)
 
 
 REBALANCES = Section("Rebalances", "rebalances", statements.REBALANCE_BARS.needs, _rebalances)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 from math import ceil, floor, log10
 
-from captures.export.group_html.axis import WIDTH, AxisRow, Piece
+from captures.export.group_html.axis import STEPS, WIDTH, AxisRow, Piece
 from captures.time_format import Clock, clock, day, span
 from dissectors.units import SECOND
 
@@ -17,17 +17,9 @@ MOST_SLICES = 180
 
 _MILLISECOND = SECOND // 1000
 _DAY = 24 * 3600 * SECOND
-_ROUND = tuple(
-    step * unit
-    for unit, steps in (
-        (_MILLISECOND, (1, 2, 5, 10, 20, 50, 100, 200, 500)),
-        (SECOND, (1, 2, 5, 10, 15, 30)),
-        (60 * SECOND, (1, 2, 5, 10, 15, 30)),
-        (3600 * SECOND, (1, 2, 3, 6, 12)),
-        (_DAY, (1, 2, 7, 14)),
-        (28 * _DAY, (1, 2, 4, 13, 26, 52, 104, 520)),
-    )
-    for step in steps
+_ROUND = (
+    *STEPS,
+    *(days * _DAY for days in (2, 7, 14, *(28 * each for each in (1, 2, 4, 13, 26, 52, 104, 520)))),
 )
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from captures.export.markup import PARTS, Markup
 from captures.export.report.database import Row, Statement, Tables
 from captures.export.report.scales import Slices, TimeAxis
-from captures.time_format import Clock
+from captures.meaning import words
+from captures.time_format import Clock, latency
 
 COLOURS = 7
 """Series of a picture that have a colour of their own; the others are put together."""
+_NAME = 60
+"""Characters of a name that are shown."""
 OTHER = "other"
 """What they are called, in statements and on the page."""
 
@@ -53,6 +57,59 @@ def block(title: str, statement: Statement | Sequence[Statement], *inside: Marku
     """
     ran = [statement] if isinstance(statement, Statement) else statement
     return PARTS.figure(title, ";\n\n".join([each.sql for each in ran]), inside, note)
+
+
+class Column(NamedTuple):
+    """A column of a table.
+
+    :ivar cell: returns what is in it for a row
+    :ivar right: whether it is set flush right, as numbers are
+    """
+
+    title: str
+    cell: Callable[[Row], str | Markup]
+    right: bool = False
+
+
+def count(name: str, title: str | None = None, *, zero: str = "0") -> Column:
+    """Return a column of counts.
+
+    :param zero: what stands for none
+    """
+    return Column(
+        name if title is None else title,
+        lambda row: f"{int(row[name]):,}" if row[name] else zero,
+        right=True,
+    )
+
+
+def size(name: str, title: str, *, zero: str = "0 B") -> Column:
+    """Return a column of bytes; ``zero`` stands for none."""
+    return Column(title, lambda row: words.volume(int(row[name])) if row[name] else zero, right=True)
+
+
+def duration(name: str, title: str) -> Column:
+    """Return a column of latencies; empty where there is none."""
+    return Column(title, lambda row: "" if row[name] is None else latency(float(row[name])), right=True)
+
+
+def share(rows: Sequence[Row], name: str, colour: str = "c0") -> Column:
+    """Return a column of bars, which compare a number with the largest one."""
+    most = max((int(row[name] or 0) for row in rows), default=0)
+    return Column("", lambda row: PARTS.share(int(row[name] or 0), most, colour))
+
+
+def table(rows: Sequence[Row], columns: Sequence[Column]) -> Markup:
+    """Return rows as a table."""
+    lines = [[each.cell(row) for each in columns] for row in rows]
+    return PARTS.table(
+        [each.title for each in columns], lines, {at for at, each in enumerate(columns) if each.right}
+    )
+
+
+def called(text: str) -> str:
+    """Return a name from the wire as it is shown."""
+    return words.clipped(words.line(text), _NAME)
 
 
 def coloured(rows: Iterable[Row], name: str, by: str) -> dict[str, str]:

@@ -10,8 +10,17 @@ from captures.export.report import statements
 from captures.export.report.database import Row, Statement
 from captures.export.report.plots import HEATS, Series, heat, lines, shade_from, stacked, whole
 from captures.export.report.scales import amount
-from captures.export.report.section import Context, Section, block, coloured
-from captures.time_format import latency
+from captures.export.report.section import (
+    Column,
+    Context,
+    Section,
+    block,
+    coloured,
+    count,
+    duration,
+    share,
+    table,
+)
 from dissectors.units import SECOND
 
 _RATES = ((1, "second", "s"), (60, "minute", "min"), (3600, "hour", "h"), (86_400, "day", "d"))
@@ -142,27 +151,17 @@ def _heat_map(context: Context, least: int, most: int) -> Markup:
 def _by_api(context: Context) -> Markup:
     statement = statements.latency_by_api()
     rows = context.tables.rows(statement)
-    most = max((int(row["spent_ns"]) for row in rows), default=0)
-    head = ["API", "exchanges", "median", "95%", "99%", "longest", "in all", ""]
-    lines_ = [
-        [
-            row["api"],
-            f"{int(row['exchanges']):,}",
-            latency(row["p50_ns"]),
-            latency(row["p95_ns"]),
-            latency(row["p99_ns"]),
-            latency(row["longest_ns"]),
-            latency(int(row["spent_ns"])),
-            PARTS.share(int(row["spent_ns"]), most),
-        ]
-        for row in rows
-    ]
-    return block(
-        "The same by API",
-        statement,
-        PARTS.table(head, lines_, right={1, 2, 3, 4, 5, 6}),
-        PARTS.not_shown(rows),
+    columns = (
+        Column("API", lambda row: row["api"]),
+        count("exchanges"),
+        duration("p50_ns", "median"),
+        duration("p95_ns", "95%"),
+        duration("p99_ns", "99%"),
+        duration("longest_ns", "longest"),
+        duration("spent_ns", "in all"),
+        share(rows, "spent_ns"),
     )
+    return block("The same by API", statement, table(rows, columns), PARTS.not_shown(rows))
 
 
 LATENCY = Section("Latency", "latency", statements.latency(1).needs, _latency)
@@ -196,23 +195,17 @@ def _errors(context: Context) -> Sequence[Markup]:
 def _error_table(context: Context) -> Markup:
     rows = context.tables.rows(statements.ERROR_TABLE)
     several = any(row["run"] for row in rows)
-    most = max((row["exchanges"] for row in rows), default=0)
-    head = ["error", "API", "exchanges", "", "clients", "first", "last", "first seen in"]
-    lines_ = [
-        [
-            row["error"],
-            row["api"],
-            f"{row['exchanges']:,}",
-            PARTS.share(row["exchanges"], most, "c1"),
-            f"{row['clients']:,}",
-            context.clock(row["first_ns"]),
-            context.clock(row["last_ns"]),
-            f"run {row['run']}: #{row['number']}" if several else f"#{row['number']}",
-        ]
-        for row in rows
-    ]
-    shown = PARTS.table(head, lines_, right={2, 4})
-    return block("Errors by API", statements.ERROR_TABLE, shown, PARTS.not_shown(rows))
+    columns = (
+        Column("error", lambda row: row["error"]),
+        Column("API", lambda row: row["api"]),
+        count("exchanges"),
+        share(rows, "exchanges", "c1"),
+        count("clients"),
+        Column("first", lambda row: context.clock(row["first_ns"])),
+        Column("last", lambda row: context.clock(row["last_ns"])),
+        Column("first seen in", lambda row: f"run {row['run']}: " * several + f"#{row['number']}"),
+    )
+    return block("Errors by API", statements.ERROR_TABLE, table(rows, columns), PARTS.not_shown(rows))
 
 
 ERRORS = Section("Errors", "errors", statements.errors(1).needs, _errors)

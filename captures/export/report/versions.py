@@ -8,7 +8,7 @@ from captures.export.markup import PARTS, Markup, tag, together
 from captures.export.report import statements
 from captures.export.report.database import Row
 from captures.export.report.plots import FULL, HEATS, LABEL, LEFT, shade
-from captures.export.report.section import Context, Section, block
+from captures.export.report.section import Column, Context, Section, block, called, count, table
 from captures.meaning import words
 
 _CELL = 30.0
@@ -16,7 +16,6 @@ _LANE = 20.0
 _TOP = 22.0
 _MOST_APIS = 95
 _MOST_COLUMNS = 26
-_SAID = 60
 
 
 def _versions(context: Context) -> Sequence[Markup]:
@@ -105,43 +104,27 @@ def _cell(version: int, top: float, colour: str, title: str) -> Markup:
 
 def _libraries(context: Context) -> Markup:
     rows = context.tables.rows(statements.LIBRARIES)
-    head = ["library", "release", "clients", "exchanges", "for example"]
-    lines = [
-        [
-            words.clipped(words.line(row["library_name"]), _SAID)
-            + (" (a broker)" if row["is_broker"] else ""),
-            words.clipped(words.line(row["release_name"]), _SAID),
-            f"{row['clients']:,}",
-            f"{int(row['exchanges']):,}",
-            words.clipped(words.line(row["client_example"]), _SAID),
-        ]
-        for row in rows
-    ]
-    return block(
-        "Client libraries",
-        statements.LIBRARIES,
-        PARTS.table(head, lines, right={2, 3}),
-        PARTS.not_shown(rows),
+    columns = (
+        Column("library", lambda row: called(row["library_name"]) + " (a broker)" * bool(row["is_broker"])),
+        Column("release", lambda row: called(row["release_name"])),
+        count("clients"),
+        count("exchanges"),
+        Column("for example", lambda row: called(row["client_example"])),
     )
+    return block("Client libraries", statements.LIBRARIES, table(rows, columns), PARTS.not_shown(rows))
 
 
 def _warnings(context: Context) -> Sequence[Markup]:
     rows = context.tables.rows(statements.WARNINGS)
     if not rows:
         return []
-    head = ["what will not go well", "clients", "exchanges", "for example"]
-    lines = [
-        [
-            words.line(row["warning"]),
-            f"{row['clients']:,}",
-            f"{int(row['exchanges']):,}",
-            f"{words.clipped(words.line(row['client_example']), _SAID)}, {row['api_example']}",
-        ]
-        for row in rows
-    ]
-    return [
-        block("Warnings", statements.WARNINGS, PARTS.table(head, lines, right={1, 2}), PARTS.not_shown(rows))
-    ]
+    columns = (
+        Column("what will not go well", lambda row: words.line(row["warning"])),
+        count("clients"),
+        count("exchanges"),
+        Column("for example", lambda row: f"{called(row['client_example'])}, {row['api_example']}"),
+    )
+    return [block("Warnings", statements.WARNINGS, table(rows, columns), PARTS.not_shown(rows))]
 
 
 VERSIONS = Section("Versions", "versions", statements.VERSIONS.needs, _versions)

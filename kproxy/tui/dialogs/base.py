@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, TypeVar
 
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.widgets import OptionList
 
 from captures.faults import described
 from kproxy.tui.safe import plain
@@ -39,6 +40,37 @@ class Dialog(ModalScreen[Result]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss", "close")]
+
+
+class ListDialog(Dialog[Result]):
+    """A dialog with one list, in which j and k move the cursor, too."""
+
+    DEFAULT_CSS = """
+    ListDialog OptionList {
+        height: 1fr; padding: 0; border: none; background: transparent;
+        text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "cursor(1)", "down", show=False),
+        Binding("k", "cursor(-1)", "up", show=False),
+    ]
+
+    @property
+    def _list(self) -> OptionList:
+        return self.query_one(OptionList)
+
+    @property
+    def _index(self) -> int:
+        return self._list.highlighted or 0
+
+    def action_cursor(self, by: int) -> None:
+        """Go to the next line, or the one before."""
+        if by > 0:
+            self._list.action_cursor_down()
+        else:
+            self._list.action_cursor_up()
 
 
 def fault_of(doing: str, error: Exception) -> str:

@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 from kproxy.text.cells import fit
 from kproxy.tui.columns import COLUMNS, column, field_names, field_problem
 from kproxy.tui.dialogs.ask import Answer, Ask, Prompt
-from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.dialogs.base import ListDialog
 from kproxy.tui.profiles import WIDEST, Profile, ProfileColumn
 from kproxy.tui.safe import plain
 
@@ -108,7 +108,7 @@ class Choice:
         self.name = ""
 
 
-class ColumnsDialog(Dialog[Profile | None]):
+class ColumnsDialog(ListDialog[Profile | None]):
     """Chooses columns. Returns them, with the name under which they are to be kept, if any; None after escape.
 
     :param profile: what is shown now
@@ -119,10 +119,6 @@ class ColumnsDialog(Dialog[Profile | None]):
     DEFAULT_CSS = """
     ColumnsDialog {
         & > .box { width: 84; height: 100%; max-height: 34; }
-        OptionList {
-            height: 1fr; padding: 0; border: none; background: transparent;
-            text-wrap: nowrap; text-overflow: ellipsis;
-        }
         #columns-title { height: 1; color: $text-muted; }
         #columns-keys { height: auto; color: $text-muted; }
     }
@@ -131,8 +127,6 @@ class ColumnsDialog(Dialog[Profile | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "accept", "show these", priority=True),
         Binding("space", "switch", "on or off"),
-        Binding("j", "cursor(1)", "down", show=False),
-        Binding("k", "cursor(-1)", "up", show=False),
         Binding("J,shift+down,alt+down", "move(1)", "move down"),
         Binding("K,shift+up,alt+up", "move(-1)", "move up"),
         Binding("greater_than_sign,right", "widen(1)", "wider"),
@@ -162,14 +156,6 @@ class ColumnsDialog(Dialog[Profile | None]):
     def on_mount(self) -> None:
         """Begin with the first."""
         self._list.highlighted = 0
-
-    @property
-    def _list(self) -> OptionList:
-        return self.query_one(OptionList)
-
-    @property
-    def _index(self) -> int:
-        return self._list.highlighted or 0
 
     def _options(self) -> Iterator[Option]:
         for entry in self._choice.entries:
@@ -207,13 +193,6 @@ class ColumnsDialog(Dialog[Profile | None]):
     def action_switch(self) -> None:
         """Show the column, or show it no more."""
         self._renew(self._choice.toggle(self._index))
-
-    def action_cursor(self, by: int) -> None:
-        """Go to the next column, or the one before."""
-        if by > 0:
-            self._list.action_cursor_down()
-        else:
-            self._list.action_cursor_up()
 
     def action_move(self, by: int) -> None:
         """Move the column."""

@@ -29,7 +29,7 @@ from kproxy.text.cells import cut
 from kproxy.tui import clipboard
 from kproxy.tui.dialogs.ask import Prompt, confirmation
 from kproxy.tui.dialogs.base import Dialog, fault_of
-from kproxy.tui.download import completions, problem_of, written_for_user
+from kproxy.tui.files import completions, problem_of, written_for_user
 from kproxy.tui.safe import plain
 
 MOST_EXCHANGES = 1_000

@@ -30,7 +30,7 @@ from kproxy.tui.live.draft import (
     Leaf,
     differences_text,
 )
-from kproxy.tui.live.words import held_words, left_words
+from kproxy.tui.live.state import held_words, left_words
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Cell, Role, Row
 

@@ -15,7 +15,7 @@ from kproxy.session.published import Order
 from kproxy.text.cells import fit
 from kproxy.tui.columns import COLUMNS, Column, column, field_names, field_problem
 from kproxy.tui.dialogs.ask import Prompt
-from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.dialogs.base import ListDialog
 from kproxy.tui.profiles import Profile
 from kproxy.tui.safe import plain
 
@@ -32,7 +32,7 @@ def orders(profile: Profile) -> list[Column]:
     return list(found.values())
 
 
-class OrderDialog(Dialog[Order | None]):
+class OrderDialog(ListDialog[Order | None]):
     """Chooses an order. Returns it, None after escape.
 
     :param profile: the columns that are shown
@@ -42,16 +42,10 @@ class OrderDialog(Dialog[Order | None]):
     DEFAULT_CSS = """
     OrderDialog {
         & > .box { width: 72; height: 100%; }
-        OptionList {
-            height: 1fr; padding: 0; border: none; background: transparent;
-            text-wrap: nowrap; text-overflow: ellipsis;
-        }
     }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "cursor(1)", "down", show=False),
-        Binding("k", "cursor(-1)", "up", show=False),
         Binding("v", "falling", "largest first"),
         Binding("plus", "field", "by a field"),
     ]
@@ -74,10 +68,6 @@ class OrderDialog(Dialog[Order | None]):
         names = [each.order for each in self._columns]
         self._list.highlighted = names.index(self._order.column) if self._order.column in names else 0
 
-    @property
-    def _list(self) -> OptionList:
-        return self.query_one(OptionList)
-
     def _label(self, each: Column) -> str:
         arrow = " "
         if each.order == self._order.column:
@@ -91,16 +81,9 @@ class OrderDialog(Dialog[Order | None]):
         turned = name == self._order.column and not self._order.descending
         self.dismiss(Order(name, descending=turned))
 
-    def action_cursor(self, by: int) -> None:
-        """Go to the next column, or the one before."""
-        if by > 0:
-            self._list.action_cursor_down()
-        else:
-            self._list.action_cursor_up()
-
     def action_falling(self) -> None:
         """Order by the column, largest first."""
-        self.dismiss(Order(self._columns[self._list.highlighted or 0].order, descending=True))
+        self.dismiss(Order(self._columns[self._index].order, descending=True))
 
     def action_field(self) -> None:
         """Ask for a field to order by."""

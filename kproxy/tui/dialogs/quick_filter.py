@@ -14,14 +14,14 @@ from textual.widgets.option_list import Option
 
 from dissectors.printable import printable
 from kproxy.text.cells import cut
-from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.dialogs.base import ListDialog
 from kproxy.tui.quick_filters import QuickFilter, Use, combined
 from kproxy.tui.safe import plain
 
 _LONGEST_LABEL = 60
 
 
-class QuickFilterDialog(Dialog[tuple[QuickFilter, Use] | None]):
+class QuickFilterDialog(ListDialog[tuple[QuickFilter, Use] | None]):
     """Offers filters. Returns the one that was chosen with its use, None after escape.
 
     :param offers: the filters, the best first
@@ -32,10 +32,7 @@ class QuickFilterDialog(Dialog[tuple[QuickFilter, Use] | None]):
     DEFAULT_CSS = """
     QuickFilterDialog {
         & > .box { width: 76; }
-        OptionList {
-            width: 100%; height: auto; max-height: 60vh; padding: 0; border: none; background: transparent;
-            text-wrap: nowrap; text-overflow: ellipsis;
-        }
+        OptionList { width: 100%; height: auto; max-height: 60vh; }
         #result { height: 2; margin-top: 1; color: $text-muted; }
     }
     """
@@ -45,8 +42,6 @@ class QuickFilterDialog(Dialog[tuple[QuickFilter, Use] | None]):
         Binding("h,exclamation_mark", "use('HIDE')", "hide", tooltip="Hide what fits it."),
         Binding("a", "use('ALSO')", "also", tooltip="Show what fits it, beside what is shown now."),
         Binding("r", "use('REPLACE')", "replace", tooltip="Put it in the place of the present filter."),
-        Binding("j", "down", "down", show=False),
-        Binding("k", "up", "up", show=False),
     ]
 
     def __init__(
@@ -97,11 +92,3 @@ class QuickFilterDialog(Dialog[tuple[QuickFilter, Use] | None]):
         offer, use = self._highlighted, Use[name]
         if offer is not None and (self._present or use in (Use.ONLY, Use.HIDE)):
             self.dismiss((offer, use))
-
-    def action_down(self) -> None:
-        """Go to the next filter."""
-        self.query_one(OptionList).action_cursor_down()
-
-    def action_up(self) -> None:
-        """Go to the filter before."""
-        self.query_one(OptionList).action_cursor_up()

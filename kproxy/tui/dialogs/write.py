@@ -24,7 +24,7 @@ from kproxy.session.export import Export, ExportError, ExportResult
 from kproxy.session.published import numbered
 from kproxy.tui.dialogs.ask import confirmation
 from kproxy.tui.dialogs.base import Dialog, fault_of
-from kproxy.tui.download import completions, problem_of, written_for_user
+from kproxy.tui.files import completions, problem_of, written_for_user
 from kproxy.tui.safe import plain
 from kproxy.tui.widgets.toggles import Check, Radio
 

@@ -22,7 +22,7 @@ from kproxy.tui.dialogs.edit_held import EditHeld
 from kproxy.tui.dialogs.leave import Leave, Leaving
 from kproxy.tui.live.draft import Draft, EditError
 from kproxy.tui.live.link import Link, LinkError
-from kproxy.tui.live.words import held_words
+from kproxy.tui.live.state import held_words
 
 Severity = Literal["information", "warning", "error"]
 

@@ -12,8 +12,8 @@ from kproxy.tui.dialogs.comment import CommentDialog
 from kproxy.tui.dialogs.comparison import recorded_comparison
 from kproxy.tui.dialogs.copy import CopyDialog, making, taking
 from kproxy.tui.dialogs.write import WriteDialog
+from kproxy.tui.files import save_screenshot
 from kproxy.tui.main.part import Part, work
-from kproxy.tui.screenshot import save_screenshot
 from kproxy.tui.views.records import Records
 
 

@@ -14,7 +14,7 @@ from captures.time_format import clock
 from kproxy.session.access import Access
 from kproxy.text.tables import Column
 from kproxy.tui.views.table_view import Detail, TableView, facts
-from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, sized
+from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, moment, sized
 
 _MOST_CONNECTIONS = 200
 """That a filter names one by one."""
@@ -99,7 +99,7 @@ class Clients(TableView[ClientsFold]):
             counted(row.unanswered, Role.WARNING),
             sized(row.request_bytes),
             sized(row.response_bytes),
-            Cell(clock(row.first, self.session.zone), value=row.first),
+            moment(row.first, self.session.zone),
             words.listed(f"{api} {count:,}" for api, count in row.apis.items()),
         )
         return Row(_key(row), cells, leads_to=_filter(row))

@@ -17,7 +17,7 @@ from kproxy.session.access import Access
 from kproxy.text.stats import ended, introduced, sides, troubles
 from kproxy.text.tables import Column
 from kproxy.tui.views.table_view import Detail, TableView, facts
-from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, sized
+from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, moment, numbered, sized
 
 
 class _CachedRow(NamedTuple):
@@ -131,7 +131,7 @@ class Connections(TableView[ConnectionsFold]):
             sized(sum(row.retransmitted), Role.WARNING),
             counted(sum(row.zero_windows), Role.WARNING),
             "" if row.handshake is None else Cell(milliseconds(row.handshake), value=row.handshake),
-            Cell(clock(row.first, self.session.zone), value=row.first),
+            moment(row.first, self.session.zone),
             Cell(span(row.last - row.first), value=row.last - row.first),
             Cell(ended(row), Role.ERROR if row.ended.startswith("reset") else Role.PLAIN),
             Cell(trouble, Role.WARNING),
@@ -180,7 +180,7 @@ def _moment(moment: Moment, place: int, begin: int, time: str) -> Row:
         time,
         Cell(f"+{span(max(moment.time - begin, 0))}", Role.MUTED, moment.time),
         Cell(f"{'! ' if moment.trouble else ''}{moment.text}", role),
-        "" if moment.number is None else Cell(f"#{moment.number}", value=moment.number),
+        numbered(moment.number),
     )
     return Row((place, moment.text), cells, leads_to=moment.number)
 

@@ -12,12 +12,12 @@ from captures.analysis.error_stats import ErrorRow, ErrorStats
 from captures.exchanges import Capture, Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
-from captures.time_format import clock, span
+from captures.time_format import span
 from dissectors.error_codes import BY_CODE
 from kproxy.session.access import Access
 from kproxy.text.tables import Column
 from kproxy.tui.views.table_view import Detail, TableView, facts
-from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted
+from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, moment, numbered
 
 _Key = tuple[str, int, bool]
 """API, code, and whether it was expected."""
@@ -90,10 +90,10 @@ class Errors(TableView[ErrorsFold]):
             row.api,
             counted(row.exchanges),
             counted(row.count) if row.count > row.exchanges else Cell("", value=row.count),
-            _number(row.first),
-            Cell(clock(row.first_time, zone), value=row.first_time),
-            _number(row.last),
-            Cell(clock(row.last_time, zone), value=row.last_time),
+            numbered(row.first),
+            moment(row.first_time, zone),
+            numbered(row.last),
+            moment(row.last_time, zone),
             words.some(row.clients),
             _steps(sequels[0]) if sequels else "",
             words.clipped(row.message or "", 200),
@@ -152,10 +152,6 @@ def _since(code: int) -> str:
     return f"since Kafka {known.since}" if known else ""
 
 
-def _number(number: int) -> Cell:
-    return Cell(f"#{number}", value=number)
-
-
 def _steps(row: AftermathRow) -> str:
     return " → ".join(row.steps)
 
@@ -167,6 +163,6 @@ def _sequel(row: AftermathRow) -> Row:
         counted(row.count),
         Cell(span(delay.p50), value=delay.p50) if delay else "",
         Cell(span(delay.max), value=delay.max) if delay and row.count > 1 else "",
-        _number(row.first),
+        numbered(row.first),
     )
     return Row(row.steps, cells, leads_to=row.first)

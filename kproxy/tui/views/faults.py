@@ -25,8 +25,7 @@ from kproxy.session.published import HeldMessage
 from kproxy.text.tables import Column
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.live.link import Link
-from kproxy.tui.live.state import FaultRule, LiveState
-from kproxy.tui.live.words import left_of, left_words, seconds, who
+from kproxy.tui.live.state import FaultRule, LiveState, left_of, left_words, seconds, who
 from kproxy.tui.views.base import View
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Cell, Role, Row, counted, sized

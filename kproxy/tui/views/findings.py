@@ -17,11 +17,11 @@ from captures.analysis.incidents.model import Incident
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.time_format import clock
+from kproxy.pace import PacedValue
 from kproxy.session.summaries import unexpected
 from kproxy.text.tables import Column
-from kproxy.tui.views.paced_value import PacedValue
 from kproxy.tui.views.table_view import Detail, TableView, facts
-from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted
+from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, moment, numbered
 
 if TYPE_CHECKING:
     from kproxy.session import Access
@@ -96,15 +96,31 @@ class FindingsFold:
         return self.found.get((self._added, now), tell)
 
 
-class Findings(TableView[FindingsFold]):
+class DiagnosisView(TableView[FindingsFold]):
+    """What the rules have said; they look at all exchanges, whatever the filter shows, once for all such views."""
+
+    FOLD = "findings"
+    EVERYTHING = True
+
+    def make(self, access: Access) -> FindingsFold:
+        return FindingsFold(access)
+
+    def ask(self, fold: FindingsFold, access: Access) -> DiagnosisResult:
+        """Return what the rules say; in the engine's thread."""
+        return fold.ask(access, everything=self._folding.progress >= 1, live=self.goes_on)
+
+    def state(self) -> tuple[Hashable, ...]:
+        return (*super().state(), self._folding.look(lambda fold: fold.found.version))
+
+
+class Findings(DiagnosisView):
     """One row for each finding; what it rests on and what to do for the selected one.
 
-    All exchanges are looked at, whatever the filter shows: of a part, much would look wrong that is not.
+    All exchanges are looked at: of a part, much would look wrong that is not.
     """
 
     view_name = "findings"
     THINGS = "findings"
-    EVERYTHING = True
     COLUMNS: ClassVar[Sequence[Column]] = (
         Column("severity"),
         Column("what", least=SENTENCE),
@@ -116,21 +132,12 @@ class Findings(TableView[FindingsFold]):
     )
     DETAILS: ClassVar[Sequence[Sequence[Column]]] = (EVIDENCE,)
 
-    def make(self, access: Access) -> FindingsFold:
-        return FindingsFold(access)
-
     def rows(self, fold: FindingsFold, access: Access) -> Sequence[Row]:
-        found = self._ask(fold, access)
+        found = self.ask(fold, access)
         rows = [self._row(finding) for finding in found.findings]
         if found.blind and self._folding.progress >= 1:
             rows.append(_blind_row(len(found.blind)))
         return rows
-
-    def _ask(self, fold: FindingsFold, access: Access) -> DiagnosisResult:
-        return fold.ask(access, everything=self._folding.progress >= 1, live=self.goes_on)
-
-    def state(self) -> tuple[Hashable, ...]:
-        return (*super().state(), self._folding.look(lambda fold: fold.found.version))
 
     def _row(self, finding: Finding) -> Row:
         zone = self.session.zone
@@ -139,14 +146,14 @@ class Findings(TableView[FindingsFold]):
             finding.sentence,
             finding.subject,
             counted(finding.count),
-            Cell(clock(finding.first, zone), value=finding.first),
-            Cell(clock(finding.last, zone), value=finding.last),
+            moment(finding.first, zone),
+            moment(finding.last, zone),
             Cell(finding.rule, Role.MUTED),
         )
         return Row(finding.key, cells, leads_to=next(iter(finding.evidence), None) or finding.filter)
 
     def detail(self, fold: FindingsFold, access: Access, key: Hashable) -> Detail | None:
-        found = self._ask(fold, access)
+        found = self.ask(fold, access)
         if key == _BLIND:
             return Detail(_BLIND, _blind_text(found.blind), ((),))
         finding = next((finding for finding in found.findings if finding.key == key), None)
@@ -190,12 +197,12 @@ def _evidence_row(access: Access, number: int, zone: tzinfo | None) -> Row:
         exchange = access.exchange(number)
         errors = unexpected(exchange)
         said = (
-            Cell(clock(exchange.time, zone), value=exchange.time),
+            moment(exchange.time, zone),
             exchange.client_id or exchange.shown_client,
             exchange.api if exchange.version is None else f"{exchange.api} v{exchange.version}",
             Cell(" → ".join(filter(None, exchange.summary)), Role.ERROR if errors else Role.PLAIN),
         )
-    return Row(number, (Cell(f"#{number}", value=number), *said), leads_to=number)
+    return Row(number, (numbered(number), *said), leads_to=number)
 
 
 def _blind_text(blind: Sequence[Blind]) -> Content:

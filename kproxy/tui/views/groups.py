@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -13,24 +14,27 @@ from textual.widget import Widget
 
 from captures.analysis.conditions import of_group
 from captures.analysis.group_stats import GroupRow, GroupStats
-from captures.analysis.groups.facts import members_now
+from captures.analysis.groups.calls import OF_MEMBERS
+from captures.analysis.groups.facts import Tone, manner, members_now, took
+from captures.analysis.groups.facts import facts as facts_of
+from captures.analysis.groups.labels import Labels, counter_of, step
 from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance, Trigger
+from captures.analysis.incidents.history import IncidentHistories
+from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
 from captures.time_format import clock, span
+from kproxy.pace import PacedValue
 from kproxy.session.access import Access
 from kproxy.text.tables import Column
 from kproxy.tui.commands import Place, bindings
-from kproxy.tui.views.group_fold import GroupFold
-from kproxy.tui.views.story_text import story_lines
 from kproxy.tui.views.table_view import Detail, TableView, facts
 from kproxy.tui.widgets.lanes import Lanes
 from kproxy.tui.widgets.row_table import RowTable
-from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted
+from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, moment, numbered
 
 if TYPE_CHECKING:
-    from kproxy.session import Session
-
+    from kproxy.session import Access, Session
 
 _APIS = {
     "joins": ("JoinGroup",),
@@ -161,7 +165,7 @@ class Groups(TableView[GroupStats]):
             counted(group.exchanges),
             *(counted(sum(group.apis[api] for api in apis)) for apis in _APIS.values()),
             Cell(errors, Role.ERROR),
-            Cell(clock(group.last, self.session.zone), value=group.last),
+            moment(group.last, self.session.zone),
         )
         return Row(group.group, cells, leads_to=of_group(group.group))
 
@@ -199,12 +203,12 @@ class Groups(TableView[GroupStats]):
         took = "" if duration is None else span(duration)
         cells: tuple[AnyCell, ...] = (
             "" if story.generation < 0 else Cell(f"{story.generation}", value=story.generation),
-            Cell(clock(story.time, self.session.zone), value=story.time),
+            moment(story.time, self.session.zone),
             Cell("running" if story.running else took, Role.ERROR if story.running else Role.PLAIN, duration),
             "" if story.size is None else Cell(f"{story.size}", value=story.size),
             Cell(story.trigger, Role.MUTED if story.trigger is Trigger.UNKNOWN else Role.PLAIN),
             story.sentence or story.cause.sentence,
-            "" if number is None else Cell(f"#{number}", value=number),
+            numbered(number),
         )
         return Row(place, cells, leads_to=number)
 
@@ -222,8 +226,8 @@ class Groups(TableView[GroupStats]):
             member.instance or "",
             "" if generation < 0 else Cell(f"{generation}", value=generation),
             counted(sum(group.members[each] for each in {*member.former, member.member})),
-            Cell(clock(member.first, zone), value=member.first),
-            Cell(clock(member.last, zone), value=member.last),
+            moment(member.first, zone),
+            moment(member.last, zone),
             Cell(words.listed(notes), Role.MUTED if member.left is not None else Role.PLAIN),
         )
         wanted = f"member == {quoted(member.member)} and {of_group(group.group)}"
@@ -284,3 +288,64 @@ def _coordinator(timeline: GroupTimeline | None, access: Access) -> str:
     """Return the latest coordinator, by its name; empty if none was seen."""
     seen = [] if timeline is None else timeline.coordinators
     return access.capture.names.shown(seen[-1].broker) if seen else ""
+
+
+class GroupFold:
+    """Collects what members say, and tells it as timelines.
+
+    :ivar told: how current that is
+    """
+
+    def __init__(self, access: Access) -> None:
+        self._histories = IncidentHistories(access.plain.knowledge.topic_name, access.capture)
+        self.told: PacedValue[Mapping[str, GroupTimeline]] = PacedValue({})
+        self._added = 0
+        self._latest = 0
+
+    def add(self, exchange: Exchange) -> None:
+        """Take one exchange in."""
+        self._added += 1
+        self._latest = max(self._latest, exchange.end)
+        self._histories.add(exchange)
+
+    def timelines(self, access: Access, *, everything: bool, live: bool) -> Mapping[str, GroupTimeline]:
+        """Return the groups by name, as of now.
+
+        :param everything: all was added that there is, so that what is missing has not been; else the present is the
+            time of what was added last
+        :param live: time goes on, also where nothing comes
+        """
+        now = access.capture.latest if everything else self._latest
+
+        def tell() -> Mapping[str, GroupTimeline]:
+            pending = access.pending(OF_MEMBERS) if live and everything else ()
+            found = self._histories.result(now=now, pending=pending, live=live)
+            return {timeline.group: timeline for timeline in found}
+
+        return self.told.get((self._added, now, live), tell)
+
+
+_ROLES = {Tone.PLAIN: Role.PLAIN, Tone.QUIET: Role.MUTED, Tone.ODD: Role.WARNING, Tone.TROUBLE: Role.ERROR}
+
+
+def story_lines(
+    told: Rebalance, timeline: GroupTimeline, zone: tzinfo | None
+) -> Iterator[tuple[AnyCell, ...]]:
+    """Yield the lines: the sentence, when and how it went, and what is known beside that.
+
+    :param timeline: of its group
+    """
+    labels, counter = Labels(timeline), counter_of(told.kind)
+    storm = f"one of {words.counted(told.storm, 'rebalance')} of one cause" if told.storm else ""
+    yield "", Cell(told.sentence, Role.STRONG)
+    yield (
+        counter,
+        step(told).removeprefix(f"{counter} "),
+        clock(told.time, zone),
+        took(told, timeline),
+        manner(told),
+        Cell(storm, Role.WARNING),
+    )
+    yield "trigger", f"{told.trigger} ({told.certainty})"
+    for fact in facts_of(told, timeline, labels):
+        yield fact.title, Cell(fact.text, _ROLES[fact.tone])

@@ -12,9 +12,9 @@ from captures.time_format import clock, span
 from kproxy.session import Access
 from kproxy.text.incidents import EFFECT_LABELS
 from kproxy.text.tables import Column
-from kproxy.tui.views.findings import EVIDENCE, SENTENCE, Findings, FindingsFold, evidence_rows
-from kproxy.tui.views.table_view import Detail, TableView, facts
-from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted
+from kproxy.tui.views.findings import EVIDENCE, SENTENCE, DiagnosisView, FindingsFold, evidence_rows
+from kproxy.tui.views.table_view import Detail, facts
+from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, moment
 
 _AXIS = 24
 """Cells from the beginning of the capture to its end."""
@@ -23,17 +23,14 @@ _CONNECTIONS = 20
 _GRAVE = frozenset({IncidentKind.BROKER_OUTAGE, IncidentKind.NETWORK_OUTAGE, IncidentKind.CRASH_LOOP})
 
 
-class Incidents(TableView[FindingsFold]):
+class Incidents(DiagnosisView):
     """One row for each incident; what followed from the selected one, and what to do.
 
-    All exchanges are looked at, whatever the filter shows: an effect is not seen without its cause. The rules behind
-    the view of findings look at them once for both.
+    All exchanges are looked at: an effect is not seen without its cause.
     """
 
     view_name = "incidents"
-    FOLD = Findings.view_name
     THINGS = "incidents"
-    EVERYTHING = True
     COLUMNS: ClassVar[Sequence[Column]] = (
         Column("begin"),
         Column("lasted", right=True),
@@ -48,26 +45,17 @@ class Incidents(TableView[FindingsFold]):
         EVIDENCE,
     )
 
-    def make(self, access: Access) -> FindingsFold:
-        return FindingsFold(access)
-
     def rows(self, fold: FindingsFold, access: Access) -> Sequence[Row]:
-        found = self._found(fold, access)
+        found = self.ask(fold, access).incidents
         latest = access.capture.latest
         first = min((fold.first, *(each.begin for each in found)))
         return [self._row(each, first, latest) for each in found]
-
-    def _found(self, fold: FindingsFold, access: Access) -> Sequence[Incident]:
-        return fold.ask(access, everything=self._folding.progress >= 1, live=self.goes_on).incidents
-
-    def state(self) -> tuple[Hashable, ...]:
-        return (*super().state(), self._folding.look(lambda fold: fold.found.version))
 
     def _row(self, incident: Incident, first: int, latest: int) -> Row:
         lasts = incident.lasts(latest)
         open_end = "" if incident.end is not None else "+"
         cells: tuple[AnyCell, ...] = (
-            Cell(clock(incident.begin, self.session.zone), value=incident.begin),
+            moment(incident.begin, self.session.zone),
             Cell(f"{span(lasts)}{open_end}" if lasts else "", value=lasts),
             Cell(_bar(incident.begin - first, lasts, latest - first), Role.WARNING, incident.begin),
             Cell(incident.kind.heading, Role.ERROR if incident.kind in _GRAVE else Role.WARNING),
@@ -78,7 +66,7 @@ class Incidents(TableView[FindingsFold]):
         return Row(incident.id, cells, leads_to=_leads_to(incident))
 
     def detail(self, fold: FindingsFold, access: Access, key: Hashable) -> Detail | None:
-        incident = next((each for each in self._found(fold, access) if each.id == key), None)
+        incident = next((each for each in self.ask(fold, access).incidents if each.id == key), None)
         if incident is None:
             return None
         zone = self.session.zone
@@ -95,7 +83,7 @@ class Incidents(TableView[FindingsFold]):
             Row(
                 place,
                 (
-                    Cell(clock(effect.time, zone), value=effect.time),
+                    moment(effect.time, zone),
                     EFFECT_LABELS.get(effect.kind, effect.kind),
                     effect.sentence,
                     words.some(f"#{number}" for number in effect.evidence),

@@ -241,9 +241,6 @@ class ByteView(SelectableLines, can_focus=True):
             return 1
         return -(-len(shown.data) // self.per_line) + (shown.missing > 0)
 
-    def line_text(self, y: int) -> str:
-        return "".join(segment.text for segment in self._segments(y))
-
     def render_line(self, y: int) -> Strip:
         y += self.scroll_offset.y
         if y >= self.line_count():
@@ -255,11 +252,10 @@ class ByteView(SelectableLines, can_focus=True):
         key = y, under, marked if marked[0] <= marked[1] and first < last else (-1, -1)
         strip = self._strips.get(key)
         if strip is None:
-            width = self.scrollable_content_region.width
-            strip = self._strips[key] = Strip(self._segments(y)).crop_extend(0, width, self.rich_style)
+            strip = self._strips[key] = self.drawn(y)
         return self.selectable(strip, y)
 
-    def _segments(self, y: int) -> list[Segment]:
+    def segments(self, y: int) -> list[Segment]:
         shown, count = self.buffer, self.per_line
         if shown is None:
             return [Segment("")]

@@ -175,23 +175,19 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
     def line_count(self) -> int:
         return max(len(self.lines), 1)
 
-    def line_text(self, y: int) -> str:
-        return "".join(segment.text for segment in self._segments(y))
-
     def render_line(self, y: int) -> Strip:
         y += self.scroll_offset.y
         if y >= self.line_count():
             return Strip.blank(self.scrollable_content_region.width, self.rich_style)
         strip = self._strips.get(y)
         if strip is None:
-            width = self.scrollable_content_region.width
-            strip = self._strips[y] = Strip(self._segments(y)).crop_extend(0, width, self.rich_style)
+            strip = self._strips[y] = self.drawn(y)
         if y == self.cursor and self.lines:
             style = self.get_component_rich_style("field-tree--cursor")
             strip = Strip(Segment.apply_style(list(strip), post_style=style), strip.cell_length)
         return self.selectable(strip, y)
 
-    def _segments(self, y: int) -> list[Segment]:
+    def segments(self, y: int) -> list[Segment]:
         """Return the text of a line, cut at the width of the tree."""
         room = self.scrollable_content_region.width
         if not self.lines:

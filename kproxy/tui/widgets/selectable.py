@@ -20,9 +20,17 @@ class SelectableLines(ScrollView):
 
     ALLOW_SELECT = True
 
+    def segments(self, y: int) -> list[Segment]:
+        """Return what a line is made of."""
+        raise NotImplementedError
+
     def line_text(self, y: int) -> str:
         """Return the text of a line."""
-        raise NotImplementedError
+        return "".join(segment.text for segment in self.segments(y))
+
+    def drawn(self, y: int) -> Strip:
+        """Return a line as wide as there is room."""
+        return Strip(self.segments(y)).crop_extend(0, self.scrollable_content_region.width, self.rich_style)
 
     def line_count(self) -> int:
         """Return how many lines there are."""

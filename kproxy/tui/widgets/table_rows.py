@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from enum import StrEnum
 from typing import NamedTuple
 
 from captures.meaning import words
+from captures.time_format import clock
 from dissectors.printable import printable
 from kproxy.text.cells import width
 
@@ -50,6 +52,16 @@ AnyCell = str | Cell
 def counted(count: int, role: Role = Role.PLAIN) -> Cell:
     """Return a cell with a number; none for 0."""
     return Cell(f"{count:,}", role, count) if count else Cell("", role, 0)
+
+
+def numbered(number: int | None) -> AnyCell:
+    """Return a cell with the number of an exchange; none for None."""
+    return "" if number is None else Cell(f"#{number}", value=number)
+
+
+def moment(time: int, zone: tzinfo | None) -> Cell:
+    """Return a cell with a time of day."""
+    return Cell(clock(time, zone), value=time)
 
 
 def sized(count: int, role: Role = Role.PLAIN) -> Cell:

@@ -16,6 +16,7 @@ from kproxy.tui.main.screen import MainScreen
 from kproxy.tui.views.base import View
 from kproxy.tui.views.conversation import ConversationView
 from kproxy.tui.views.faults import Faults
+from kproxy.tui.views.findings import DiagnosisView
 from kproxy.tui.views.groups import Groups
 from kproxy.tui.views.latency import LatencyView
 from kproxy.tui.views.table_view import TableView
@@ -53,7 +54,7 @@ SHADOWS = {
 
 VIEWS = {
     kind.view_name
-    for kind in (*View.__subclasses__(), *TableView.__subclasses__())
+    for kind in (*View.__subclasses__(), *TableView.__subclasses__(), *DiagnosisView.__subclasses__())
     if "view_name" in vars(kind)
 }
 

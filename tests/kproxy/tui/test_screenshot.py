@@ -8,7 +8,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.widgets import Static
 
-from kproxy.tui.screenshot import save_screenshot
+from kproxy.tui.files import save_screenshot
 
 
 class ScreenshotApp(App[None]):

@@ -33,7 +33,7 @@ def test_what_has_bytes_lies_in_what_it_belongs_to(name: str) -> None:
 
 
 def test_what_does_not_agree_with_the_bytes_gets_none() -> None:
-    from kproxy.tui.detail.inside import locate
+    from kproxy.tui.detail.fields import locate
 
     side = detail_at("20_k430_ck_zstd.pcap", 25).request
     metadata = node_at(side, "protocols[0].metadata")

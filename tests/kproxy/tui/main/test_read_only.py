@@ -12,7 +12,7 @@ from kproxy.saved_choices import kept_path
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.commands import BY_LINE, COMMANDS
 from kproxy.tui.dialogs.copy import CopyDialog
-from kproxy.tui.download import completions, problem_of, written_for_user
+from kproxy.tui.files import completions, problem_of, written_for_user
 from kproxy.tui.main.lines import StatusLine
 from kproxy.tui.settings import Settings
 from kproxy.tui.widgets.command_line import CommandLine

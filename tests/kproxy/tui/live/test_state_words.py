@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from dissectors.units import SECOND
 from kproxy.session.published import HeldMessage
-from kproxy.tui.live.state import FaultRule
-from kproxy.tui.live.words import held_words, left_of, left_words, seconds
+from kproxy.tui.live.state import FaultRule, held_words, left_of, left_words, seconds
 
 HELD = HeldMessage(
     3, "response", "Fetch", 12, 5, 1, "10.0.0.7:41078", "app", "b1:9092", 100, 0, 18 * SECOND, 0

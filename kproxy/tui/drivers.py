@@ -1,4 +1,4 @@
-"""The terminal, which may go away: its window is closed, or the connection to it is lost.
+"""What Textual draws on: the terminal, and pages in browsers; either may go away.
 
 Textual writes in a thread that ends at the first error, and waits for it for ever then. The UI has to be left in order
 even so: a proxy behind it has requests in flight.
@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, TextIO, cast
 
 from textual.drivers.linux_driver import LinuxDriver
+from textual.drivers.web_driver import WebDriver
 
 
 class TerminalDriver(LinuxDriver):
@@ -42,3 +43,12 @@ class _ForgivingFile:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
+
+
+class PageDriver(WebDriver):
+    """Draws on a page as long as its server is there; the UI ends after that."""
+
+    def run_input_thread(self) -> None:
+        """Read keys until there are no more."""
+        super().run_input_thread()
+        self._app.call_later(self._app.exit)

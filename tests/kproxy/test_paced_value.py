@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy import pace
-from kproxy.tui.views import paced_value
-from kproxy.tui.views.paced_value import PacedValue
+from kproxy.pace import PacedValue
 
 
 class Clock:
@@ -20,8 +19,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (pace, paced_value):
-        monkeypatch.setattr(module, "monotonic", made)
+    monkeypatch.setattr(pace, "monotonic", made)
     return made
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.tui.file_names import completions, problem_of
+from kproxy.tui.files import completions_here, problem_here
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_what_is_wrong_with_a_name_is_said(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
-    found = problem_of(name)
+    found = problem_here(name)
     assert said in found
     assert bool(said) is bool(found)
 
@@ -42,11 +42,11 @@ def test_names_go_on_as_what_is_there(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "out").mkdir()
     for name in ("orders.csv", "out/a.csv", ".hidden"):
         (tmp_path / name).touch()
-    assert completions("o") == ["out/", "orders.csv"]
-    assert completions("./or") == ["./orders.csv"]
-    assert completions("out/") == ["out/a.csv"]
-    assert completions("~/or") == ["~/orders.csv"]
-    assert completions(".h") == [".hidden"]
-    assert completions("") == ()
-    assert completions("nowhere/x") == []
-    assert completions("a\0") == []
+    assert completions_here("o") == ["out/", "orders.csv"]
+    assert completions_here("./or") == ["./orders.csv"]
+    assert completions_here("out/") == ["out/a.csv"]
+    assert completions_here("~/or") == ["~/orders.csv"]
+    assert completions_here(".h") == [".hidden"]
+    assert completions_here("") == ()
+    assert completions_here("nowhere/x") == []
+    assert completions_here("a\0") == []
