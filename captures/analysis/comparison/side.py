@@ -38,6 +38,8 @@ from dissectors.error_codes import error_name
 from dissectors.units import SECOND
 
 _TAKEN = (*DECISIVE, "wait_reason")
+_LEARNING = "learning what to compare"
+"""What is being done, for faults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class Side:
             partial(self._time_shares.add_columns, columns, reader, indexes),
             partial(self._introduce, columns, reader, indexes),
         ):
-            self.faults.made(learn, "learning what to compare", None)
+            self.faults.made(learn, _LEARNING, None)
         for exchange in read_clients(reader, self._settings, indexes):
             yield exchange.number
         for exchange in self._diagnosis.add_all(reader, columns, indexes):
@@ -167,12 +169,14 @@ class Side:
             self._negotiation.count(group)
         rows = DecisionColumns(columns)
         introducing, learning = rows.introducing, Negotiation.deciding(rows)
+        introduce = self.faults.guarded(self._clients.introduce, _LEARNING)
+        learn = self.faults.guarded(self._negotiation.learn, _LEARNING)
         told = np.flatnonzero(introducing | learning)
         for row, exchange in zip(told.tolist(), reader.several(indexes[told].tolist()), strict=True):
             if introducing[row]:
-                self._clients.introduce(exchange)
+                introduce(exchange)
             if learning[row]:
-                self._negotiation.learn(exchange)
+                learn(exchange)
 
     # ------------------------------------------------------------ what was counted
     @property

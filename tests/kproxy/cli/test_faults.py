@@ -252,7 +252,7 @@ COMMANDS: list[tuple[list[str], str, str]] = [
         "captures.analysis.compat.Compatibility.add",
         "learning versions",
     ),
-    (["diff", str(SAMPLE)], "captures.analysis.comparison.side.Side.add", "learning what to compare"),
+    (["diff", str(SAMPLE)], "captures.analysis.negotiation.Negotiation.learn", "learning what to compare"),
     (["read"], "kproxy.text.lines.Lines.line", "showing it"),
     (["read", "-V"], "kproxy.text.lines.Lines.line", "showing it"),
 ]
@@ -294,6 +294,7 @@ _LOOKED_AT = {
     "groups": "Fetch",
     "lag": "Fetch",
     "api-versions": "ApiVersions",
+    "diff": "ApiVersions",
 }
 """APIs of which commands look at the exchanges that do not look at all."""
 
