@@ -193,9 +193,9 @@ def members(count: int) -> Iterable[bytes]:
     return capture(exchanges())
 
 
-@attack(10_000)
+@attack(8_000)
 def joining(count: int) -> Iterable[bytes]:
-    """ten thousand members that join one group one by one, each on its connection"""
+    """thousands of members that join one group one by one, each on its connection"""
 
     def frames() -> Iterator[bytes]:
         for number in range(count):
@@ -340,7 +340,7 @@ def transactions(count: int) -> Iterable[bytes]:
     return capture(exchanges())
 
 
-@attack(100_000)
+@attack(60_000)
 def errors(count: int) -> Iterable[bytes]:
     """answers with every error code there is, and those that there are not"""
 
