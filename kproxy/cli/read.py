@@ -157,7 +157,7 @@ class ReadRun(CaptureRun[ReadOptions]):
         bodies = showing.as_json or showing.verbose
         several = reader.several if bodies else SummarisedExchanges(reader, waits=False).several
         if not showing.as_json:
-            showing.begin(list(several(indexes[:SAMPLE].tolist())))
+            showing.begin(list(reader.bares(indexes[:SAMPLE].tolist())))
         with closing(in_parallel(reader, indexes, partial(self._share, capture), several)) as shares:
             for piece, counted in self._followed(shares, lambda _: tally.exchanges, len(indexes)):
                 if counted is None:

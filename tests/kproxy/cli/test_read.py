@@ -13,7 +13,7 @@ import pytest
 import zstandard
 from click.testing import CliRunner, Result
 
-from captures.exchanges import parallel
+from captures.exchanges import Exchange, ExchangeReader, parallel
 from kproxy.cli import main
 from tests.captures.export.files import needs_tshark, tshark
 from tests.captures.packets.kit import rotated
@@ -358,3 +358,17 @@ def test_several_processes_write_what_one_does(tmp_path: Path, monkeypatch: pyte
         printed.append((result.exit_code, result.stdout, result.stderr, written.read_bytes()))
     assert len(printed[0][1].splitlines()) > 300
     assert printed[0] == printed[1]
+
+
+def test_exchanges_that_choose_the_widths_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = []
+    exchange = ExchangeReader.exchange
+
+    def counted(reader: ExchangeReader, index: int) -> Exchange:
+        decoded.append(index)
+        return exchange(reader, index)
+
+    monkeypatch.setattr(ExchangeReader, "exchange", counted)
+    assert run("read", "-V", str(SAMPLE)).exit_code == 0
+    assert decoded
+    assert len(decoded) == len(set(decoded))
