@@ -6,6 +6,7 @@ what SASL tokens say in the clear: the user of PLAIN and SCRAM, the subject of a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -54,6 +55,45 @@ class Introduction:
     authenticated: bool | None = None
     refusal: str | None = None
     authentications: int = 0
+
+
+class ClientIdentity:
+    """Who a client is, by its connections."""
+
+    def __init__(self) -> None:
+        self._software: Counter[str] = Counter()
+        self._principals: Counter[str] = Counter()
+        self._hosts: dict[str, None] = {}
+        self._brokers: dict[str, None] = {}
+
+    def add(self, key: ConnectionKey, intro: Introduction) -> None:
+        """Add a connection, and what it told."""
+        self._hosts[key.client.rpartition(":")[0]] = None
+        self._brokers[key.broker] = None
+        if intro.software:
+            self._software[intro.software] += 1
+        if intro.principal:
+            self._principals[f"{intro.principal} ({intro.mechanism})"] += 1
+
+    @property
+    def software(self) -> list[str]:
+        """Names and versions that it told, most connections first."""
+        return [name for name, _ in self._software.most_common()]
+
+    @property
+    def principals(self) -> list[str]:
+        """What SASL shows, with the mechanism, likewise: ``alice (SCRAM-SHA-256)``."""
+        return [name for name, _ in self._principals.most_common()]
+
+    @property
+    def hosts(self) -> list[str]:
+        """Its addresses, without ports, in the order of its connections."""
+        return list(self._hosts)
+
+    @property
+    def brokers(self) -> list[str]:
+        """``host:port`` of those it talked to, likewise."""
+        return list(self._brokers)
 
 
 class Introductions:

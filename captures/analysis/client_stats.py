@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from captures.analysis.client_identity import ConnectionKey, Introductions
+from captures.analysis.client_identity import ClientIdentity, ConnectionKey, Introductions
 from captures.analysis.exchange_groups import Counts, ExchangeGroup
 from captures.exchanges import Exchange
 from captures.json_objects import Time
@@ -62,16 +62,6 @@ class _Sums(Counts):
     last: int = 0
 
 
-@dataclass(slots=True)
-class _Told:
-    """Who a client is, in the order in which it was told; names of software and principals with their connections."""
-
-    software: Counter[str] = field(default_factory=Counter)
-    principals: Counter[str] = field(default_factory=Counter)
-    hosts: dict[str, None] = field(default_factory=dict)
-    brokers: dict[str, None] = field(default_factory=dict)
-
-
 class ClientStats:
     """Counts exchanges by client."""
 
@@ -103,7 +93,7 @@ class ClientStats:
     def result(self) -> list[ClientRow]:
         """Return the clients, the one with the most exchanges first."""
         rows: dict[tuple[str | None, str], ClientRow] = {}
-        told: dict[tuple[str | None, str], _Told] = {}
+        identities: dict[tuple[str | None, str], ClientIdentity] = {}
         for key, by_id in self._sums.items():
             alone = next((client_id for client_id in by_id if client_id), None)
             host = key.client.rpartition(":")[0]
@@ -114,25 +104,19 @@ class ClientStats:
                 row = rows.get(identity)
                 if row is None:
                     row = rows[identity] = ClientRow(client_id=owner, name=owner or host, first=sums.first)
-                    told[identity] = _Told()
+                    identities[identity] = ClientIdentity()
                 here.add(identity)
                 _add(row, sums)
                 if not client_id:
                     row.unnamed.append(key.connection)
-                told[identity].hosts[host] = None
-                told[identity].brokers[key.broker] = None
             intro = self._introductions.of(key)
             for identity in here:
                 rows[identity].connections += 1
-                if intro.software:
-                    told[identity].software[intro.software] += 1
-                if intro.principal:
-                    told[identity].principals[f"{intro.principal} ({intro.mechanism})"] += 1
-        for identity, said in told.items():
+                identities[identity].add(key, intro)
+        for identity, known in identities.items():
             row = rows[identity]
-            row.software = [name for name, _ in said.software.most_common()]
-            row.principals = [name for name, _ in said.principals.most_common()]
-            row.hosts, row.brokers = list(said.hosts), list(said.brokers)
+            row.software, row.principals = known.software, known.principals
+            row.hosts, row.brokers = known.hosts, known.brokers
             row.apis = dict(sorted(row.apis.items(), key=lambda item: (-item[1], item[0])))
             row.versions = {api: dict(sorted(used.items())) for api, used in sorted(row.versions.items())}
         return sorted(rows.values(), key=lambda row: (-row.exchanges, row.name))

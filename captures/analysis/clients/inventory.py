@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from captures.analysis.client_identity import ConnectionKey, Introductions, client_name, connection_key
+from captures.analysis.client_identity import (
+    ClientIdentity,
+    ConnectionKey,
+    Introductions,
+    client_name,
+    connection_key,
+)
 from captures.analysis.clients import batch_settings
 from captures.analysis.clients.fields import Fields
 from captures.analysis.clients.fingerprints import Fingerprints
@@ -152,10 +158,7 @@ class Clients:
 
     def _inventory(self) -> dict[str, Client]:
         clients: dict[str, Client] = {}
-        told: dict[str, Counter[str]] = defaultdict(Counter)
-        principals: dict[str, Counter[str]] = defaultdict(Counter)
-        hosts: dict[str, dict[str, None]] = defaultdict(dict)
-        brokers: dict[str, dict[str, None]] = defaultdict(dict)
+        identities: dict[str, ClientIdentity] = defaultdict(ClientIdentity)
         for key, by_id in self._contacts.items():
             intro = self._introductions.of(key)
             for name, contacts in _owners(key, by_id).items():
@@ -164,16 +167,11 @@ class Clients:
                 if client is None:
                     client = clients[name] = Client(name, contacts[0][0], first=first)
                 _count(client, [contact for _, contact in contacts])
-                hosts[name][key.client.rpartition(":")[0]] = None
-                brokers[name][key.broker] = None
-                if intro.software:
-                    told[name][intro.software] += 1
-                if intro.principal:
-                    principals[name][f"{intro.principal} ({intro.mechanism})"] += 1
+                identities[name].add(key, intro)
         for name, client in clients.items():
-            client.software = [software for software, _ in told[name].most_common()]
-            client.principals = [principal for principal, _ in principals[name].most_common()]
-            client.hosts, client.brokers = list(hosts[name]), list(brokers[name])
+            known = identities[name]
+            client.software, client.principals = known.software, known.principals
+            client.hosts, client.brokers = known.hosts, known.brokers
         return clients
 
     def _describe(self, client: Client, links: Links) -> None:
