@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
 import numpy as np
 
-from captures.analysis.exchange_groups import RowGroups, api_names
+from captures.analysis.exchange_groups import RowGroups, api_grouping
 from captures.analysis.percentiles import RANKS, nearest_rank
 from captures.arrays import Int64s
 from captures.exchanges import Exchange, ExchangeReader
@@ -43,7 +43,7 @@ SCALE: tuple[int, ...] = (*(decade * tenths // 10 for decade in _DECADES for ten
 the first has no lower bound, the last no upper one."""
 BUCKETS = len(SCALE) + 1
 
-_SCALE_OF = [bisect_right(SCALE, lower) for lower in (0, *_FINE)]
+_SCALE_OF = np.array([bisect_right(SCALE, lower) for lower in (0, *_FINE)], np.int64)
 _MIDDLE = np.array([LEAST // 2, *((low + high) // 2 for low, high in pairwise(_FINE)), MOST], np.int64)
 
 _MINUTE, _HOUR, _DAY = 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND
@@ -205,7 +205,8 @@ class _Slices:
         """Count one in each of some slices of a width."""
         if width != self._width:
             self._widen(width)
-        for code, count in zip(*_counted(at * BUCKETS + buckets), strict=True):
+        codes, counts = np.unique(at * BUCKETS + buckets, return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
             row = self._rows.setdefault(code // BUCKETS, array("I", bytes(4 * BUCKETS)))
             row[code % BUCKETS] += count
 
@@ -226,11 +227,6 @@ class _Slices:
         for at, row in self._rows.items():
             counts[at - first] = row
         return OverTime(first * width, width, counts)
-
-
-def _counted(codes: Int64s) -> tuple[list[int], list[int]]:
-    found, counts = np.unique(codes, return_counts=True)
-    return found.tolist(), counts.tolist()
 
 
 class _Counter:
@@ -327,30 +323,25 @@ class LatencyStats:
                     values = np.maximum(values, 0)
                     buckets = np.searchsorted(_FINE, values, side="right")
                     counter.histogram.extend(buckets, values, numbers[mine])
-                    counter.slices.extend(at[mine], self._width, np.array(_SCALE_OF)[buckets])
+                    counter.slices.extend(at[mine], self._width, _SCALE_OF[buckets])
 
     def _rows_by_group(
         self, columns: ExchangeColumns, measured: Int64s, reader: ExchangeReader, indexes: Int64s
     ) -> Iterator[tuple[_Group, Int64s]]:
         """Yield the groups of some exchanges with the places of theirs among them."""
-        yield self._all, np.arange(len(measured))
-        client_id, connection = (columns.flat(name)[measured] for name in ("client_id", "connection"))
-        api, _ = api_names(columns)
-        broker, host = (
-            _codes(columns.texts(end), connection, whole=end == "broker") for end in ("broker", "client")
-        )
-        keys = ((api[measured],), (broker,), (client_id, np.where(client_id < 0, host, -1)))
-        for place, key in enumerate(keys, start=1):
-            rows: dict[_Group, list[Int64s]] = {}
-            for mine in RowGroups(*key):
-                group = self._groups_of(reader.bare(int(indexes[mine[0]])))[place]
-                rows.setdefault(group, []).append(mine)
-            for group, parts in rows.items():
-                yield group, np.sort(np.concatenate(parts))
+        kinds = api_grouping(columns, columns.flat("connection"), columns.flat("client_id")).of[measured]
+        grouping = RowGroups(kinds)
+        alike = reader.bares(indexes[grouping.first].tolist())
+        places: dict[_Group, list[Int64s]] = {}
+        for mine, exchange in zip(grouping, alike, strict=True):
+            for group in self._groups_of(exchange):
+                places.setdefault(group, []).append(mine)
+        for group, parts in places.items():
+            yield group, np.sort(np.concatenate(parts))
 
     def _count_one(self, counters: list[_Counter], nanoseconds: int, at: int, number: int) -> None:
         bucket, width = bisect_right(_FINE, nanoseconds), self._width
-        wide = _SCALE_OF[bucket]
+        wide = int(_SCALE_OF[bucket])
         for counter in counters:
             counter.histogram.add(bucket, nanoseconds, number)
             counter.slices.add(at, width, wide)
@@ -410,16 +401,6 @@ class LatencyStats:
         if found is None or not self._count:
             return OverTime(self._begin, self._width, np.zeros((0, BUCKETS), np.int64))
         return found.counter(measure).slices.over_time(self._width, self._begin, self._end)
-
-
-def _codes(texts: Sequence[str | None], connections: Int64s, *, whole: bool) -> Int64s:
-    """Return for each connection the number of its end's address, or of the host alone."""
-    codes: dict[str, int] = {}
-    found = np.zeros(len(texts), np.int64)
-    for connection in np.unique(connections).tolist():
-        text = texts[connection] or ""
-        found[connection] = codes.setdefault(text if whole else text.rpartition(":")[0], len(codes))
-    return found[connections]
 
 
 def _named(dimension: Dimension, exchange: Exchange) -> tuple[str, str]:

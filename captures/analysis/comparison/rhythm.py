@@ -49,6 +49,11 @@ class Rhythm(Generic[Key]):
         if factor > 1:
             self._widen(factor)
 
+    def cover_all(self, times: Int64s) -> None:
+        """Let the time go on to each of some moments; there is at least one."""
+        self.cover(int(times.min()))
+        self.cover(int(times.max()))
+
     def add(self, key: Key, time: int, number: int, count: int = 1) -> None:
         """Count what an exchange shows.
 
@@ -68,8 +73,7 @@ class Rhythm(Generic[Key]):
         """Count what exchanges show, one each, in the order of their numbers."""
         if not len(times):
             return
-        self.cover(int(times.min()))
-        self.cover(int(times.max()))
+        self.cover_all(times)
         counted = self._keys.setdefault(key, _IntervalCount())
         counted.total += len(times)
         slices, counts = np.unique(times // self._width, return_counts=True)

@@ -133,8 +133,7 @@ class Side:
     def _count(self, columns: ExchangeColumns, numbers: Int64s) -> None:
         times = columns.flat("time")
         for rhythm in (self.requests, self.shares, self.errors, self.unanswered):
-            rhythm.cover(int(times.min()))
-            rhythm.cover(int(times.max()))
+            rhythm.cover_all(times)
         (api, apis), (client, clients) = api_names(columns), client_names(columns)
         asked = columns.flat("request_size") > 0
         unanswered = columns.flat("flags") & int(Flag.UNANSWERED) != 0
