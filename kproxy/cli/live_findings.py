@@ -79,15 +79,13 @@ class IncidentNews:
             latest, since = self._latest.get(key, ("", now))
             if latest != sentence:
                 latest, since = self._latest[key] = sentence, now
-            followed = list(incident.consequences)
-            reported = self._reported.get(key)
-            if reported is not None and ended:
-                news = reported != (sentence, followed)
-            else:
-                news = reported is None or (reported[0] != sentence and now - since >= _SETTLED)
-            if news:
-                self._reported[key] = sentence, followed
-                yield incident
+            known, reported = (sentence, list(incident.consequences)), self._reported.get(key)
+            if reported is not None:
+                settled = now - since >= _SETTLED and reported[0] != sentence
+                if not (reported != known if ended else settled):
+                    continue
+            self._reported[key] = known
+            yield incident
 
 
 class LiveFindings:

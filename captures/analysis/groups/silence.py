@@ -126,14 +126,11 @@ class Silences:
             activity = ConnectionActivity(self._capture)
             connections = _Connections(self._capture, activity, self.farewells, self.named)
             cases = [connections.case(each) for each in fresh]
-            found = {case.silence: end for case in cases if (end := by_connections(case.seen)) is not None}
-            unsettled = [case for case in cases if case.silence not in found]
-            found |= _looked_into(self._capture, activity, unsettled)
+            settled = {case.silence: end for case in cases if (end := by_connections(case.seen)) is not None}
+            unsettled = [case for case in cases if case.silence not in settled]
+            found = settled | _looked_into(self._capture, activity, unsettled)
             # packets of a capture that grows are looked at once it is over, and processes may go on where they stopped
-            lasting = set(fresh) - (
-                {case.silence for case in unsettled} if self._capture.source.growing else set()
-            )
-            self._known |= {each: found[each] for each in lasting}
+            self._known |= settled if self._capture.source.growing else found
         return [self._known.get(silence) or found[silence] for silence in silences]
 
 

@@ -384,13 +384,12 @@ def _topics(timeline: GroupTimeline) -> Iterator[Incident]:
         if latest is None or cause.time - latest.begin > FOLLOWS:
             if latest is not None:
                 yield latest
-            mark = ";" if ": " in cause.sentence else ":"  # a sentence has one colon
             latest = Incident(
                 kind=IncidentKind.TOPIC_CHANGE,
                 begin=cause.time,
                 end=cause.time,
                 who=(words.line(timeline.group),),
-                sentence=f"Topics of group {words.line(timeline.group)} changed{mark} {cause.sentence}.",
+                sentence=f"Group {words.line(timeline.group)} assigned its partitions anew because {cause.sentence}.",
                 certainty=cause.certainty,
                 evidence=cause.evidence,
             )
