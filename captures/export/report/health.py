@@ -7,21 +7,15 @@ from collections.abc import Sequence
 from captures.export.markup import PARTS, Markup
 from captures.export.report import statements
 from captures.export.report.plots import stacked, whole
-from captures.export.report.scales import amount
 from captures.export.report.section import Column, Context, Section, block, count, duration, size, table
 from captures.export.report.traffic import keys_of, series_of
 
-
-def _bytes(name: str, title: str) -> Column:
-    return Column(title, lambda row: amount(int(row[name]), "B") if row[name] else "", right=True)
-
-
 _TROUBLES = (
-    _bytes("retransmitted", "sent again"),
+    size("retransmitted", "sent again", zero=""),
     count("reordered", "out of order", zero=""),
-    _bytes("lost", "not captured"),
-    _bytes("cut", "cut"),
-    _bytes("conflicting", "conflicting"),
+    size("lost", "not captured", zero=""),
+    size("cut", "cut", zero=""),
+    size("conflicting", "conflicting", zero=""),
     count("zero_windows", "windows full", zero=""),
 )
 _ENDS = {
