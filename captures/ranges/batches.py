@@ -10,7 +10,7 @@ from captures.ranges.clocks import clocks_of
 from captures.ranges.edges import Pair, unpack
 from captures.ranges.exchange_numbers import Earlier, NumberedRanges, bases, number
 from captures.ranges.jobs import EDGES, Input, RangeOutput, RangeSummary, marked_of, settled
-from captures.ranges.stitcher import StitchedConnections
+from captures.ranges.whole_connections import StitchedConnections
 from dissectors.session_context import SessionContext, SessionFacts
 
 

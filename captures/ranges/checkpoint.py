@@ -16,7 +16,8 @@ import numpy as np
 from captures.arrays import Int64s
 from captures.exchanges.checkpoints import ConnectionState, StreamState
 from captures.ranges.edges import Packets, Pair, pair_of
-from captures.ranges.stitcher import StitchedConnections, Stitcher, WholeConnection
+from captures.ranges.stitcher import Stitcher
+from captures.ranges.whole_connections import StitchedConnections, WholeConnection
 
 _LATE = 1_000_000_000
 """Nanoseconds for which a closed connection may still get packets."""

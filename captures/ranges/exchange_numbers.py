@@ -13,7 +13,7 @@ from captures.packets.joined_source import file_at
 from captures.packets.source import KEPT
 from captures.ranges.edges import Pair, SyncPoint
 from captures.ranges.plan import Plan, Range
-from captures.ranges.stitcher import StitchedConnections, StitchedExchange, WholeConnection
+from captures.ranges.whole_connections import StitchedConnections, StitchedExchange, WholeConnection
 from dissectors.session_context import SessionContext, SessionFacts
 
 

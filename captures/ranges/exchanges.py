@@ -18,7 +18,7 @@ from captures.packets.index import Places
 from captures.packets.tls import KeyLog
 from captures.ranges.exchange_numbers import Context
 from captures.ranges.range_reader import read_range
-from captures.ranges.stitcher import Piece, WholeConnection
+from captures.ranges.whole_connections import Piece, WholeConnection
 from dissectors.session_context import SessionContext, SessionFacts
 
 __all__ = ["RangeExchanges", "add_stitched"]

@@ -21,7 +21,8 @@ from captures.ranges.exchange_numbers import Context, NumberedRanges, bases, num
 from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.plan import COMPRESSED, Plan, Range
 from captures.ranges.range_reader import FinishedExchanges, in_buckets, read_range
-from captures.ranges.stitcher import StitchedConnections, stitch
+from captures.ranges.stitcher import stitch
+from captures.ranges.whole_connections import StitchedConnections
 from dissectors.session_context import SessionContext, SessionFacts
 
 MARK, FINISHED, EDGES = KINDS = "mark", "finished", "edges"

@@ -20,7 +20,7 @@ from captures.packets.observation import Observation
 from captures.packets.tls.info import TlsInfo
 from captures.ranges.edges import SyncPoint
 from captures.ranges.exchange_numbers import NumberedRanges
-from captures.ranges.stitcher import WholeConnection
+from captures.ranges.whole_connections import WholeConnection
 from dissectors.session_context import SessionFacts
 
 _OF_STREAMS = (

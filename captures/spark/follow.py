@@ -26,8 +26,8 @@ from captures.ranges.batches import BatchState
 from captures.ranges.edges import pack
 from captures.ranges.jobs import Input, MergeResult
 from captures.ranges.plan import Plan, make_plan
-from captures.ranges.stitcher import WholeConnection
 from captures.ranges.whole import Whole, WholeCapture
+from captures.ranges.whole_connections import WholeConnection
 from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.job_progress import Progress, silent
 from captures.spark.source import Listing, finished, news

@@ -18,7 +18,7 @@ from captures.ranges.batches import BatchState, read_on
 from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import Input, give_out, read_part
 from captures.ranges.plan import make_plan
-from captures.ranges.stitcher import WholeConnection
+from captures.ranges.whole_connections import WholeConnection
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.packets.kit import pcap
 from tests.captures.ranges.made import traffic
