@@ -56,13 +56,6 @@ class HasNumber(Protocol):
 N = TypeVar("N", bound=HasNumber)
 
 
-def reason_of(error: BaseException) -> str:
-    """Return why something failed: of a file, its name and what the system says."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)
-
-
 class Fault(NamedTuple):
     """One error.
 

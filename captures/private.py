@@ -57,3 +57,10 @@ def make_folder(path: Path) -> None:
     for each in missing:
         each.mkdir(mode=0o700, exist_ok=True)
     path.mkdir(mode=0o700)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why something failed: of a file, its name and what the system says."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)

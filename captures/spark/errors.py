@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from captures.faults import reason_of
+from captures.private import reason_of
 
 
 class SparkUnavailable(Exception):  # noqa: N818  # says what is the case, reads well at the raise

@@ -36,6 +36,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from captures.private import reason_of
 from kproxy.proxy.shared_queue import Receiver
 
 if TYPE_CHECKING:
@@ -198,8 +199,6 @@ class Recorder:
     def _failed(self, error: OSError | ValueError) -> None:
         self._retry_at = time.monotonic() + _RETRY
         if not self._failure:
-            from captures.faults import reason_of
-
             self._failure = reason_of(error)
             self._lost = self._counts["lost_packets"], self._counts["lost_bytes"]
             what = "forwarding waits" if self._lossless else "packets are dropped"
@@ -275,8 +274,6 @@ def main() -> int:
         output.held = start.held
         output.open()
     except (OSError, ValueError) as error:
-        from captures.faults import reason_of
-
         tell("error", text=f"nothing can be recorded: {reason_of(error)}", fatal=True)
         return 1
     Recorder(receiver, blocks, output, lossless=start.lossless).run()

@@ -23,9 +23,9 @@ from typing import BinaryIO
 from captures.arrays import Int64s
 from captures.exchanges import Exchange
 from captures.export.mermaid import MAX_EXCHANGES
-from captures.faults import reason_of
 from captures.packets import CaptureError
 from captures.packets.joined_source import JoinedSource
+from captures.private import reason_of
 from dissectors.annotate import Annotations
 from kproxy.export_files import Layout, WrittenPackets, packet_steps, replacing, write_exchanges
 from kproxy.session import Session
