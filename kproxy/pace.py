@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 _AGAIN = 0.5
-"""Seconds between two looks whether it is time to tell anew."""
+"""Seconds between two looks whether it is time to compute it again."""
 _SHARE = 20
 """So many times as long as something takes, it is not done again."""
 
@@ -40,27 +40,27 @@ class Pace:
 
 
 class PacedValue(Generic[T]):
-    """Something that is told of a state.
+    """A value that is computed from a state, and not again before that is worth its time.
 
-    :param told: what is told before it was asked for
+    :param value: what it is before the first state
     """
 
-    def __init__(self, told: T) -> None:
-        self._told = told
+    def __init__(self, value: T) -> None:
+        self._value = value
         self._state: Hashable = None
         self._pace = Pace()
         self.current = True
-        """Whether what is told is of the latest state that was asked for."""
+        """Whether the value is that of the latest state that was asked for."""
 
-    def get(self, state: Hashable, tell: Callable[[], T]) -> T:
-        """Return what is told of a state, or of one before where it is too early to tell anew."""
+    def get(self, state: Hashable, compute: Callable[[], T]) -> T:
+        """Return the value of a state, or of an earlier one where it is too early to compute it again."""
         if state != self._state and self._pace.due:
             with self._pace.step():
-                self._told, self._state = tell(), state
+                self._value, self._state = compute(), state
         self.current = state == self._state
-        return self._told
+        return self._value
 
     @property
     def version(self) -> int:
-        """Changes as long as what is told is not current, so that who shows it asks again."""
+        """Changes as long as the value is not current, so that a view of it asks again."""
         return 0 if self.current else int(monotonic() / _AGAIN)

@@ -137,7 +137,7 @@ class _Files:
             yield path
 
     def done(self, name: str) -> None:
-        """Take notice of the end of a run."""
+        """Count the end of a run; a file is removed after its last one."""
         self._left[name] -= 1
         if not self._left[name] and not self._kept:
             (self._folder / name).unlink()

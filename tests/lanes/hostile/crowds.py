@@ -298,7 +298,7 @@ def commits(count: int) -> Iterable[bytes]:
 
 @attack(10_000)
 def journeys(count: int) -> Iterable[bytes]:
-    """records that are produced again and again at the same offsets, and fetched by everybody"""
+    """records that are produced again and again at the same offsets, and fetched by every client"""
     batch = build_batch([Record(number, 0, b"k9", b"v", ()) for number in range(5)])
 
     def exchanges() -> Iterator[Exchange]:

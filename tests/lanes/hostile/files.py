@@ -67,7 +67,7 @@ def options(count: int) -> Iterable[bytes]:
 
 @attack(1_000_000, ".pcapng")
 def unknown_blocks(count: int) -> Iterable[bytes]:
-    """blocks that nobody knows, and packets that name interfaces which are not there"""
+    """blocks of unknown types, and packets of interfaces that were not announced"""
     yield section() + interface()
     odd = block(0x0BAD1DEA, b"\xff" * 8) + block(_ENHANCED, struct.pack("<IIIII", 99_999, 0, 0, 0, 0))
     yield from repeat(odd * 500, max(count // 1_000, 1))

@@ -392,7 +392,7 @@ def tiny_frames(count: int) -> Iterable[bytes]:
 
 @attack(200_000)
 def orphans(count: int) -> Iterable[bytes]:
-    """responses that nobody asked for"""
+    """responses without a request"""
     answer = heartbeat()[1]
     assert answer is not None
     return capture((b"", answer * 100) for _ in range(max(count // 100, 1)))
@@ -400,7 +400,7 @@ def orphans(count: int) -> Iterable[bytes]:
 
 @attack(200_000)
 def unanswered(count: int) -> Iterable[bytes]:
-    """requests that nobody answers"""
+    """requests without an answer"""
     request = heartbeat()[0]
     return capture((request * 100, None) for _ in range(max(count // 100, 1)))
 
@@ -584,7 +584,7 @@ def sasl_cut(_: int) -> Iterable[bytes]:
 
 @attack(20_000)
 def sasl_flood(count: int) -> Iterable[bytes]:
-    """SASL tokens that never end, of mechanisms that nobody knows"""
+    """SASL tokens that never end, of unknown mechanisms"""
 
     def exchanges() -> Iterator[Exchange]:
         yield exchange(SASL_HANDSHAKE, 0, {"mechanism": CONTROL}, {"mechanisms": [CONTROL]}, 1)
