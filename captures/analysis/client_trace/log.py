@@ -35,6 +35,8 @@ from captures.time_format import span
 from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
 from dissectors.error_codes import ErrorCode
 
+_FIRST = attrgetter("first")
+
 IDLE = 10_000_000_000
 """ns without any exchange, or without a Fetch or Produce that went on before, which the log tells."""
 MOST_STRETCHES = 20_000
@@ -337,9 +339,6 @@ class PartyLog:
                 begin = bisect_left(mine, line.numbers[0], key=_FIRST)
                 found += mine[begin : bisect_right(mine, stretch.last, key=_FIRST)]
             line.then += map(_then, sorted(found, key=_FIRST))
-
-
-_FIRST = attrgetter("first")
 
 
 def _then(row: AftermathRow) -> str:
