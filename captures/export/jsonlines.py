@@ -12,6 +12,7 @@ from captures.faults import Faults, RaisedFaults
 from captures.json_objects import to_json
 
 _PIECE = 1 << 20
+_LINE_FEED = 10
 
 
 def write_json_lines(
@@ -43,16 +44,18 @@ def json_pieces(
     faults = RaisedFaults() if faults is None else faults
     encode_into = msgspec.json.Encoder().encode_into
     lines = bytearray()
-    for exchange in exchanges:
+
+    def add(exchange: Exchange) -> None:
         before = len(lines)
         try:
             shape = to_json(exchange)
             encode_into(bytes_as_text(shape) if text else shape, lines, -1)  # behind what is there
+            lines.append(_LINE_FEED)
         except Exception as error:
             del lines[before:]
             faults.note(error, "writing it as JSON", exchange.number)
-            continue
-        lines += b"\n"
+
+    for _ in map(add, exchanges):  # none is kept while the next is decoded: each may have a million records
         if len(lines) >= least:
             yield lines
             lines = bytearray()

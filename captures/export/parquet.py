@@ -92,7 +92,7 @@ def write_batches(batches: Iterable[pa.RecordBatch], file: BinaryIO, columns: tu
     together: list[pa.RecordBatch] = []
     # smallest and largest body tell nothing, and each is copied several times for it
     told = [column.name for column in columns if column.kind != "json"]
-    with pq.ParquetWriter(file, made, compression="zstd", write_statistics=told or False) as writer:
+    with pq.ParquetWriter(file, made, compression="zstd", write_statistics=told or False, use_dictionary=told or False) as writer:
         for batch in batches:
             together.append(batch)
             waiting += batch.nbytes
@@ -100,6 +100,7 @@ def write_batches(batches: Iterable[pa.RecordBatch], file: BinaryIO, columns: tu
             if waiting >= _ROW_GROUP_BYTES:
                 writer.write_table(pa.Table.from_batches(together, made))
                 together, waiting = [], 0
+                pa.default_memory_pool().release_unused()  # a body may have as much as is written at once
         if together:
             writer.write_table(pa.Table.from_batches(together, made))
     return count
@@ -115,10 +116,9 @@ def _steps(
     numbers: list[int] = []
     rows: list[list[Any]] = []
     size = 0
-    for exchange in exchanges:
-        row = _row(exchange, columns, faults)
+    for number, row in map(lambda exchange: (exchange.number, _row(exchange, columns, faults)), exchanges):
         size += sum(len(value) for value in row if isinstance(value, str))
-        numbers.append(exchange.number)
+        numbers.append(number)
         rows.append(row)
         if len(rows) >= _ROWS_PER_STEP or size >= _STEP_BYTES:
             yield numbers, rows

@@ -285,11 +285,12 @@ class Export(CaptureRun[ExportOptions]):
 
 
 def _counting(exchanges: Iterable[Exchange], counted: Counter[str]) -> Iterator[Exchange]:
-    for exchange in exchanges:
+    def count(exchange: Exchange) -> Exchange:
         counted[_EXCHANGES] += 1
-        for name in exchange.limits:
-            counted[name] += 1
-        yield exchange
+        counted.update(exchange.limits)
+        return exchange
+
+    return map(count, exchanges)
 
 
 def _beyond_notes(beyond: Counter[str]) -> list[str]:

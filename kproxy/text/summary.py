@@ -49,10 +49,13 @@ class Tally(Counts):
         self.last = max(self.last, last)
 
     def counting(self, exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
-        """Count exchanges and hand them on."""
-        for exchange in exchanges:
+        """Count exchanges and hand them on, keeping none while the next one is decoded."""
+
+        def count(exchange: Exchange) -> Exchange:
             self.add(exchange)
-            yield exchange
+            return exchange
+
+        return map(count, exchanges)
 
     def merge(self, other: Tally) -> None:
         """Take in what was counted elsewhere."""

@@ -91,9 +91,9 @@ def bomb_produce(count: int) -> Iterable[bytes]:
     return capture([produced(b"".join(million(count, number) for number in range(10)))])
 
 
-@attack(60)
+@attack(6)
 def bomb_messages(count: int) -> Iterable[bytes]:
-    """sixty Fetch responses, each of which has a batch with a million records"""
+    """six Fetch responses, each of which has a batch with a million records"""
     return capture(fetched(million(1_000_000, number), number) for number in range(count))
 
 
@@ -133,7 +133,7 @@ def empty_batches(count: int) -> Iterable[bytes]:
     return capture([fetched(one * (count // 2 + 1))])
 
 
-@attack(8)
+@attack(6)
 def message_sets_nested(count: int) -> Iterable[bytes]:
     """messages of Kafka 0.8 in compressed messages in compressed messages"""
     inner = build_batch([Record(number, 0, b"k", b"v" * 10, ()) for number in range(1_000)], magic=1)
