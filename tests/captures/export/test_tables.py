@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
 from pathlib import Path
+from weakref import ref
 
 import msgspec
 import pyarrow as pa
@@ -46,6 +48,31 @@ def test_json_lines_with_bytes_as_text(exchanges: list[Exchange]) -> None:
     (produce,) = map(json.loads, file.getvalue().splitlines())
     (batch,) = produce["request"]["topic_data"][0]["partition_data"][0]["records"]
     assert batch["records"][0]["value"] == '{"n":0}'
+
+
+class Watched(Exchange):
+    """An exchange of which can be seen whether it is still there."""
+
+    __slots__ = ("__weakref__",)
+
+
+@pytest.mark.parametrize("write", [write_json_lines, write_parquet])
+def test_no_exchange_is_kept_while_the_next_is_decoded(
+    exchanges: list[Exchange], write: Callable[[Iterator[Exchange], io.BytesIO], int]
+) -> None:
+    kept = []
+
+    def one_by_one() -> Iterator[Exchange]:
+        before: Callable[[], Exchange | None] = lambda: None  # noqa: E731
+        for exchange in exchanges[:5]:
+            kept.append(before())
+            made = Watched(*(getattr(exchange, field.name) for field in fields(exchange) if field.init))
+            before = ref(made)
+            yield made
+            del made
+
+    assert write(one_by_one(), io.BytesIO()) == 5
+    assert kept == [None] * 5
 
 
 def test_long_cells_of_csv_are_written_in_pieces(
