@@ -34,6 +34,7 @@ COMMANDS = {
     "incidents": "incidents",
     "journey": "journey",
     "lag": "lag",
+    "mcp": "mcp",
     "open": "open:open_",
     "proxy": "proxy",
     "read": "read",

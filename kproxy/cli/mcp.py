@@ -1,0 +1,64 @@
+"""``kproxy mcp``: captures for assistants."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+
+from kproxy.cli.command import Count, arguments_of, command, option, options
+from kproxy.cli.common import early_ends
+from kproxy.cli.options import ReadingOptions
+
+EPILOG = """\b
+Example, the entry of an assistant's configuration:
+  {"mcpServers": {"kproxy": {"command": "kproxy", "args": ["mcp", "/var/tmp/ring"]}}}
+"""
+
+
+@options
+class McpOptions(ReadingOptions):
+    """What ``kproxy mcp`` takes."""
+
+    timeout: Count = option(
+        "--timeout",
+        default=300,
+        show_default=True,
+        metavar="SECONDS",
+        help="Seconds that an answer may take.",
+    )
+
+
+@command(
+    McpOptions, short_help="Let an assistant ask about captures (Model Context Protocol).", epilog=EPILOG
+)
+def mcp(options: McpOptions) -> None:
+    """Answer an assistant's questions about CAPTURE..., by the Model Context Protocol on standard input and output.
+
+    An assistant can ask what kproxy diagnose, incidents, read, stats, groups, lag, journey, follow, clients,
+    api-versions, compat and records tell, of these captures and no others. It is read-only, secrets stay masked,
+    and answers are bounded. Each question reads the captures anew, so they may grow. Needs kproxy[mcp].
+    """
+    from captures.packets.files import comes_once  # not needed to show help
+
+    if any(map(comes_once, options.files)):
+        raise click.UsageError("each question reads the capture anew: write it to a file, and name that")
+    try:
+        from kproxy.mcp_server import Question, serve
+    except ImportError:
+        raise click.ClickException("this needs more packages: pip install 'kproxy[mcp]'") from None
+    from kproxy.cli.mcp_tools import TOOLS
+
+    reading = arguments_of(ReadingOptions, options)
+    reading = reading[: reading.index("--")] if "--" in reading else reading
+    questions = [
+        Question(
+            tool.name,
+            tool.about,
+            tool.schema(),
+            partial(tool.arguments, reading=reading, files=options.files),
+        )
+        for tool in TOOLS
+    ]
+    with early_ends():
+        serve(questions, seconds=options.timeout)
