@@ -12,6 +12,8 @@ from captures.faults import Faults, RaisedFaults
 from captures.json_objects import to_json
 
 _PIECE = 1 << 20
+_MOST = 4 << 20
+"""Bytes of a piece at most: processes that hand them on hold several, and copy each."""
 _LINE_FEED = 10
 
 
@@ -25,16 +27,16 @@ def write_json_lines(
     :param faults: where to note what cannot be written by a fault of ours; without it, that is raised
     """
     count = 0
-    for line in json_pieces(exchanges, text=text, least=1, faults=faults):
-        file.write(line)
-        count += 1
+    for piece in json_pieces(exchanges, text=text, least=1, faults=faults):
+        file.write(piece)
+        count += piece[-1] == _LINE_FEED
     return count
 
 
 def json_pieces(
     exchanges: Iterable[Exchange], *, text: bool = False, least: int = _PIECE, faults: Faults | None = None
 ) -> Iterator[bytearray]:
-    """Yield what :func:`write_json_lines` writes, the lines of one exchange or of several at a time.
+    """Yield what :func:`write_json_lines` writes, the lines of several exchanges at a time, or a part of a long one.
 
     For those who hand it on: the lines of exchanges that are a megabyte together may be gigabytes.
 
@@ -57,7 +59,10 @@ def json_pieces(
 
     for _ in map(add, exchanges):  # none is kept while the next is decoded: each may have a million records
         if len(lines) >= least:
-            yield lines
+            if len(lines) <= _MOST:
+                yield lines
+            else:
+                yield from (lines[begin : begin + _MOST] for begin in range(0, len(lines), _MOST))
             lines = bytearray()
     if lines:
         yield lines

@@ -99,9 +99,9 @@ def bomb_messages(count: int) -> Iterable[bytes]:
 
 @attack(20)
 def bomb_values(count: int) -> Iterable[bytes]:
-    """batches of each codec with one value of a hundred megabytes, in twenty messages"""
+    """batches of each codec with one value of 64 megabytes, in twenty messages"""
     codecs = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
-    record = Record(0, 0, b"k", loose(100 * _MIB), ())
+    record = Record(0, 0, b"k", loose(64 * _MIB), ())
     batches = [build_batch([record], codec=codec) for codec in codecs[:count]]
     return capture(fetched(batches[number % len(batches)], number) for number in range(count))
 
