@@ -51,17 +51,20 @@ class Observation:
         self.links |= other.links
         self._ends = None
 
-    def ends(self, files: Int64s, latest: int) -> Int64s:
+    def ends(self, files: Int64s | np.int64, latest: int) -> Int64s:
         """Return until when connections were observed, ns since the epoch.
 
-        :param files: in which they were seen last
+        :param files: in which they were seen last; one of them gives an array without dimension
         :param latest: of the whole capture, for connections of which no file is known
         """
         if self._ends is None:
             self._ends = self._found()
-        known, (met, which) = self._ends, np.unique(files, return_inverse=True)
+        known = self._ends
+        if not np.ndim(files):
+            return np.array(known.get(int(files), latest), np.int64)
+        met, which = np.unique(files, return_inverse=True)
         found = np.array([known.get(file, latest) for file in met.tolist()], np.int64)
-        return found[which].reshape(np.shape(files))
+        return found[which]
 
     def _found(self) -> dict[int, int]:
         """Return the end of each file, and of those that continue it."""

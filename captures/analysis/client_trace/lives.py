@@ -141,11 +141,12 @@ class Lives:
     # ------------------------------------------------------------ the end
     def _end(self, connection: int) -> tuple[int, int, str]:
         """Return the connection, when it was ended, -1 if it was not, and by whom."""
-        known = self._capture.connections[connection]
-        turned = self._capture.client_stream(connection) & 1
-        sides = (known.directions[turned], "client"), (known.directions[1 - turned], "broker")
+        streams, client = self._capture.connections.streams, self._capture.client_stream(connection)
         times = [
-            (time, by) for side, by in sides for time in (side.fin_time, side.reset_time) if time != _NEVER
+            (time, by)
+            for stream, by in ((client, "client"), (client ^ 1, "broker"))
+            for ended in (streams.fin_time, streams.reset_time)
+            if (time := int(ended[stream])) != _NEVER
         ]
         time, by = min(times, default=(_NEVER, ""))
         return connection, time, by
