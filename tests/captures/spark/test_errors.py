@@ -129,6 +129,18 @@ def _value() -> None:
     raise ValueError("a port is: wrong")
 
 
+def _full() -> None:
+    raise OSError(28, "No space left on device", "/out/x.parquet")
+
+
+def _refused() -> None:
+    raise PermissionError(13, "Permission denied", "/out")
+
+
+def _out_of_memory() -> None:
+    raise MemoryError
+
+
 def _killed() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -138,6 +150,9 @@ def _killed() -> None:
     [
         (_fault, str(FAULT)),
         (_value, "a port is: wrong"),
+        (_full, "/out/x.parquet: No space left on device"),
+        (_refused, "/out: Permission denied"),
+        (_out_of_memory, "a Python worker ran out of memory: let fewer tasks run side by side"),
         (_killed, "a Python worker died in the middle of its work"),
     ],
 )

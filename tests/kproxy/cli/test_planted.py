@@ -241,14 +241,26 @@ def test_copies(exchanges: list[Exchange], capture: Path) -> None:
 
 @pytest.mark.slow
 def test_details_of_the_ui(exchanges: list[Exchange]) -> None:
+    """Each field with each value is copied once of an API: most exchanges differ only in where they are cut."""
     secret = SECRET.encode()
+    copied = set()
     for exchange in exchanges:
         detail = detail_of(exchange)
         for side in (detail.request, detail.response):
             assert not any(secret in buffer.data for buffer in side.buffers), exchange
             for node in side.root.walk() if side.root is not None else ():
                 assert_tells_no_secret(f"{node.text(10_000)} {node.note} {node.change} {node.value!r}")
-                assert_copies_nothing_hostile(node, exchange)
+                what = (
+                    exchange.api_key,
+                    exchange.version,
+                    node.path,
+                    repr(node.value),
+                    node.masked,
+                    node.leaf,
+                )
+                if what not in copied:
+                    copied.add(what)
+                    assert_copies_nothing_hostile(node, exchange)
 
 
 def assert_copies_nothing_hostile(node: FieldNode, exchange: Exchange) -> None:

@@ -21,6 +21,7 @@ from captures.spark.errors import JavaMissing
 from captures.tables.options import TablesOptions
 from kproxy.cli import main
 from kproxy.cli.write_tables import SMALL, StageBars, choose_engine
+from tests.spark import SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,8 +103,15 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert f"damaged: {broken}" in damaged.stdout
 
 
-@pytest.mark.parametrize("engine", ["single", pytest.param("spark", marks=pytest.mark.slow)])
-def test_files_of_a_folder_that_are_no_captures(tmp_path: Path, engine: str) -> None:
+def test_files_of_a_folder_that_are_no_captures(tmp_path: Path) -> None:
+    pass_over_files(tmp_path, "single")
+
+
+def test_files_of_a_folder_that_are_no_captures_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    pass_over_files(tmp_path, "spark")
+
+
+def pass_over_files(tmp_path: Path, engine: str) -> None:
     folder = tmp_path / "day"
     folder.mkdir()
     shutil.copy(SAMPLE, folder)
@@ -150,12 +158,17 @@ def test_the_list_of_tables() -> None:
     assert "    run, number, time, time_ns, " in done.stdout
 
 
-@pytest.mark.parametrize("engine", ["single", pytest.param("spark", marks=pytest.mark.slow)])
-def test_names_of_addresses(tmp_path: Path, request: pytest.FixtureRequest, engine: str) -> None:
+def test_names_of_addresses(tmp_path: Path) -> None:
+    name_addresses(tmp_path, "single")
+
+
+def test_names_of_addresses_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    name_addresses(tmp_path, "spark")
+
+
+def name_addresses(tmp_path: Path, engine: str) -> None:
     import pyarrow.dataset as ds
 
-    if engine == "spark":
-        request.getfixturevalue("spark")
     hosts = tmp_path / "hosts"
     hosts.write_text("127.0.0.1 m3\n")
     for name, columns in (("headers", ("--columns", "broker_name")), ("all", ())):
@@ -256,6 +269,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
             "spark",
             "-j",
             "1",
+            *SHORT_LIVED,
         ],
         env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

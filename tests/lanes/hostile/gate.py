@@ -37,6 +37,7 @@ from typing import NamedTuple
 
 import captures
 import dissectors
+from kproxy import cli, text
 from kproxy.cli import main
 from tests.lanes.hostile.wire import CLIENT_ID, TOPIC
 from tests.lanes.tools import wait_for
@@ -247,7 +248,7 @@ def run(files: Iterable[Path], commands: Sequence[Command], bounds: Bounds, jobs
 
 def warm_up() -> None:
     """Import what commands will, so that runs are forked with it."""
-    for package in (captures, dissectors):
+    for package in (captures, dissectors, cli, text):
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.startswith(_NOT_IMPORTED):
                 importlib.import_module(module.name)
