@@ -29,7 +29,8 @@ class ServeOptions(ViewOptions):
         help="Address to serve at; port 0 is any free one. Beyond this machine, put a proxy with TLS in front.",
     )
     no_token: bool = option(
-        "--no-token", help="Do not require the token in the URL: every client that reaches the address gets in."
+        "--no-token",
+        help="Do not require the token in the URL: every client that reaches the address gets in.",
     )
     control: bool = option(
         "--control", help="Let browsers write files on this machine, send requests and read other captures."
