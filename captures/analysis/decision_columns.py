@@ -6,19 +6,56 @@ columns, so that the others need not be made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from captures.analysis.exchange_groups import COUNTED
+from captures.analysis.exchange_groups import COUNTED, RowGroups, client_names
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Flag
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns
 from dissectors.api_keys import CONNECTING, ApiKey
+from dissectors.session_context import TOPIC_NAMES
 
-TAKEN = (*COUNTED, "wait", "throttle_time_ms", "acks", "replica_id")
+TAKEN = (
+    *COUNTED,
+    "wait",
+    "throttle_time_ms",
+    "acks",
+    "replica_id",
+    "batch_traits",
+    "flow_codec",
+    "max_bytes",
+)
 """The columns of messages that :class:`DecisionColumns` takes."""
+_OF_BATCHES = ("topics", "bytes", "batches", "records", "uncounted", "codec")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batches:
+    """Record data of some exchanges, an element for each partition that has some.
+
+    :ivar rows: which exchange it is in
+    :ivar client: number of the client
+    :ivar topic: number of the topic
+    :ivar clients: names by number
+    :ivar topics: names by number
+    :ivar size: bytes
+    :ivar codec: of all batches, -1 where that cannot be told
+    """
+
+    rows: Int64s
+    client: Int64s
+    topic: Int64s
+    clients: Sequence[str]
+    topics: Sequence[str]
+    size: Int64s
+    batches: Int64s
+    records: Int64s
+    uncounted: Int64s
+    codec: Int64s
 
 
 class DecisionColumns:
@@ -29,13 +66,20 @@ class DecisionColumns:
 
     :param columns: exchanges in the order of their numbers
     :param elsewhere: what the other parts have met; None if there are none
+    :param numbers: of the exchanges, if these are all that there are, and are shown in this order
     :ivar met: what these exchanges have met, by name: all that :meth:`ever` was asked for
     :ivar api_key: -1 for raw SASL tokens and responses without a request
     :ivar latency: ns, :data:`~captures.exchanges.columns.NO_VALUE` where there is no answer
     """
 
-    def __init__(self, columns: ExchangeColumns, elsewhere: Mapping[str, bool] | None = None) -> None:
+    def __init__(
+        self,
+        columns: ExchangeColumns,
+        elsewhere: Mapping[str, bool] | None = None,
+        numbers: Int64s | None = None,
+    ) -> None:
         self.columns = columns
+        self.numbers = numbers
         self.met: dict[str, bool] = {}
         self._elsewhere = elsewhere
         self.api_key = columns.flat("api_key")
@@ -57,6 +101,36 @@ class DecisionColumns:
     def failed(self) -> Bools:
         """Those with an error that is no part of a normal conversation."""
         return self.columns.ragged("error_codes").filled
+
+    @cached_property
+    def untouched(self) -> Bools:
+        """Those in which kproxy did not intervene."""
+        found: Bools = self.columns.flat("intervened") == 0
+        return found
+
+    @cached_property
+    def of_consumers(self) -> Bools:
+        """The Fetch exchanges that no replica sent."""
+        found: Bools = self.of_api({ApiKey.FETCH}) & (self.columns.flat("replica_id") < 0)
+        return found
+
+    @cached_property
+    def clients(self) -> tuple[Int64s, list[str]]:
+        """For each exchange the number of its client, and their names."""
+        return client_names(self.columns)
+
+    @cached_property
+    def produced(self) -> Batches:
+        """The record data that was produced; topics by the text that stands in the message, name or ID."""
+        columns = [self.columns.ragged(f"flow_{name}") for name in _OF_BATCHES]
+        mine = self.of_api({ApiKey.PRODUCE})[columns[0].rows]
+        topic, size, batches, records, uncounted, codec = (column.values[mine] for column in columns)
+        rows = columns[0].rows[mine]
+        clients, names = self.clients
+        return Batches(
+            rows, clients[rows], topic, names, self.columns.texts("flow_topics"),  # type: ignore[arg-type]
+            size, batches, records, uncounted, codec,
+        )  # fmt: skip
 
     @cached_property
     def introducing(self) -> Bools:
@@ -124,6 +198,11 @@ class DecisionColumns:
         """Return what a rule has to be shown that finds nothing without some errors: all if there is one, else none."""
         return None if self.any_error(codes) else self.nothing
 
+    def with_batches(self, traits: int) -> Bools:
+        """Return those with batches that have one of some traits."""
+        found: Bools = self.columns.flat("batch_traits") & traits != 0
+        return found
+
     def of_version(self, wanted: Callable[[int, int], bool]) -> Bools:
         """Return those of some APIs and versions.
 
@@ -151,7 +230,20 @@ class DecisionColumns:
 
         Those in which kproxy intervened may be hidden from rules, so that they show nothing.
         """
-        return self.first(among & (self.columns.flat("intervened") == 0))
+        return self.first(among & self.untouched)
+
+    def named_meanwhile(self, among: Bools) -> bool:
+        """Tell whether names of topics may have been told after the first of some exchanges."""
+        first = np.flatnonzero(among)[:1]
+        return bool(len(first) and self.of_api(TOPIC_NAMES)[int(first[0]) :].any())
+
+    def spans(self, among: Bools, *keys: Int64s) -> int:
+        """Return the longest time from the first to the last of some exchanges with equal keys, in ns."""
+        rows = np.flatnonzero(among)
+        times = self.columns.flat("time")[rows]
+        groups = RowGroups(*(key[rows] for key in keys))
+        ends = zip(groups.least(times), groups.greatest(times), strict=True)
+        return max((last - first for first, last in ends), default=0)
 
     def first(self, among: Bools) -> Bools:
         """Return the first of each connection among some."""

@@ -51,6 +51,8 @@ from dissectors.sides import SIDES, Side
 
 PROBLEMS = "problems"
 """What may be asked besides :data:`NEEDS`: whether messages can be read at all. They are decoded in full for it."""
+BATCH_HEADERS = "batch headers"
+"""The need for which the headers of batches are read to their end, and their checksums computed."""
 
 BLOCK_ROWS = 4096
 """Rows that are read together, at most."""
@@ -91,6 +93,16 @@ NEEDS: dict[str, tuple[Paths, ...]] = {
     "producers": (producer_paths, record_paths),
     "records": (record_paths,),
     "flows": (topic_paths, record_paths),
+    BATCH_HEADERS: (
+        record_paths,
+        _constant("request", "transactional_id", "v3_and_below_transactional_id"),
+        _constant(
+            "response", "responses.partitions.high_watermark", "responses.partitions.last_stable_offset"
+        ),
+    ),
+    "fetch limits": (
+        _constant("request", "min_bytes", "max_bytes", "topics.partitions.partition_max_bytes"),
+    ),
     "throttle": (_constant("response", "throttle_time_ms"),),
     "acks": (_constant("request", "acks"),),
     "replica": (_constant("request", "replica_id", "replica_state.replica_id"),),
@@ -433,7 +445,12 @@ class _Plan:
         if self._told and key != ApiKey.API_VERSIONS:
             varied = known_fields(message[version].struct, tree(inserted_paths(key, side)))
             summaries = "summaries" in needs
-            self.shapes = Shapes(message[version], self._projection.wanted, varied if summaries else None)
+            self.shapes = Shapes(
+                message[version],
+                self._projection.wanted,
+                varied if summaries else None,
+                headers=BATCH_HEADERS in needs,
+            )
 
     def body_starts(self, capture: Capture, frames: Frames, rows: Int64s, chosen: Int64s) -> Int64s:
         """Return where the bodies of some frames begin, -1 where the header is malformed or has tags.

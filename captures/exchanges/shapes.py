@@ -7,15 +7,17 @@ and the same wanted bytes decode to the same wanted values, so one of them is de
 (:meth:`Shapes.classes`).
 
 Records fields are the exception: each message has its own, and what their batch headers tell is read for all messages
-together (:class:`RecordTallies`). So is the high watermark beside them.
+together (:class:`RecordTallies`). So is the high watermark beside them, and with the headers the last stable offset.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from enum import IntFlag
 from typing import Any, NamedTuple
 
+import crc32c
 import numpy as np
 
 from captures.arrays import Bools, Bytes, Int64s
@@ -25,8 +27,8 @@ from dissectors import wire
 from dissectors.codec import CODEC_MASK
 from dissectors.message_version import MessageVersion
 from dissectors.projection import Tree
-from dissectors.records import record_set
-from dissectors.records.batch import CONTROL, HEADER_AT, MIN_LENGTH
+from dissectors.records import Codec, record_set
+from dissectors.records.batch import CONTROL, CRC_START, HEADER_AT, MIN_LENGTH, TRANSACTIONAL
 from dissectors.records.legacy import ENTRY_OVERHEAD
 from dissectors.trace import Node, trace
 
@@ -43,11 +45,52 @@ _LONGEST_EXAMPLE = 1 << 16
 
 _STRUCTURE, _WANTED, _NUMBER, _TEXT, _BYTES = range(5)
 _UNWANTED: Tree = {}
-_HIGH_WATERMARK = "high_watermark"
+_HIGH_WATERMARK, _LAST_STABLE = "high_watermark", "last_stable_offset"
 _LONG = 8
-_LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT, _DELTA_AT, _COUNT_AT = (
-    HEADER_AT[name] for name in ("length", "magic", "attributes", "last_offset_delta", "records_count")
-)
+_LENGTH_AT, _MAGIC_AT, _CRC_AT, _ATTRIBUTES_AT, _DELTA_AT, _MAX_TIMESTAMP_AT, _COUNT_AT = (
+    HEADER_AT[name]
+    for name in (
+        "length", "magic", "crc", "attributes", "last_offset_delta", "max_timestamp", "records_count",
+    )
+)  # fmt: skip
+_LEAST = np.iinfo(np.int64).min
+
+
+class BatchTrait(IntFlag):
+    """What complete batches have that rules look for."""
+
+    OLD = 1
+    """Magic 0 or 1."""
+    TRANSACTIONAL = 2
+    COMPRESSED = 4
+    """Magic 2, with a codec."""
+    DAMAGED = 8
+    """The checksum does not match."""
+
+
+class HeaderTallies(NamedTuple):
+    """What batch headers tell besides, as :class:`RecordTallies` have it.
+
+    :ivar traits: :class:`BatchTrait` of any of the batches
+    :ivar earliest: of their latest timestamps, ms; the least number where none has one
+    :ivar latest: of these, likewise
+    """
+
+    traits: Int64s
+    earliest: Int64s
+    latest: Int64s
+
+
+def header_facts(field: bytes) -> tuple[int, int, int]:
+    """Return what :class:`HeaderTallies` have of one records field."""
+    batches = record_set(field).batches
+    traits = 0
+    for batch in batches:
+        traits |= BatchTrait.OLD * (batch.magic < 2) | BatchTrait.TRANSACTIONAL * batch.transactional
+        traits |= BatchTrait.COMPRESSED * (batch.magic == 2 and batch.codec != Codec.NONE)
+        traits |= BatchTrait.DAMAGED * (not batch.crc_valid)
+    times = [batch.max_timestamp for batch in batches if batch.max_timestamp >= 0] or [_LEAST]
+    return traits, min(times), max(times)
 
 
 class RecordTallies(NamedTuple):
@@ -62,7 +105,9 @@ class RecordTallies(NamedTuple):
     :ivar uncounted: compressed messages of magic 0 and 1, which do not tell how many are in them
     :ivar markers: control records
     :ivar last: last offset of the only batch, -1 where there is not exactly one
-    :ivar high_watermark: that stands beside the field; the least number where none does
+    :ivar high_watermark: that stands beside the field; the least number where none does, or it is not wanted
+    :ivar last_stable: last stable offset, likewise
+    :ivar headers: what else the headers tell, None if that was not asked
     """
 
     size: Int64s
@@ -74,10 +119,13 @@ class RecordTallies(NamedTuple):
     last: Int64s
     codec: Int64s
     high_watermark: Int64s
+    last_stable: Int64s
+    headers: HeaderTallies | None = None
 
-    def of(self, rows: Int64s) -> RecordTallies:
+    def of(self, rows: Int64s | Bools) -> RecordTallies:
         """Return those of some messages."""
-        return RecordTallies(*(column[rows] for column in self))
+        headers = self.headers and HeaderTallies(*(column[rows] for column in self.headers))
+        return RecordTallies._make([*(column[rows] for column in self[:-1]), headers])
 
 
 class _Segment(NamedTuple):
@@ -95,12 +143,12 @@ class _Hole(NamedTuple):
 
     :ivar compact: how its length is written
     :ivar records: whether its records are wanted
-    :ivar watermark: segment and position of the high watermark beside it, None if there is none
+    :ivar beside: segments and positions of the offsets beside it that are wanted, by their names
     """
 
     compact: bool
     records: bool
-    watermark: tuple[int, int] | None
+    beside: Mapping[str, tuple[int, int]]
 
 
 class ShapeMatch(NamedTuple):
@@ -126,16 +174,27 @@ class Shape:
     :param body: of the example, which is sound
     :param varied: wanted numbers that may be another positive number in each message. If they are told, records fields
         have to be empty in the same messages, and else whole batches of magic 2 with one codec.
+    :param headers: whether to read all that batch headers tell
     :raises ValueError: if it has to be decoded by itself
     """
 
-    def __init__(self, con: wire.Struct, wanted: Tree, body: bytes, varied: Tree | None = None) -> None:
+    def __init__(
+        self,
+        con: wire.Struct,
+        wanted: Tree,
+        body: bytes,
+        varied: Tree | None = None,
+        *,
+        headers: bool = False,
+    ) -> None:
         traced = trace(con, body)
         if traced.error is not None or traced.end != len(body):
             raise ValueError("it is not sound")
         self._roles = np.zeros(len(body), np.uint8)
-        self._found: list[tuple[int, int, int, bool, bool, int | None]] = []
-        self._watermark: int | None = None
+        self._found: list[tuple[int, int, int, bool, bool, dict[str, int]]] = []
+        self._beside: dict[str, int] = {}
+        self._headers = headers
+        self._of_each = (_HIGH_WATERMARK, _LAST_STABLE) if headers else (_HIGH_WATERMARK,)
         self._strict = varied is not None
         self._varied: list[tuple[int, int]] = []
         self._mark(con, traced.root, wanted, varied or {})
@@ -154,12 +213,7 @@ class Shape:
         """
         match con:
             case wire.Struct():
-                outer, self._watermark = self._watermark, None
-                for member, child in zip(con.members, node.children or (), strict=False):
-                    inner = None if wanted is None else wanted.get(member.name, _UNWANTED)
-                    number = None if varied is None else varied.get(member.name, _UNWANTED)
-                    self._mark(member.con, child, inner, number)
-                self._watermark = outer
+                self._mark_members(con, node, wanted, varied)
             case wire.Array():
                 children = node.children or []
                 if children and isinstance(con.element, wire.FixedWidth):
@@ -175,8 +229,8 @@ class Shape:
                 if varied is None:
                     self._varied.append((node.start, node.end - node.start))
                     unwanted = True
-                if node.name == _HIGH_WATERMARK and not unwanted:
-                    self._watermark, unwanted = node.start, True
+                if node.name in self._of_each and not unwanted:
+                    self._beside[str(node.name)], unwanted = node.start, True
                 self._set(node.start, node.end, _NUMBER if unwanted else _WANTED)
             case wire.String() if node.value is not None:
                 size = len(node.value.encode())
@@ -189,7 +243,20 @@ class Shape:
                 else:
                     self._set(node.start, node.end, _BYTES)
                     place = (node.start, content, node.end)
-                    self._found.append((*place, con.compact, records, self._watermark))
+                    self._found.append((*place, con.compact, records, self._beside))
+
+    def _mark_members(self, con: wire.Struct, node: Node, wanted: Tree | None, varied: Tree | None) -> None:
+        outer, self._beside = self._beside, {}
+        before = len(self._found)
+        for member, child in zip(con.members, node.children or (), strict=False):
+            inner = None if wanted is None else wanted.get(member.name, _UNWANTED)
+            number = None if varied is None else varied.get(member.name, _UNWANTED)
+            self._mark(member.con, child, inner, number)
+        if len(self._found) == before and _LAST_STABLE in self._beside:
+            # there are no records beside which they would be read
+            for start in self._beside.values():
+                self._set(start, start + _LONG, _WANTED)
+        self._beside = outer
 
     def _set(self, start: int, end: int, role: int) -> None:
         self._roles[start:end] = role
@@ -207,10 +274,10 @@ class Shape:
             texts, wanted = np.flatnonzero(roles == _TEXT), np.flatnonzero(roles == _WANTED)
             segments.append(_Segment(end - begin, structure, body[begin:end][structure], texts, wanted))
         holes = []
-        for number, (_, _, _, compact, records, watermark) in enumerate(self._found):
-            # the watermark stands in the same struct, before the records
-            beside = None if watermark is None else (number, watermark - begins[number])
-            if beside is not None and beside[1] < 0:
+        for number, (_, _, _, compact, records, offsets) in enumerate(self._found):
+            # they stand in the same struct, before the records
+            beside = {name: (number, start - begins[number]) for name, start in offsets.items()}
+            if any(place < 0 for _, place in beside.values()):
                 raise ValueError("a bytes field lies between the high watermark and the records")
             holes.append(_Hole(compact, records, beside))
         self._numbers = [
@@ -283,15 +350,16 @@ class Shape:
         starts = np.stack([places[number][0][fits] for number in chosen], axis=1)
         sizes = np.stack([places[number][1][fits] for number in chosen], axis=1)
         marks = []
-        for number in chosen:
-            watermark = self._holes[number].watermark
-            if watermark is None:
-                marks.append(np.full(len(starts), np.iinfo(np.int64).min))
-            else:
-                marks.append(_number(data, begins[watermark[0]][fits] + watermark[1], ">i8"))
-        found = _tally(data, starts.ravel(), sizes.ravel())
-        columns = [*(column.reshape(starts.shape) for column in found), np.stack(marks, axis=1)]
-        return RecordTallies(*columns)
+        for name in (_HIGH_WATERMARK, _LAST_STABLE):
+            mark = np.full(starts.shape, _LEAST)
+            for column, number in enumerate(chosen):
+                if name in self._holes[number].beside:
+                    segment, place = self._holes[number].beside[name]
+                    mark[:, column] = _number(data, begins[segment][fits] + place, ">i8")
+            marks.append(mark)
+        found, headers = _tally(data, starts.ravel(), sizes.ravel(), headers=self._headers)
+        more = None if headers is None else HeaderTallies(*(each.reshape(starts.shape) for each in headers))
+        return RecordTallies._make([*(column.reshape(starts.shape) for column in found), *marks, more])
 
 
 class Shapes:
@@ -300,12 +368,16 @@ class Shapes:
     :param layout: of the messages
     :param wanted: fields that are wanted
     :param varied: numbers among them, as :class:`Shape` takes them
+    :param headers: likewise
     """
 
-    def __init__(self, layout: MessageVersion, wanted: Tree, varied: Tree | None = None) -> None:
+    def __init__(
+        self, layout: MessageVersion, wanted: Tree, varied: Tree | None = None, *, headers: bool = False
+    ) -> None:
         self._layout = layout
         self._wanted = wanted
         self._varied = varied
+        self._headers = headers
         self._shapes: list[Shape] = []
 
     def groups(self, frames: Frames, starts: Int64s, chosen: Int64s) -> list[Group]:
@@ -327,7 +399,7 @@ class Shapes:
             example = int(rest[0])
             body = bytes(memoryview(frames.data)[int(starts[example]) : int(frames.ends[example])])
             try:
-                shape = Shape(self._layout.struct, self._wanted, body, self._varied)
+                shape = Shape(self._layout.struct, self._wanted, body, self._varied, headers=self._headers)
             except ValueError:
                 in_vain += 1
                 rest = rest[1:]
@@ -415,8 +487,11 @@ def _length(data: Bytes, at: Int64s, *, compact: bool) -> tuple[Int64s, Int64s]:
     return at, np.where(more | (value > 0x7FFFFFFF), -1, value - 1)
 
 
-def _tally(data: Bytes, starts: Int64s, sizes: Int64s) -> tuple[Int64s, ...]:
+def _tally(
+    data: Bytes, starts: Int64s, sizes: Int64s, *, headers: bool
+) -> tuple[tuple[Int64s, ...], HeaderTallies | None]:
     """Add up the batches of records fields, as :func:`captures.meaning.payload.payload` does."""
+    told = HeaderTallies(*(np.full(len(starts), blank, np.int64) for blank in (0, _LEAST, _LEAST)))
     count, held = len(starts), sizes.copy()
     batches, batch_bytes, records, uncounted, markers = (np.zeros(count, np.int64) for _ in range(5))
     last, codec = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
@@ -440,6 +515,8 @@ def _tally(data: Bytes, starts: Int64s, sizes: Int64s) -> tuple[Int64s, ...]:
         control = attributes & CONTROL != 0
         batches[alive] += 1
         batch_bytes[alive] += end - at
+        if headers:
+            _add_headers(told, data, alive, at, end)
         records[alive] += np.where(control, 0, announced)
         markers[alive] += np.where(control, announced, 0)
         if number:
@@ -460,5 +537,25 @@ def _tally(data: Bytes, starts: Int64s, sizes: Int64s) -> tuple[Int64s, ...]:
         batch_bytes[index] = sum(batch.size for batch in complete)
         last[index] = complete[0].last_offset if len(complete) == 1 else -1
         codec[index] = -1
+        if headers:
+            told.traits[index], told.earliest[index], told.latest[index] = header_facts(field)
     codec[batch_bytes != held] = -1
-    return held, batches, batch_bytes, records, uncounted, markers, last, codec
+    tallies = held, batches, batch_bytes, records, uncounted, markers, last, codec
+    return tallies, told if headers else None
+
+
+def _add_headers(more: HeaderTallies, data: Bytes, fields: Int64s, at: Int64s, end: Int64s) -> None:
+    """Take in a batch of magic 2 of each of some fields: where it begins and ends."""
+    attributes = data[at + _ATTRIBUTES_AT + 1]
+    view = data.data
+    places = zip((at + CRC_START).tolist(), end.tolist(), strict=True)
+    computed = np.array([crc32c.crc32c(view[begin:stop]) for begin, stop in places], np.int64)
+    traits = np.where(attributes & TRANSACTIONAL, int(BatchTrait.TRANSACTIONAL), 0)
+    traits |= np.where(attributes & CODEC_MASK, int(BatchTrait.COMPRESSED), 0)
+    traits |= np.where(computed != _number(data, at + _CRC_AT, ">u4"), int(BatchTrait.DAMAGED), 0)
+    more.traits[fields] |= traits
+    times = _number(data, at + _MAX_TIMESTAMP_AT, ">i8")
+    told, fields = times[times >= 0], fields[times >= 0]
+    known = more.earliest[fields]
+    more.earliest[fields] = np.where(known == _LEAST, told, np.minimum(known, told))
+    more.latest[fields] = np.maximum(more.latest[fields], told)

@@ -18,6 +18,7 @@ from captures.analysis.findings.all import RULES
 from captures.analysis.findings.because_of import explain
 from captures.analysis.findings.finding import Finding
 from captures.analysis.findings.rule import Rule, Scene, times
+from captures.analysis.groups.calls import OF_MEMBERS
 from captures.analysis.groups.history import HISTORIES, NEEDED
 from captures.analysis.groups.model import GroupTimeline, Trigger
 from captures.analysis.incidents.history import IncidentHistories
@@ -104,7 +105,7 @@ class Diagnosis:
         :param indexes: in the reader, of each row of the columns
         :return: the exchanges that were shown
         """
-        wanted = self.wanted(DecisionColumns(columns))
+        wanted = self.wanted(DecisionColumns(columns, numbers=indexes + reader.first))
         patterns, which = np.unique(np.packbits(wanted, axis=0), axis=1, return_inverse=True)
         chosen = np.unpackbits(patterns, axis=0, count=len(wanted)).astype(np.bool_).T
         rules = [list(compress(self._rules, pattern)) for pattern in chosen]
@@ -123,7 +124,7 @@ class Diagnosis:
             deciding = self._faults.made(partial(rule.deciding, rows), _doing(type(rule)), None)
             if deciding is not None:
                 mine &= deciding | intervened
-        if self._with_groups:
+        if self._with_groups and rows.ever("calls of members", rows.of_api(OF_MEMBERS)):
             wanted[-1] = rows.of_api(NEEDED)
         return wanted
 

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
+import numpy as np
+
 from captures.analysis.groups.model import Certainty
+from captures.arrays import Int64s
 from captures.exchanges import Exchange
 from captures.json_objects import OrNull, Time, Word
 
@@ -124,6 +127,18 @@ class Occurrences:
         self.last = max(self.last, time)
         self.count += 1
         self.show(number)
+
+    def note_all(self, numbers: Int64s, times: Int64s) -> None:
+        """Count what is seen in some exchanges, as :meth:`note` does one after another; numbers rise, from 1 on."""
+        if not len(numbers):
+            return
+        first = int(times.min())
+        self.first = min(self.first, first) if self.count else first
+        self.last = max(self.last, int(times.max()))
+        self.count += len(numbers)
+        for number in np.unique(numbers)[:MOST_EVIDENCE].tolist():
+            self.show(number)
+        self.show(int(numbers[-1]))
 
     def show(self, number: int) -> None:
         """Name an exchange that shows it, too, without counting it."""

@@ -27,10 +27,12 @@ from captures.exchanges.columns.arrays import GrowingArray, RaggedArray
 from captures.exchanges.columns.builders import (
     NO_VALUE,
     Acks,
+    BatchHeaders,
     Builder,
     Column,
     ColumnBuilder,
     Errors,
+    FetchLimits,
     Flows,
     ProblemsColumn,
     Records,
@@ -45,7 +47,7 @@ from captures.exchanges.columns.builders import (
     members,
 )
 from captures.exchanges.parallel import in_processes, jobs_for
-from captures.exchanges.projected_reader import BLOCK_ROWS, PROBLEMS, ProjectedReader, paths_of
+from captures.exchanges.projected_reader import BATCH_HEADERS, BLOCK_ROWS, PROBLEMS, ProjectedReader, paths_of
 from captures.meaning.exchange import Names
 from dissectors.apis import api
 from dissectors.session_context import SessionContext
@@ -105,6 +107,16 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "flow_records": ColumnKind("int64", "records that they announce, without control records", ragged=True),
     "flow_uncounted": ColumnKind("int64", "compressed messages of magic 0 and 1, which do not tell", ragged=True),
     "flow_markers": ColumnKind("int64", "control records", ragged=True),
+    "flow_codec": ColumnKind("int64", "codec of its batches if it has nothing but whole ones of magic 2 with the same,"
+                             " else -1", ragged=True),
+    "batch_traits": ColumnKind("int64", "what complete batches of Produce, Fetch and ShareFetch have: 1 magic 0 or 1,"
+                               " 2 a transaction, 4 a codec in magic 2, 8 a wrong checksum; added up"),
+    "batch_earliest": ColumnKind("int64", "the earliest of the latest timestamps of these batches, in ms"),
+    "batch_latest": ColumnKind("int64", "the latest of them"),
+    "transactional": ColumnKind("int8", "Produce: 1 if it names a transactional ID"),
+    "held_back": ColumnKind("int8", "Fetch: 1 if a partition has records behind its last stable offset"),
+    "min_bytes": ColumnKind("int64", "Fetch: bytes for which it waits, -1 if it does not say"),
+    "max_bytes": ColumnKind("int64", "Fetch: the fewest bytes that it allows, of a partition or in all"),
     "undecoded": ColumnKind("int8", "1 if not all of the request could be decoded, 2 for the response, 3 for both"),
     "guessed": ColumnKind("int8", "1 if a message was read in another version than announced"),
     "intervened": ColumnKind("int8", "1 if kproxy did more than to rewrite addresses, 2 if errors are of its making"),
@@ -405,6 +417,8 @@ _MAKERS: Mapping[str, Callable[[], Builder]] = {
     "records": Records,
     "replica": Replica,
     "acks": Acks,
+    BATCH_HEADERS: BatchHeaders,
+    "fetch limits": FetchLimits,
 }
 
 _NEEDS: Mapping[str, str] = {
@@ -428,6 +442,10 @@ _NEEDS: Mapping[str, str] = {
     "record_bytes": "records",
     "replica_id": "replica",
     "acks": "acks",
+    **dict.fromkeys(
+        ("batch_traits", "batch_earliest", "batch_latest", "transactional", "held_back"), BATCH_HEADERS
+    ),
+    **dict.fromkeys(("min_bytes", "max_bytes"), "fetch limits"),
     "software_name": "software",
     "software_version": "software",
 }

@@ -22,19 +22,21 @@ from captures.exchanges.columns.arrays import (
     without_repeats,
 )
 from captures.exchanges.columns.waits import designed_waits
-from captures.exchanges.projected_reader import PROBLEMS, Part, Parts
+from captures.exchanges.projected_reader import BATCH_HEADERS, PROBLEMS, Part, Parts
+from captures.exchanges.shapes import header_facts
 from captures.meaning import designed_wait_ns, errors_in, expected_errors, groups_in, members_in, topics_in
-from captures.meaning.exchange import Names, number, replica_of
+from captures.meaning.exchange import Names, number, replica_of, rows, text
 from captures.meaning.flows import CARRIERS, asked_for, carried
 from captures.meaning.payload import payload, record_fields, record_paths, tally
 from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
+from dissectors.codec import CODEC_LABELS
 from dissectors.session_context import TOPIC_NAMES, SessionContext
 from dissectors.sides import SIDES, Side
 
 NO_VALUE = np.iinfo(np.int64).min
 """Stands in columns of int64 where a row has no value."""
 
-_PRODUCE = frozenset({ApiKey.PRODUCE})
+_PRODUCE, _FETCH = frozenset({ApiKey.PRODUCE}), frozenset({ApiKey.FETCH})
 Column = NDArray[Any] | RaggedArray
 Index: TypeAlias = "int | Int64s"
 """Of a row, or of several."""
@@ -342,7 +344,7 @@ class Flows(ColumnBuilder):
     """Record data by partition: what Produce requests and Fetch responses carry, and what a Fetch asks for."""
 
     need = "flows"
-    COLUMNS = ("topics", "partitions", "bytes", "batches", "records", "uncounted", "markers")
+    COLUMNS = ("topics", "partitions", "bytes", "batches", "records", "uncounted", "markers", "codec")
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -359,6 +361,7 @@ class Flows(ColumnBuilder):
         tallies = parts.tallies("request" if parts.key == ApiKey.PRODUCE else "response")
         count = 1 if isinstance(index, int) else len(index)
         made = np.zeros((count, len(asked) + len(found), len(self.COLUMNS)), np.int64)
+        made[:, :, -1] = -1
         made[:, : len(asked), :2] = np.array(asked, np.int64).reshape(-1, 2)
         field = 0
         for at, (name, partition, data) in enumerate(found, len(asked)):
@@ -390,13 +393,89 @@ class Flows(ColumnBuilder):
         return RaggedArray(flows.values[place::width], flows.offsets // width)
 
 
-_TALLIED = ("size", "batches", "records", "uncounted", "markers")
+_TALLIED = ("size", "batches", "records", "uncounted", "markers", "codec")
 
 
 def _flow(data: Any) -> tuple[int, ...]:
     """Return what a records field holds."""
     found = payload([data])
-    return found.size, found.batches, found.records, found.uncounted, found.markers
+    whole = found.batches and found.magics == [2] and len(found.codecs) == 1
+    codec = CODEC_LABELS.index(found.codecs[0]) if whole and not (found.partial or found.damaged) else -1
+    return found.size, found.batches, found.records, found.uncounted, found.markers, codec
+
+
+class BatchHeaders(ColumnBuilder):
+    """What batch headers tell besides, and what stands beside record data."""
+
+    need = BATCH_HEADERS
+
+    def __init__(self) -> None:
+        self._traits, self._earliest, self._latest = _Flat(0), _Flat(), _Flat()
+        self._begins, self._open = _Flat(0, np.int8), _Flat(0, np.int8)
+        super().__init__(
+            batch_traits=self._traits,
+            batch_earliest=self._earliest,
+            batch_latest=self._latest,
+            transactional=self._begins,
+            held_back=self._open,
+        )
+
+    def apis(self) -> frozenset[int] | None:
+        return CARRIERS
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        index = np.atleast_1d(index)
+        request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
+        names = ("transactional_id", "v3_and_below_transactional_id")
+        self._begins.block[index] = any(text(request, name) for name in names)
+        partitions = [row for holder in rows(response, "responses") for row in rows(holder, "partitions")]
+        fields = [data for _, _, data in carried(parts.key, request, response)]
+        tallies = parts.tallies("request" if parts.key == ApiKey.PRODUCE else "response")
+        if tallies is None or tallies.headers is None:
+            facts = [header_facts(data) for data in fields if data and isinstance(data, bytes)]
+            traits, earliest, latest = (
+                np.array([fact[at] for fact in facts], np.int64)[None] for at in range(3)
+            )
+            held_back: Bools = np.array([any(map(_held_back, partitions))])
+        else:
+            traits, earliest, latest = tallies.headers
+            told = (tallies.last_stable >= 0) & (tallies.last_stable < tallies.high_watermark)
+            alone = any(_held_back(row) for row in partitions if row.get("records") is None)
+            held_back = np.logical_or(told.any(1), alone)
+        self._traits.block[index] = np.bitwise_or.reduce(traits, axis=1)
+        self._latest.block[index] = latest.max(1, initial=NO_VALUE)
+        never = np.iinfo(np.int64).max
+        least = np.where(earliest == NO_VALUE, never, earliest).min(1, initial=never)
+        self._earliest.block[index] = np.where(least == never, NO_VALUE, least)
+        self._open.block[index] = held_back
+
+
+def _held_back(partition: Any) -> bool:
+    """Whether a partition has records behind its last stable offset."""
+    return 0 <= number(partition, "last_stable_offset") < number(partition, "high_watermark")
+
+
+class FetchLimits(ColumnBuilder):
+    """For how much a Fetch waits, and how much it allows."""
+
+    need = "fetch limits"
+
+    def __init__(self) -> None:
+        self._least, self._most = _Flat(), _Flat()
+        super().__init__(min_bytes=self._least, max_bytes=self._most)
+
+    def apis(self) -> frozenset[int] | None:
+        return _FETCH
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        request = (parts.request and parts.request.value) or {}
+        self._least.block[index] = number(request, "min_bytes")
+        allowed = [number(request, "max_bytes")] + [
+            number(row, "partition_max_bytes")
+            for topic in rows(request, "topics")
+            for row in rows(topic, "partitions")
+        ]
+        self._most.block[index] = min((size for size in allowed if size > 0), default=NO_VALUE)
 
 
 class Records(ColumnBuilder):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from captures.exchanges.shapes import Group, Shape
+from captures.exchanges.shapes import Group, Shape, header_facts
 from captures.meaning.payload import payload
 from dissectors.apis import NAMES
 from dissectors.message_version import MessageVersion
@@ -91,9 +91,11 @@ def test_each_message_has_its_own_records() -> None:
     from dissectors.apis import api
 
     layout = api(1).response[12]  # type: ignore[union-attr]
-    projection = Projection(layout, ["responses.partitions.records", "responses.partitions.high_watermark"])
+    beside = ("records", "high_watermark", "last_stable_offset")
+    projection = Projection(layout, [f"responses.partitions.{name}" for name in beside])
     cut, older = BATCH[:-5], BATCH + BATCH[:30]
-    contents = [b"", BATCH, BATCH * 3, cut, older, bytes(40), b"\x01" * 100]
+    damaged = BATCH[:-1] + bytes([BATCH[-1] ^ 1])
+    contents = [b"", BATCH, BATCH * 3, cut, older, bytes(40), b"\x01" * 100, BATCH + damaged]
     bodies = []
     for number, records in enumerate(contents):
         partition = {
@@ -104,7 +106,7 @@ def test_each_message_has_its_own_records() -> None:
         bodies.append(
             layout.build({"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses})
         )
-    shape = Shape(layout.struct, projection.wanted, bodies[1])
+    shape = Shape(layout.struct, projection.wanted, bodies[1], headers=True)
     fits, coded, tallies = grouped(shape, bodies)
     assert fits.all()
     assert {code for _, code in coded} == {0}
@@ -116,4 +118,5 @@ def test_each_message_has_its_own_records() -> None:
         complete = record_set(records).batches
         assert int(tallies.batch_bytes[row, 0]) == sum(batch.size for batch in complete)
         assert int(tallies.last[row, 0]) == (complete[0].last_offset if len(complete) == 1 else -1)
-        assert int(tallies.high_watermark[row, 0]) == row
+        assert int(tallies.high_watermark[row, 0]) == int(tallies.last_stable[row, 0]) == row
+        assert tuple(int(column[row, 0]) for column in tallies.headers) == header_facts(records)

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_FETCH, consumer, partitions_shown
 from captures.analysis.findings.finding import Finding, Occurrences
 from captures.analysis.findings.rule import Key, Rule, Scene
 from captures.analysis.record_traffic import FetchedPartition
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
+from captures.exchanges.shapes import BatchTrait
 from captures.meaning import words
 from captures.meaning.exchange import number
 from dissectors.api_keys import ApiKey
@@ -74,6 +77,11 @@ class AbortedDataRead(Rule):
         self._open: dict[_TransactionRead, _Open] = {}
         self._found: dict[tuple[str, str], _AbortedRead] = {}
         self._fetches = 0
+
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
+        transactions = rows.of_consumers & rows.with_batches(BatchTrait.TRANSACTIONAL)
+        found = rows.ever("transactions that are read", transactions)
+        return None if found else rows.evidence_of(rows.of_consumers)
 
     def add(self, exchange: Exchange) -> None:
         client = consumer(exchange)

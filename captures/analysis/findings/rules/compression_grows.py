@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.findings.batch_samples import worth_a_look
+from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.findings.batch_samples import Flow, produced_flows, worth_a_look
 from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
@@ -67,6 +71,25 @@ class CompressionGrows(Rule):
         super().__init__(scene)
         self._flows: dict[_Flow, _BatchSample] = {}
         self._produces = 0
+        self._passing: dict[_Flow, Flow] = {}
+
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
+        flows = produced_flows(rows)
+        if flows is None:
+            return None
+        found = rows.evidence_of(rows.of_api({ApiKey.PRODUCE}))
+        for flow in flows:
+            if flow.codec != Codec.NONE:
+                self._passing[_Flow(flow.client, flow.topic, flow.codec.label)] = flow
+                found[flow.sampled(np.cumsum(flow.batches), flow.batches)] = True
+        return found
+
+    def _pass(self, key: _Flow, sampled: _BatchSample, until: int | None = None) -> None:
+        """Count what was not shown of a flow, up to the exchange of a number."""
+        flow = self._passing.get(key)
+        if flow is not None:
+            end = None if until is None else int(np.searchsorted(flow.numbers, until))
+            sampled.batches = max(sampled.batches, int(flow.batches[:end].sum()))
 
     def add(self, exchange: Exchange) -> None:
         self._produces += 1
@@ -76,7 +99,9 @@ class CompressionGrows(Rule):
                 # a message set of magic 0 and 1 holds its codec inside: it is not compared
                 if batch.magic == 2 and batch.codec != Codec.NONE:
                     flow = _Flow(client_name(exchange), part.topic, batch.codec.label)
-                    self._batch(exchange, self._flows.setdefault(flow, _BatchSample()), batch, budget)
+                    sampled = self._flows.setdefault(flow, _BatchSample())
+                    self._pass(flow, sampled, exchange.number)
+                    self._batch(exchange, sampled, batch, budget)
 
     @staticmethod
     def _batch(exchange: Exchange, sampled: _BatchSample, batch: Batch, budget: Budget) -> None:
@@ -95,6 +120,7 @@ class CompressionGrows(Rule):
 
     def findings(self) -> Iterator[Finding]:
         for flow, sampled in self._flows.items():
+            self._pass(flow, sampled)
             if sampled.batches < self.limit("batches") or sampled.packed <= sampled.plain:
                 continue
             growth = 100 * (sampled.packed - sampled.plain) / max(sampled.plain, 1)

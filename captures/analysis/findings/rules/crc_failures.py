@@ -8,12 +8,15 @@ from typing import ClassVar, NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import partitions_shown
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Key, Rule, Scene
 from captures.analysis.record_traffic import FetchedPartition, ProducedPartition
+from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
 from captures.exchanges.broker_logs import Lack
+from captures.exchanges.shapes import BatchTrait
 from captures.meaning import words
 from dissectors.api_keys import ApiKey
 
@@ -63,6 +66,14 @@ class CrcFailures(Rule):
         self._found: dict[_Flow, _Damage] = {}
         self._batches = 0
         self._incomplete = 0
+
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
+        lacking = rows.flagged(Flag.REQUEST_DAMAGED | Flag.RESPONSE_DAMAGED | Flag.CONFLICTING)
+        found: Bools = lacking | rows.with_batches(BatchTrait.DAMAGED)
+        sent = rows.columns.ragged("flow_batches")
+        batches = rows.nothing
+        batches[sent.rows[sent.values > 0]] = True
+        return found | rows.evidence_of(batches & ~lacking & rows.of_api(self.apis or ()))
 
     def add(self, exchange: Exchange) -> None:
         if exchange.api_key == ApiKey.PRODUCE:

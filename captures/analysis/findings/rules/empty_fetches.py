@@ -6,12 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+
 from captures.analysis.conditions import of_client
+from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.exchange_groups import RowGroups
 from captures.analysis.findings.common import NO_FETCH, consumer
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rates import Busiest
 from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
+from captures.arrays import Bools
 from captures.exchanges import Exchange
+from captures.exchanges.columns import NO_VALUE
 from captures.filters.lexer import quoted
 from captures.meaning import words
 from captures.meaning.exchange import number
@@ -82,6 +88,19 @@ class EmptyFetches(Rule):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._lines: dict[_Line, _FetchCounts] = {}
+
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
+        if rows.numbers is None:
+            return None
+        mine, clients = rows.of_consumers & rows.answered, rows.clients
+        sizes = rows.columns.ragged("flow_bytes")
+        size = np.bincount(sizes.rows, sizes.values, len(mine))
+        least = rows.columns.flat("min_bytes")
+        for found, limit in ((size == 0, "count"), ((size > 1) & (size < least), "delayed")):
+            lines = RowGroups(rows.columns.flat("connection")[mine], clients[0][mine])
+            if max(lines.sums(found[mine]), default=0) >= self.limit(limit):
+                return None
+        return rows.evidence_of(mine & (rows.latency != NO_VALUE) & (rows.columns.flat("response_told") > 0))
 
     def add(self, exchange: Exchange) -> None:
         client = consumer(exchange)

@@ -8,12 +8,14 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_topic
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import one_of, together, transactional_id
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.findings.transactions import TRANSACTION_APIS, Transaction, Transactions
 from captures.analysis.groups.model import Certainty
 from captures.analysis.record_traffic import FetchedPartition
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
@@ -121,6 +123,15 @@ class HangingTransactions(Rule):
         self._aborted: dict[str, _AbortedTransactions] = {}
         self._late: dict[str, tuple[int, Occurrences]] = {}
         self._described: dict[str, tuple[int, str, Occurrences]] = {}
+
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
+        names = rows.columns.flat("transactional") > 0
+        others = ~rows.of_api({ApiKey.PRODUCE, ApiKey.FETCH})
+        held_back = rows.columns.flat("held_back") > 0
+        found: Bools = names | others
+        if rows.ever("records behind the last stable offset", held_back):
+            found |= rows.of_api({ApiKey.FETCH})
+        return found
 
     def add(self, exchange: Exchange) -> None:
         if exchange.api_key == ApiKey.FETCH:

@@ -6,13 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.findings.batch_samples import worth_a_look
+from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.findings.batch_samples import Flow, produced_flows, worth_a_look
 from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
 from captures.analysis.record_traffic import ProducedPartition
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
@@ -72,13 +76,37 @@ class NoCompression(Rule):
         super().__init__(scene)
         self._flows: dict[_Flow, _Plain] = {}
         self._produces = 0
+        self._passing: dict[_Flow, Flow] = {}
+
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
+        flows = produced_flows(rows)
+        if flows is None:
+            return None
+        found = rows.evidence_of(rows.of_api({ApiKey.PRODUCE}))
+        for flow in flows:
+            if flow.codec == Codec.NONE:
+                self._passing[_Flow(flow.client, flow.topic)] = flow
+                every = np.arange(1, len(flow.rows) + 1)
+                found[flow.sampled(every, np.ones_like(every))] = True
+        return found
+
+    def _pass(self, key: _Flow, plain: _Plain, until: int | None = None) -> None:
+        """Count what was not shown of a flow, up to the exchange of a number."""
+        flow = self._passing.get(key)
+        if flow is not None:
+            begin = plain.seen.count
+            end = None if until is None else int(np.searchsorted(flow.numbers, until))
+            plain.seen.note_all(flow.numbers[begin:end], flow.times[begin:end])
+            plain.size += int(flow.sizes[begin:end].sum())
 
     def add(self, exchange: Exchange) -> None:
         self._produces += 1
         for part in self.scene.records.produced(exchange):
             if part.batches and all(batch.codec == Codec.NONE for batch in part.batches):
                 flow = _Flow(client_name(exchange), part.topic)
-                self._plain(exchange, self._flows.setdefault(flow, _Plain()), part)
+                plain = self._flows.setdefault(flow, _Plain())
+                self._pass(flow, plain, exchange.number)
+                self._plain(exchange, plain, part)
 
     @staticmethod
     def _plain(exchange: Exchange, plain: _Plain, part: ProducedPartition) -> None:
@@ -92,6 +120,7 @@ class NoCompression(Rule):
 
     def findings(self) -> Iterator[Finding]:
         for flow, plain in self._flows.items():
+            self._pass(flow, plain)
             saving = 100 * (plain.sampled - plain.packed) / max(plain.sampled, 1)
             if plain.size < self.limit("size") or saving < self.limit("saving"):
                 continue

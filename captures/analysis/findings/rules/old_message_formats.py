@@ -8,12 +8,15 @@ from enum import Enum
 from typing import ClassVar, NamedTuple
 
 from captures.analysis.client_identity import client_name
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import consumer, on_topics, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.record_traffic import FetchedPartition, ProducedPartition
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
+from captures.exchanges.shapes import BatchTrait
 from captures.meaning import words
 from dissectors.api_keys import ApiKey
 
@@ -66,6 +69,9 @@ class OldMessageFormats(Rule):
         super().__init__(scene)
         self._found: dict[_Way, _Old] = {}
         self._offered = scene.shared.offered
+
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
+        return rows.with_batches(BatchTrait.OLD) | ~rows.of_api(_FIRST_WITH_BATCHES)
 
     def add(self, exchange: Exchange) -> None:
         if exchange.api_key == ApiKey.API_VERSIONS:

@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rates import Busiest
 from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
@@ -65,6 +69,29 @@ class SmallBatches(Rule):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._clients: dict[str, _BatchSizes] = {}
+
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
+        mine, sent = rows.of_api({ApiKey.PRODUCE}), rows.produced
+        unknown = ((sent.uncounted > 0) | (sent.batches == 0)).any()
+        if rows.numbers is None or unknown or not rows.untouched[mine].all():
+            return None
+        clients, names = rows.clients
+        count = len(names)
+        batches, records, size = (
+            np.bincount(sent.client, values, count) for values in (None, sent.records, sent.size)
+        )
+        small = (records <= self.limit("records") * batches) & (size <= self.limit("size") * batches)
+        small &= np.bincount(clients[mine], minlength=count) >= self.limit("requests")
+        times = rows.columns.flat("time")
+        for client in np.flatnonzero(small).tolist():
+            busiest = Busiest()
+            for time in times[mine & (clients == client)].tolist():
+                busiest.add(time)
+            small[client] = busiest.count >= self.limit("requests") and busiest.rate >= self.limit("rate")
+        evidence = rows.evidence_of(mine)
+        small |= np.bincount(clients[evidence], minlength=count) >= self.limit("requests")
+        found: Bools = small[clients] | evidence
+        return found
 
     def add(self, exchange: Exchange) -> None:
         parts = self.scene.records.produced(exchange)

@@ -8,11 +8,14 @@ from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
+from captures.exchanges.columns import NO_VALUE
 from captures.meaning import words
 from captures.time_format import span
 from dissectors.api_keys import ApiKey
@@ -69,6 +72,13 @@ class TimestampsFarOff(Rule):
         self._found: dict[tuple[str, str], _Apart] = {}
         self._produces = 0
         self._bounds = -self.limit("past"), self.limit("future")
+
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
+        mine, now = rows.of_api({ApiKey.PRODUCE}), rows.columns.flat("time") // MS
+        earliest, latest = rows.columns.flat("batch_earliest"), rows.columns.flat("batch_latest")
+        far = (earliest - now < self._bounds[0]) | (latest - now > self._bounds[1])
+        far &= mine & (earliest != NO_VALUE)
+        return None if rows.ever(f"timestamps beyond {self._bounds}", far) else rows.evidence_of(mine)
 
     def add(self, exchange: Exchange) -> None:
         self._produces += 1

@@ -6,13 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+
 from captures.analysis.conditions import of_client, of_topic
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_FETCH, consumer, partitions_shown
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
 from captures.analysis.record_traffic import FetchedPartition
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
+from captures.exchanges.columns import NO_VALUE
 from captures.meaning import words
 from captures.meaning.exchange import number, rows
 from dissectors.api_keys import ApiKey
@@ -81,6 +86,19 @@ class TinyFetches(Rule):
         self._flows: dict[_Flow, _FetchSizes] = {}
         self._limits: dict[tuple[int, str], int] = {}
         self._fetches = 0
+
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
+        if rows.numbers is None or not rows.untouched.all():
+            return None
+        allowed = rows.columns.flat("max_bytes")[rows.of_consumers]
+        least = allowed[allowed != NO_VALUE].min(initial=np.iinfo(np.int64).max)
+        sizes, batches = rows.columns.ragged("flow_bytes"), rows.columns.ragged("flow_batches").values
+        held = rows.of_consumers[sizes.rows] & (sizes.values > 0)
+        # a field of one batch may have part of another behind it
+        if (held & ((batches == 0) | ((batches == 1) & (sizes.values > least)))).any():
+            return None
+        told = rows.of_consumers & (rows.columns.flat("response_told") > 0)
+        return rows.evidence_of(told) | rows.evidence_of(told & (rows.columns.flat("min_bytes") >= 0))
 
     def add(self, exchange: Exchange) -> None:
         client = consumer(exchange)

@@ -85,6 +85,7 @@ def of_full_decode(capture):
             "replica_id": state.get("replica_id", -1)
             if asked and x.api_key in ASKED_BY_REPLICAS
             else NO_VALUE,
+            **of_headers(x),
             "acks": asked.get("acks", -1) if asked and x.api_key == ApiKey.PRODUCE else NO_VALUE,
         }
     return values
@@ -97,7 +98,7 @@ def of_flows(x, names):
     if x.api_key in (1, 78):
         for holder in rows(bodies[0], "topics"):
             found += [
-                (topic(holder, lambda uuid: names(uuid) or uuid), where, 0, 0, 0, 0, 0)
+                (topic(holder, lambda uuid: names(uuid) or uuid), where, 0, 0, 0, 0, 0, -1)
                 for where in partitions(holder)
             ]
     carried = {0: (bodies[0], "topic_data", "partition_data"), 1: (bodies[1], "responses", "partitions")}
@@ -106,9 +107,55 @@ def of_flows(x, names):
         for partition in rows(holder, inner):
             if index(partition) is not None and topic(holder, lambda uuid: names(uuid) or uuid) != "?":
                 held = payload([partition.get("records")])
-                figures = held.size, held.batches, held.records, held.uncounted, held.markers
+                codec = codec_of(partition.get("records"))
+                figures = held.size, held.batches, held.records, held.uncounted, held.markers, codec
                 found.append((topic(holder, lambda uuid: names(uuid) or uuid), index(partition), *figures))
     return found
+
+
+def codec_of(data):
+    """The codec of a records field of whole batches of magic 2 that have the same, else -1."""
+    batches = record_set(data or b"").batches
+    codecs = {batch.codec for batch in batches if batch.magic == 2}
+    whole = sum(batch.size for batch in batches if batch.magic == 2) == len(data or b"")
+    return int(codecs.pop()) if len(codecs) == 1 and whole else -1
+
+
+def of_headers(x):
+    """What batches have, and what stands beside them."""
+    request, response = ((body.value if body else None) or {} for body in (x.request, x.response))
+    if x.api_key not in (0, 1, 78):
+        request = response = {}
+    partitions = [part for holder in rows(response, "responses") for part in rows(holder, "partitions")]
+    sent = [part for holder in rows(request, "topic_data") for part in rows(holder, "partition_data")]
+    fields = [part.get("records") for part in (sent if x.api_key == 0 else partitions)]
+    batches = [batch for data in fields if data for batch in record_set(data)]
+    times = [batch.max_timestamp for batch in batches if batch.max_timestamp >= 0]
+    sizes = [
+        part["partition_max_bytes"]
+        for holder in rows(request, "topics")
+        for part in rows(holder, "partitions")
+        if part.get("partition_max_bytes", 0) > 0
+    ]
+    names = request.get("transactional_id") or request.get("v3_and_below_transactional_id")
+    allowed = [size for size in (request.get("max_bytes", 0), *sizes) if size > 0]
+    return {
+        "batch_traits": any(batch.magic < 2 for batch in batches)
+        + 2 * any(batch.transactional for batch in batches)
+        + 4 * any(batch.magic == 2 and batch.codec != 0 for batch in batches)
+        + 8 * any(not batch.crc_valid for batch in batches),
+        "batch_earliest": min(times, default=NO_VALUE),
+        "batch_latest": max(times, default=NO_VALUE),
+        "transactional": int(bool(names)) if x.api_key == 0 else 0,
+        "held_back": int(
+            any(
+                0 <= part.get("last_stable_offset", -1) < part.get("high_watermark", -1)
+                for part in partitions
+            )
+        ),
+        "min_bytes": request.get("min_bytes", -1) if x.api_key == 1 and x.request else NO_VALUE,
+        "max_bytes": min(allowed, default=NO_VALUE) if x.api_key == 1 else NO_VALUE,
+    }
 
 
 def of_batches(fields):

@@ -1,0 +1,227 @@
+"""Rules about records find the same whether they are shown all exchanges or those that columns choose.
+
+Traffic is made at random: small and large batches with and without a codec, in transactions, damaged, of old formats,
+cut off, with timestamps far off; fetches of these, with and without records behind the last stable offset. Thresholds
+are so low that rules find something.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.findings.batch_samples import Flow, worth_a_look
+from captures.analysis.findings.diagnosis import Diagnosis
+from captures.analysis.findings.finding import Occurrences
+from captures.exchanges import Capture, ExchangeReader
+from captures.exchanges.columns import ExchangeColumns
+from dissectors.apis import api
+from dissectors.codec import Codec
+from tests.captures.analysis.findings.record_kit import batch
+from tests.captures.exchanges.talk import Talk, capture_of, mixed, packets
+
+TOPICS = ("orders", "logs")
+LIMITS = {
+    "no_compression.size": (1, 500, 5_000),
+    "no_compression.saving": (-500, 10),
+    "compression_grows.batches": (1, 20, 40),
+    "small_batches.requests": (1, 5, 30),
+    "small_batches.rate": (0.5, 20),
+    "small_batches.records": (1, 2, 5),
+    "small_batches.size": (70, 200, 4_096),
+    "empty_fetches.count": (1, 5, 20),
+    "empty_fetches.rate": (0.1, 5),
+    "empty_fetches.share": (0, 50),
+    "empty_fetches.delayed": (0, 1, 5),
+    "tiny_fetches.count": (1, 5),
+    "tiny_fetches.cut": (1, 2),
+    "stuck_position.fetched": (10, 100, 30_000),
+    "stuck_position.committed": (10, 60_000),
+    "stuck_position.times": (1, 3),
+    "hanging_transactions.open": (10, 60_000),
+    "timestamps_far_off.past": (1_000, 604_800_000),
+}
+
+
+def records(rng: Random, kind: str) -> bytes:
+    """Return a records field."""
+    made, codecs = b"", (Codec.GZIP, Codec.LZ4, Codec.ZSTD)
+    codec = rng.choice(codecs)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        how: dict[str, Any] = {}
+        if kind in ("compressed", "mixed"):
+            how["codec"] = codec if kind == "compressed" else rng.choice(codecs)
+        value = rng.choice((b"v", b"value" * rng.randrange(1, 40), rng.randbytes(30)))
+        made += batch(rng.randrange(1, 5), value=value, **how)
+    if kind == "damaged":
+        made = made[:-1] + bytes([made[-1] ^ 1])
+    if kind == "cut":
+        made = made[: -rng.randrange(1, len(made))]
+    if kind == "far":
+        made = batch(base_timestamp=1_000)
+    if kind == "transaction":
+        made = batch(2, transactional=True, producer_id=7, producer_epoch=0, base_sequence=0)
+    if kind == "old":
+        made = batch(2, magic=1)
+    return b"" if kind == "none" else made
+
+
+def produced(rng: Random, talk: Talk, number: int, client: str, kinds: tuple[str, ...]) -> None:
+    """Send a Produce."""
+    topics = rng.sample(TOPICS, rng.choice((1, 1, 2)))
+    parts = [
+        (topic, [(at, records(rng, rng.choice(kinds))) for at in range(rng.choice((1, 1, 2)))])
+        for topic in topics
+    ]
+    request = {
+        "transactional_id": rng.choice((None, None, "tx")) if "transaction" in kinds else None,
+        "acks": -1,
+        "timeout_ms": 1_000,
+        "topic_data": [
+            {"name": topic, "partition_data": [{"index": at, "records": data} for at, data in partitions]}
+            for topic, partitions in parts
+        ],
+    }
+    answers = [
+        {"index": at, "error_code": 0, "base_offset": number, "log_append_time_ms": -1, "log_start_offset": 0}
+        for at in range(3)
+    ]
+    for each in answers:
+        each |= {"record_errors": [], "error_message": None}
+    response = {
+        "responses": [
+            {"name": topic, "partition_responses": answers[: len(partitions)]} for topic, partitions in parts
+        ],
+        "throttle_time_ms": 0,
+    }
+    talked(talk, number, client, 0, 8, request, response)
+
+
+def fetched(rng: Random, talk: Talk, number: int, client: str, kinds: tuple[str, ...]) -> None:
+    """Send a Fetch."""
+    offset = rng.choice((0, 5, number))
+    asked = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": offset, "log_start_offset": -1}
+    request = {
+        "replica_id": -1, "max_wait_ms": 1, "min_bytes": rng.choice((1, 1, 500)), "max_bytes": 50_000,
+        "isolation_level": 0, "session_id": 0, "session_epoch": -1,
+        "topics": [{"topic": "orders", "partitions": [asked | {"partition_max_bytes": rng.choice((90, 1 << 20))}]}],
+        "forgotten_topics_data": [], "rack_id": "",
+    }  # fmt: skip
+    told = {
+        "partition_index": 0, "error_code": 0, "high_watermark": number + 1,
+        "last_stable_offset": rng.choice((number + 1, number + 1, 3)) if "transaction" in kinds else number + 1,
+        "log_start_offset": 0, "aborted_transactions": None, "preferred_read_replica": -1,
+        "records": rng.choice((records(rng, rng.choice(kinds)), b"", None)),
+    }  # fmt: skip
+    response = {
+        "throttle_time_ms": 0, "error_code": 0, "session_id": 0,
+        "responses": [{"topic": "orders", "partitions": [told]}],
+    }  # fmt: skip
+    talked(talk, number, client, 1, 11, request, response)
+
+
+def talked(talk: Talk, number: int, client: str, key: int, version: int, request: Any, response: Any) -> None:
+    """Send a request and its response."""
+    known = api(key)
+    assert known is not None
+    body = known.request[version].build(request)
+    talk.ask(number, body, key=key, version=version, client_id=client)
+    talk.answer(known.response[version].build(response))
+
+
+def traffic(rng: Random, folder: Path, size: int) -> Capture:
+    """Return a capture of some clients that produce and fetch."""
+    every = ("plain", "compressed", "damaged", "cut", "far", "transaction", "old", "none", "mixed")
+    kinds = rng.choice((("plain",), ("compressed",), ("plain", "compressed"), rng.sample(every, 3), every))
+    talks = []
+    for connection in range(rng.randrange(1, 4)):
+        talk, client = Talk(connection), rng.choice(("app", "app", "other"))
+        way = rng.choice((produced, produced, fetched))
+        for number in range(1, rng.choice((5, size))):
+            way(rng, talk, number, client, tuple(kinds))
+        talks.append(talk)
+    return capture_of(folder, mixed([packets(talk, rng, most=9_000) for talk in talks], rng))
+
+
+def diagnosed(capture: Capture, limits: dict[str, float], *, by_columns: bool) -> tuple[Diagnosis, int]:
+    reader = ExchangeReader(capture, annotate=False, summary=False)
+    diagnosis = Diagnosis(capture, reader.knowledge.topic_name, limits=limits)
+    if by_columns:
+        columns, indexes = ExchangeColumns(capture, reader.rows), np.arange(len(reader))
+        return diagnosis, sum(1 for _ in diagnosis.add_all(reader, columns, indexes))
+    for each in reader:
+        diagnosis.add(each)
+    return diagnosis, len(reader)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(60))
+def test_columns_choose_what_decides(seed: int, tmp_path: Path) -> None:
+    rng = Random(seed)
+    capture = traffic(rng, tmp_path, 90)
+    limits = {name: rng.choice(values) for name, values in LIMITS.items() if rng.random() < 0.7}
+    (mine, shown), (theirs, every) = (diagnosed(capture, limits, by_columns=way) for way in (True, False))
+    assert shown <= every
+    assert mine.findings() == theirs.findings()
+    assert mine.findings() == theirs.findings()
+    assert mine.blind() == theirs.blind()
+    assert not capture.faults
+
+
+def test_ordinary_traffic_needs_few_exchanges(tmp_path: Path) -> None:
+    rng = Random(1)
+    talk = Talk(1)
+    for number in range(1, 150):
+        produced(rng, talk, number, "app", ("compressed",))
+    capture = capture_of(tmp_path, mixed([packets(talk, rng, most=9_000)], rng))
+    limits = dict.fromkeys(("timestamps_far_off.past", "timestamps_far_off.future"), 1e15)
+    diagnosis, shown = diagnosed(capture, limits, by_columns=True)
+    assert shown < 90
+    assert diagnosis.findings() == diagnosed(capture, limits, by_columns=False)[0].findings()
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=60))
+def test_samples_are_those_that_are_worth_a_look(counts: list[int]) -> None:
+    sizes = np.array(counts, np.int64)
+    rows, last = np.arange(len(sizes)), np.cumsum(sizes)
+    flow = Flow("app", "orders", Codec.NONE, rows + 1, rows, rows, sizes, sizes)
+    expected = [
+        row
+        for row, end in enumerate(last.tolist())
+        if any(map(worth_a_look, range(end - counts[row] + 1, end + 1)))
+    ]
+    assert flow.sampled(last, sizes).tolist() == expected
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 9))), st.integers(0, 30))
+def test_what_is_noted_together_counts_as_one_by_one(seen: list[tuple[int, int]], cut: int) -> None:
+    seen.sort(key=lambda each: each[0])
+    one_by_one, together = Occurrences(), Occurrences()
+    for number, time in seen:
+        one_by_one.note(number, time)
+    for number, time in seen[:cut]:
+        together.note(number, time)
+    rest = np.array(seen[cut:], np.int64).reshape(-1, 2)
+    together.note_all(rest[:, 0], rest[:, 1])
+    assert (together.count, together.first, together.last) == (
+        one_by_one.count,
+        one_by_one.first,
+        one_by_one.last,
+    )
+    assert together.numbers == one_by_one.numbers
+
+
+def test_a_part_of_a_capture_decides_without_the_others(tmp_path: Path) -> None:
+    """Without the numbers of all exchanges, rules that count are shown all."""
+    capture = traffic(Random(3), tmp_path, 30)
+    rows = DecisionColumns(ExchangeColumns(capture), elsewhere={})
+    wanted = Diagnosis(capture, lambda _: None).wanted(rows)
+    names = [rule.name for rule in Diagnosis(capture, lambda _: None)._rules]
+    assert wanted[names.index("no_compression")].tolist() == rows.of_api({0}).tolist()
