@@ -9,7 +9,8 @@ from typing import ClassVar, NamedTuple
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.findings.common import NO_FETCH, consumer, partitions_shown
 from captures.analysis.findings.finding import Finding, Occurrences
-from captures.analysis.findings.rule import Key, Rule, Scene
+from captures.analysis.findings.keys import Key
+from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.record_traffic import FetchedPartition
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack

@@ -9,8 +9,9 @@ from typing import ClassVar, NamedTuple
 from captures.analysis.conditions import of_client
 from captures.analysis.findings.common import NO_FETCH, consumer
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rates import Busiest
-from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
