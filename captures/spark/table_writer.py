@@ -15,6 +15,7 @@ import numpy as np
 
 from captures.analysis.decision_columns import TAKEN, DecisionColumns
 from captures.analysis.exchange_groups import COUNTED, undecoded
+from captures.analysis.findings.keys import buckets
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Exchange
 from captures.exchanges.columns import ExchangeColumns
@@ -333,8 +334,7 @@ class Locate:
                 yield from self._located(self._judging.task.read(unpack(context)))
 
     def _located(self, part: RangeExchanges) -> Iterator[pa.RecordBatch]:
-        shown = self._shown(part)
-        held = [share.holds(part) for share in self._judging.shares]
+        shown, held = self._shown(part), self._held(part)
         for begin in range(0, len(part), _ROWS):
             some = np.arange(begin, min(begin + _ROWS, len(part)))
             rows = located(part, some)
@@ -344,6 +344,15 @@ class Locate:
                     mine = mine & seen
                 if mine.any():
                     yield _dealt(rows, number, np.flatnonzero(mine), seen[mine])
+
+    def _held(self, part: RangeExchanges) -> list[Bools]:
+        """Return which exchanges of a range are of each share."""
+        columns = ExchangeColumns(part.capture, part.rows)
+        by_key = {
+            (key, of): buckets(key, columns, part.connections, of)
+            for key, of in {(share.key, share.of) for share in self._judging.shares}
+        }
+        return [by_key[share.key, share.of][share.bucket] for share in self._judging.shares]
 
     def _shown(self, part: RangeExchanges) -> list[Bools]:
         judging, task = self._judging, self._judging.task

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
-from zlib import crc32
 
-import numpy as np
-
-from captures.analysis.findings.rule import Key, Rule
-from captures.arrays import Bools
-from captures.tables.whole_rows import OF_GROUPS
+from captures.analysis.findings.keys import Key
+from captures.analysis.findings.rule import Rule
+from captures.tables.whole_rows import BY_CONNECTION, OF_GROUPS
 from dissectors.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from captures.ranges.exchanges import RangeExchanges
+    from collections.abc import Iterator
 
 _RECORDS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 """Produce and Fetch: most of what there is, and the dearest to look at."""
 _WORTH_SHARING = 3
-"""Processors from which on it is faster that several tasks decode exchanges."""
+"""Processors from which on it is faster that several tasks decode exchanges: together they judge twice as long."""
 _MOST = 100
 """Tasks among which exchanges are dealt out by a key."""
-
-
-class Dealt(Enum):
-    """By what exchanges are dealt out among tasks that do the same."""
-
-    TOGETHER = "together"
-    CLIENT = "client"
-    CONNECTION = "connection"
 
 
 class Share(NamedTuple):
@@ -38,14 +26,14 @@ class Share(NamedTuple):
 
     :ivar tables: names of tables
     :ivar rules: that make the findings
-    :ivar dealt: by what exchanges are dealt out among the tasks of these tables and rules
+    :ivar key: by which exchanges are dealt out among the tasks of these tables and rules
     :ivar bucket: which of these tasks it is
     :ivar of: how many they are
     """
 
     tables: tuple[str, ...]
     rules: tuple[type[Rule], ...]
-    dealt: Dealt = Dealt.TOGETHER
+    key: Key = Key.CLUSTER
     bucket: int = 0
     of: int = 1
 
@@ -61,60 +49,37 @@ class Share(NamedTuple):
 
     def has(self, connection: int) -> bool:
         """Tell whether it makes the rows of a connection."""
-        return self.dealt is not Dealt.CONNECTION or connection % self.of == self.bucket
-
-    def holds(self, part: RangeExchanges) -> Bools:
-        """Return which exchanges of a range are its own."""
-        if self.dealt is Dealt.TOGETHER:
-            return np.ones(len(part), np.bool_)
-        if self.dealt is Dealt.CONNECTION:
-            mine: Bools = part.connections % self.of == self.bucket
-            return mine
-        table = part.capture.table
-        texts = np.array([self._has(text) for text in table.client_ids] + [False], np.bool_)
-        named = np.array([bool(text) for text in table.client_ids] + [False], np.bool_)
-        client_ids, connections = (table.column(name)[part.rows] for name in ("client_id", "connection"))
-        met, which = np.unique(connections, return_inverse=True)
-        hosts = (part.capture.endpoints(connection)[0].rpartition(":")[0] for connection in met.tolist())
-        of_hosts = np.array([self._has(host) for host in hosts], np.bool_)
-        chosen: Bools = np.where(named[client_ids], texts[client_ids], of_hosts[which])
-        return chosen
-
-    def _has(self, client: str | None) -> bool:
-        return crc32((client or "").encode()) % self.of == self.bucket
+        return self.key is not Key.CONNECTION or connection % self.of == self.bucket
 
 
 def shares_of(tables: Sequence[str], rules: Sequence[type[Rule]], processors: int) -> list[Share]:
-    """Divide tables, and the rules of the diagnosis, among tasks.
-
-    With few processors one task makes all, while the others decode ranges.
+    """Divide tables, and the rules of the diagnosis, among tasks; with few processors one task makes all.
 
     :param tables: names of tables that need all exchanges
     """
-    if processors < _WORTH_SHARING:
-        return [Share(tuple(tables), tuple(rules))]
     wanted = tuple(rules) if "findings" in tables else ()
-    groups = tuple(rule for rule in wanted if rule.of_groups)
-    by_client = tuple(rule for rule in wanted if rule.key is Key.CLIENT)
-    rest = tuple(rule for rule in wanted if rule not in groups and rule not in by_client)
-    records = tuple(rule for rule in rest if rule.apis and rule.apis & _RECORDS)
-    others = tuple(rule for rule in rest if rule not in records)
+    if processors < _WORTH_SHARING:
+        return [Share(tuple(tables), wanted)]
+    return [share for share in _divided(tables, wanted, min(processors, _MOST)) if share.tables]
+
+
+def _divided(tables: Sequence[str], rules: Sequence[type[Rule]], count: int) -> Iterator[Share]:
+    """Yield shares, also such that have nothing to do."""
+    groups = tuple(rule for rule in rules if rule.of_groups)
+    together = tuple(rule for rule in rules if rule.key is Key.CLUSTER and rule not in groups)
+    records = tuple(rule for rule in together if rule.apis and rule.apis & _RECORDS)
+    others = tuple(rule for rule in together if rule not in records)
     of_groups = tuple(name for name in tables if name in OF_GROUPS)
-    by_connection = tuple(name for name in tables if name == "connections")
+    by_connection = tuple(name for name in tables if name in BY_CONNECTION)
     of_others = tuple(name for name in tables if name not in (*of_groups, *by_connection, "findings"))
-    shares = [
-        Share((*of_groups, *_findings(groups)), groups),
-        Share(_findings(records), records),
-        Share((*of_others, *_findings(others)), others),
-        *_dealt(Share(_findings(by_client), by_client, Dealt.CLIENT), processors),
-        *_dealt(Share(by_connection, (), Dealt.CONNECTION), processors),
-    ]
-    return [share for share in shares if share.tables]
-
-
-def _dealt(share: Share, processors: int) -> list[Share]:
-    count = min(processors, _MOST)
-    return [share._replace(bucket=bucket, of=count) for bucket in range(count)]
+    yield Share((*of_groups, *_findings(groups)), groups)
+    yield Share(_findings(records), records)
+    yield Share((*of_others, *_findings(others)), others)
+    for key in (Key.CONNECTION, Key.CLIENT, Key.BROKER, Key.GROUP):
+        mine = tuple(rule for rule in rules if rule.key is key)
+        made = (*(by_connection if key is Key.CONNECTION else ()), *_findings(mine))
+        for bucket in range(count):
+            yield Share(made, mine, key, bucket, count)
 
 
 def _findings(rules: Sequence[type[Rule]]) -> tuple[str, ...]:

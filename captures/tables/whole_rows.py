@@ -58,6 +58,8 @@ Row = dict[str, Any]
 
 OF_GROUPS = frozenset({"group_events", "rebalances", "incidents"})
 """Tables that are made of the histories of groups."""
+BY_CONNECTION = frozenset({"connections", "tcp_health"})
+"""Tables of which each connection has rows of its own."""
 _OF_ALL_EXCHANGES = frozenset({"connections", "client_versions"})
 
 
@@ -102,7 +104,7 @@ class WholeTables:
     :param run: which run into the folder this is
     :param rules: that make the findings
     :param limits: thresholds of rules that differ from their defaults: ``rule.name`` -> value
-    :param has: tells which connections the table of connections is to have
+    :param has: tells which connections have rows in :data:`BY_CONNECTION`
     :ivar faults: of the capture; what fails is noted there
     """
 
@@ -236,7 +238,7 @@ class WholeTables:
     def _tcp_health(self) -> Iterator[Row]:
         capture = self._capture
         trips = RoundTrips(capture)
-        for connection in range(len(capture.connections)):
+        for connection in filter(self._has, range(len(capture.connections))):
             known, ends = capture.connections[connection], capture.endpoints(connection)
             turned = capture.client_stream(connection) & 1
             for side, direction in enumerate((known.directions[turned], known.directions[1 - turned])):

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import plain
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.shared_followers import SharedFollowers
 from captures.analysis.groups.model import Certainty, GroupTimeline
 from captures.analysis.record_traffic import RecordTraffic
@@ -25,15 +26,6 @@ from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import Names, words
-
-
-class Key(Enum):
-    """By what the exchanges of a capture may be dealt out to several of a rule, each of which finds what is its own."""
-
-    CLIENT = "client"
-    """Client ID, or host without one: :func:`~captures.analysis.client_identity.client_name`."""
-    CLUSTER = "cluster"
-    """All exchanges are judged together."""
 
 
 class Unit(Enum):

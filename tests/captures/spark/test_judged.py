@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from captures.analysis.findings.rule import Key
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rules.slow_broker import SlowBroker
 from captures.filters import compile_filter
-from captures.spark.task_shares import Dealt, Share
+from captures.spark.task_shares import Share
 from captures.tables.schema import OF_THE_WHOLE
 from captures.tables.whole_rows import WholeTables
 from tests.captures.export.files import DATA, SAMPLE
@@ -96,11 +96,9 @@ def test_every_client_is_of_one_task() -> None:
     shares = judging_of(read, 6).shares
     of: dict[str, set[int]] = {}
     for row in rows:
-        if row["number"] and shares[row["share"]].dealt is Dealt.CLIENT:
+        if row["number"] and shares[row["share"]].key is Key.CLIENT:
             of.setdefault(row["client_id"] or row["client"].rpartition(":")[0], set()).add(row["share"])
     assert len(of) > 1
     assert all(len(mine) == 1 for mine in of.values())
     assert len(set.union(*of.values())) > 1
-    assert all(
-        rule.key is Key.CLIENT for share in shares if share.dealt is Dealt.CLIENT for rule in share.rules
-    )
+    assert all(rule.key is Key.CLIENT for share in shares if share.key is Key.CLIENT for rule in share.rules)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from captures.analysis.findings.all import RULES
-from captures.spark.task_shares import Dealt, shares_of
+from captures.analysis.findings.keys import Key
+from captures.spark.task_shares import shares_of
 from captures.tables.schema import OF_THE_WHOLE
 
 ALL = tuple(OF_THE_WHOLE)
@@ -17,9 +18,9 @@ def test_every_rule_and_every_table_is_in_one_share_or_dealt_out(processors: int
     kinds = {share[:3]: share.of for share in shares}
     assert len(shares) == sum(kinds.values())
     assert len(set(shares)) == len(shares)
-    assert all(
-        of == (1 if dealt is Dealt.TOGETHER else min(processors, 100)) for (*_, dealt), of in kinds.items()
-    )
+    assert all(of == (1 if key is Key.CLUSTER else min(processors, 100)) for (*_, key), of in kinds.items())
+    if processors > 2:
+        assert all(rule.key is key or rule.of_groups for (_, rules, key) in kinds for rule in rules)
     rules = [rule for _, rules, _ in kinds for rule in rules]
     assert sorted(rule.name for rule in rules) == sorted(rule.name for rule in RULES)
     for table in ALL:
@@ -33,8 +34,9 @@ def test_with_few_processors_one_task_makes_all() -> None:
 
 
 @pytest.mark.parametrize("connection", range(20))
-def test_every_connection_is_in_one_share(connection: int) -> None:
-    shares = [share for share in shares_of(("connections",), RULES, 7) if share.has(connection)]
+@pytest.mark.parametrize("table", ["connections", "tcp_health"])
+def test_every_connection_is_in_one_share(connection: int, table: str) -> None:
+    shares = [share for share in shares_of((table,), RULES, 7) if share.has(connection)]
     assert len(shares) == 1
 
 

@@ -10,7 +10,8 @@ from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_FETCH, consumer, partitions_shown
 from captures.analysis.findings.finding import Finding, Occurrences
-from captures.analysis.findings.rule import Key, Rule, Scene
+from captures.analysis.findings.keys import Key
+from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.record_traffic import FetchedPartition
 from captures.arrays import Bools
 from captures.exchanges import Exchange

@@ -11,6 +11,7 @@ from captures.analysis.client_identity import Introduction, client_name, connect
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import one_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.groups.model import Certainty
 from captures.arrays import Bools
@@ -65,6 +66,7 @@ class AuthenticationFailures(Rule):
         "could not prove that it knows the password too (SCRAM, RFC 5802). Many clients retry immediately and for ever."
     )
     severity: ClassVar[Severity] = Severity.HIGH
+    key: ClassVar[Key] = Key.BROKER
     apis: ClassVar[frozenset[int] | None] = None
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold("loop", 5, Unit.COUNT, "failed connections of one client that count as a loop"),

@@ -9,7 +9,8 @@ from captures.analysis.conditions import of_client
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import error_names, on_topics, with_errors
 from captures.analysis.findings.finding import EffectOf, Finding, Severity
-from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
+from captures.analysis.findings.keys import Key
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.findings.staleness import APIS, CODES
 from captures.analysis.groups.model import Certainty
 from captures.arrays import Bools

@@ -10,6 +10,7 @@ from captures.analysis.broker_disconnects import BrokerDisconnect, Reason
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import one_of, some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
 from captures.arrays import Bools
@@ -123,6 +124,7 @@ class ClosedByBroker(Rule):
         "is inferred from the first request without an answer."
     )
     severity: ClassVar[Severity] = Severity.MEDIUM
+    key: ClassVar[Key] = Key.BROKER
     apis: ClassVar[frozenset[int] | None] = None
 
     def __init__(self, scene: Scene) -> None:

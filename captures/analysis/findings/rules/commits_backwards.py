@@ -11,6 +11,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group, of_topic
 from captures.analysis.findings.common import partitions_shown
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene, times
 from captures.exchanges import Exchange
 from captures.meaning import words
@@ -92,6 +93,7 @@ class CommitsBackwards(Rule):
         "outside the group are reported separately: that is how offsets are reset (kafka-consumer-groups.sh "
         "--reset-offsets). Commits in transactions are left out, because whether they count is decided later."
     )
+    key: ClassVar[Key] = Key.GROUP
     apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH})
 
     def __init__(self, scene: Scene) -> None:

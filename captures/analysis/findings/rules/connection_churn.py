@@ -10,6 +10,7 @@ import numpy as np
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Exchange
@@ -35,6 +36,7 @@ class ConnectionChurn(Rule):
         "(KIP-612)."
     )
     severity: ClassVar[Severity] = Severity.MEDIUM
+    key: ClassVar[Key] = Key.BROKER
     apis: ClassVar[frozenset[int] | None] = None
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(

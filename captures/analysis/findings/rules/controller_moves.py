@@ -9,6 +9,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of, unexpected, with_errors
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene, times
 from captures.arrays import Bools
 from captures.exchanges import Exchange
@@ -27,6 +28,7 @@ class ControllerMoves(Rule):
         "retry. In a KRaft cluster clients never see this error, because brokers forward requests (KIP-590)."
     )
     severity: ClassVar[Severity] = Severity.LOW
+    key: ClassVar[Key] = Key.BROKER
     apis: ClassVar[frozenset[int] | None] = None
 
     def __init__(self, scene: Scene) -> None:

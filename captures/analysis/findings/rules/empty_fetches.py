@@ -13,8 +13,9 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.exchange_groups import RowGroups
 from captures.analysis.findings.common import NO_FETCH, consumer
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rates import Busiest
-from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.exchanges.columns import NO_VALUE

@@ -14,7 +14,8 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.batch_samples import Flow, produced_flows, worth_a_look
 from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
+from captures.analysis.findings.keys import Key
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.record_traffic import ProducedPartition
 from captures.arrays import Bools
 from captures.exchanges import Exchange

@@ -11,7 +11,8 @@ from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import ProduceAnswers
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Key, Rule, Scene
+from captures.analysis.findings.keys import Key
+from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.record_traffic import ProducedPartition
 from captures.arrays import Bools
 from captures.exchanges import Exchange

@@ -18,7 +18,8 @@ from captures.analysis.findings.common import (
     with_errors,
 )
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
+from captures.analysis.findings.keys import Key
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
 from captures.meaning import words

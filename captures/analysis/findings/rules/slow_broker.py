@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.throttling import Throttles
 from captures.arrays import Bools
@@ -49,6 +50,7 @@ class SlowBroker(Rule):
         "requests after a start are slow in every broker."
     )
     severity: ClassVar[Severity] = Severity.MEDIUM
+    key: ClassVar[Key] = Key.BROKER
     apis: ClassVar[frozenset[int] | None] = None
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold("latency", 500, Unit.MILLISECONDS, "longest time for a response, without designed waits"),

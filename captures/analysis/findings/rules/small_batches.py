@@ -13,8 +13,9 @@ from captures.analysis.conditions import of_client
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rates import Busiest
-from captures.analysis.findings.rule import Key, Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack

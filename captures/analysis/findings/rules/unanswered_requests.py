@@ -14,6 +14,7 @@ from captures.analysis.conditions import of_client
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
@@ -70,6 +71,7 @@ class UnansweredRequests(Rule):
         "when it leaves do not count, nor those on connections that the broker closed (closed_by_broker)."
     )
     severity: ClassVar[Severity] = Severity.HIGH
+    key: ClassVar[Key] = Key.BROKER
     apis: ClassVar[frozenset[int] | None] = None
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(

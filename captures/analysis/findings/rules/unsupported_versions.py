@@ -12,6 +12,7 @@ from captures.analysis.conditions import of_client
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of, unexpected
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.model import Certainty
 from captures.analysis.offered_versions import refuses_old, too_old
@@ -47,6 +48,7 @@ class UnsupportedVersions(Rule):
         "a finding, that ApiVersions itself gets this error and is retried in a lower version (KIP-511)."
     )
     severity: ClassVar[Severity] = Severity.HIGH
+    key: ClassVar[Key] = Key.BROKER
     apis: ClassVar[frozenset[int] | None] = None
 
     def __init__(self, scene: Scene) -> None:

@@ -1,56 +1,95 @@
-"""A rule that is kept by client finds the same where each client is judged by itself."""
+"""A rule finds the same where each value of its key is judged by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from captures.analysis.client_identity import client_name
+from captures.analysis.exchange_groups import COUNTED
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
-from captures.analysis.findings.finding import Finding
-from captures.analysis.findings.rule import Key, Rule
+from captures.analysis.findings.keys import Key, buckets
+from captures.analysis.findings.rule import Rule
 from captures.analysis.findings.rules.producer_fenced import ProducerFenced
+from captures.analysis.findings.rules.topics_auto_created import TopicsAutoCreated
 from captures.exchanges import Exchange
-from tests.captures.export.files import DATA
+from captures.exchanges.columns import ExchangeColumns
+from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.tables.kit import capture_of, exchanges_of
 
-BY_CLIENT = tuple(rule for rule in RULES if rule.key is Key.CLIENT)
-RECORDINGS = sorted((DATA.parent / "findings").glob("*.pcap*"))
+KEYS = [key for key in Key if key is not Key.CLUSTER]
+RECORDINGS = sorted(path for folder in (DATA, DATA.parent / "findings") for path in folder.glob("*.pcap*"))
 
 
-def found(path: Path, exchanges: Iterable[Exchange], rules: Sequence[type[Rule]]) -> list[Finding]:
+def of_key(key: Key) -> tuple[type[Rule], ...]:
+    return tuple(rule for rule in RULES if rule.key is key)
+
+
+def found(path: Path, exchanges: Sequence[Exchange], rules: Sequence[type[Rule]]) -> list[str]:
     names = exchanges_of(path)[1].knowledge.topic_name
     diagnosis = Diagnosis(capture_of(path), names, rules=rules, with_groups=False)
     for exchange in exchanges:
         diagnosis.add(exchange)
-    return diagnosis.findings()
+    return [repr(finding) for finding in diagnosis.findings()]
 
 
-def by_client(path: Path, rules: Sequence[type[Rule]]) -> list[Finding]:
-    clients: dict[str, list[Exchange]] = {}
+def dealt(path: Path, key: Key) -> list[list[Exchange]]:
+    """The exchanges of each value of a key."""
+    of: dict[str, list[Exchange]] = {}
     for exchange in exchanges_of(path)[0]:
-        clients.setdefault(client_name(exchange), []).append(exchange)
-    return [finding for mine in clients.values() for finding in found(path, mine, rules)]
+        for value in key.values(exchange):
+            of.setdefault(value, []).append(exchange)
+    return list(of.values())
 
 
-def differ(path: Path, rules: Sequence[type[Rule]]) -> bool:
+def differ(path: Path, rules: Sequence[type[Rule]], key: Key) -> bool:
     whole = found(path, exchanges_of(path)[0], rules)
-    return sorted(map(repr, whole)) != sorted(map(repr, by_client(path, rules)))
+    parts = [finding for mine in dealt(path, key) for finding in found(path, mine, rules)]
+    return sorted(whole) != sorted(parts)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("key", [key for key in KEYS if of_key(key)])
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.partition(".")[0])
-def test_clients_by_themselves(path: Path) -> None:
-    assert not differ(path, BY_CLIENT)
+def test_values_by_themselves(path: Path, key: Key) -> None:
+    assert not differ(path, of_key(key), key)
 
 
 @pytest.mark.slow
-def test_the_recordings_show_a_rule_that_is_not() -> None:
-    """Which of two clients shut the other out shows only to who sees both."""
-    assert any(differ(path, (ProducerFenced,)) for path in RECORDINGS if "two_producers" in path.name)
+@pytest.mark.parametrize("key", [key for key in KEYS if of_key(key)])
+def test_recordings_show_rules_of_every_key(key: Key) -> None:
+    assert any(found(path, exchanges_of(path)[0], of_key(key)) for path in RECORDINGS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rule", "key"), [(ProducerFenced, Key.CLIENT), (TopicsAutoCreated, Key.CONNECTION)])
+def test_the_recordings_show_a_rule_that_is_not(rule: type[Rule], key: Key) -> None:
+    """Which of two clients shut the other out shows only where both are seen."""
+    assert any(
+        differ(path, (rule,), key) for path in RECORDINGS if "errors" in path.name or "two" in path.name
+    )
+
+
+@pytest.mark.parametrize("key", Key)
+@pytest.mark.parametrize("count", [1, 7])
+def test_columns_deal_out_as_values_do(key: Key, count: int) -> None:
+    exchanges, _ = exchanges_of(SAMPLE)
+    capture = capture_of(SAMPLE)
+    columns = ExchangeColumns(capture, capture.table.order())
+    columns.prepare(COUNTED)
+    got = buckets(key, columns, columns.flat("connection"), count)
+    assert got.any(axis=0).all()
+    of: dict[str, set[int]] = {}
+    for at, exchange in enumerate(exchanges):
+        values = key.values(exchange)
+        assert got[:, at].sum() <= len(values)
+        if len(values) == 1:
+            of.setdefault(values[0], set()).update(np.flatnonzero(got[:, at]).tolist())
+    assert all(len(mine) == 1 for mine in of.values())
+    assert count == 1 or len(of) < 3 or len(set.union(*of.values())) > 1
 
 
 def test_rules_that_look_at_groups_are_kept_by_cluster() -> None:

@@ -1,0 +1,93 @@
+"""By what the exchanges of a capture may be dealt out to several of a rule, each of which finds what is its own."""
+
+from __future__ import annotations
+
+from enum import Enum
+from zlib import crc32
+
+import numpy as np
+
+from captures.analysis.client_identity import client_name
+from captures.arrays import Bools, Int64s
+from captures.exchanges import Exchange
+from captures.exchanges.columns import ExchangeColumns
+from captures.meaning import groups_in
+from dissectors.sides import SIDES
+
+
+class Key(Enum):
+    """What state is kept by. An exchange with several values of a key is dealt out to each of them."""
+
+    CONNECTION = "connection"
+    """Number of the connection."""
+    CLIENT = "client"
+    """Client ID, or host without one: :func:`~captures.analysis.client_identity.client_name`."""
+    BROKER = "broker"
+    """Address of the broker."""
+    GROUP = "group"
+    """Groups that request or response name; an exchange that names none has the value ``""``."""
+    CLUSTER = "cluster"
+    """All exchanges are judged together."""
+
+    def values(self, exchange: Exchange) -> list[str]:
+        """Return the values of an exchange."""
+        match self:
+            case Key.CONNECTION:
+                return [str(exchange.connection)]
+            case Key.CLIENT:
+                return [client_name(exchange)]
+            case Key.BROKER:
+                return [exchange.broker]
+            case Key.GROUP:
+                return _groups(exchange) or [""]
+        return [""]
+
+
+def buckets(key: Key, columns: ExchangeColumns, connections: Int64s, count: int) -> Bools:
+    """Deal exchanges out by the hashes of their values of a key.
+
+    :param connections: numbers of their connections in the whole capture
+    :return: by bucket and exchange, whether the exchange is of the bucket
+    """
+    match key:
+        case Key.CONNECTION:
+            return _spread(connections % count, count)
+        case Key.CLIENT:
+            named, ends = columns.texts("client_id"), columns.texts("client")
+            of_ids = _hashed([text or "" for text in named] + [""], count)
+            has_id = np.array([bool(text) for text in named] + [False], np.bool_)
+            of_hosts = _hashed([(end or "").rpartition(":")[0] for end in ends], count)
+            clients = columns.flat("client_id")
+            return _spread(
+                np.where(has_id[clients], of_ids[clients], of_hosts[columns.flat("client")]), count
+            )
+        case Key.BROKER:
+            of_brokers = _hashed([end or "" for end in columns.texts("broker")], count)
+            return _spread(of_brokers[columns.flat("broker")], count)
+        case Key.GROUP:
+            groups = columns.ragged("groups")
+            of_groups = _hashed([text or "" for text in columns.texts("groups")], count)
+            found = np.zeros((count, len(columns)), np.bool_)
+            found[of_groups[groups.values], groups.rows] = True
+            found[_hashed([""], count)[0], ~groups.filled] = True
+            return found
+    return _spread(np.zeros(len(columns), np.int64), count)
+
+
+def _groups(exchange: Exchange) -> list[str]:
+    named = [
+        group
+        for side, body in zip(SIDES, (exchange.request, exchange.response), strict=True)
+        if exchange.api_key is not None and body is not None and body.version is not None
+        for group in groups_in(exchange.api_key, body.version, body.value, side)
+    ]
+    return list(dict.fromkeys(named))
+
+
+def _hashed(texts: list[str], count: int) -> Int64s:
+    return np.array([crc32(text.encode(errors="surrogatepass")) % count for text in texts], np.int64)
+
+
+def _spread(bucket: Int64s, count: int) -> Bools:
+    found: Bools = bucket == np.arange(count)[:, np.newaxis]
+    return found
