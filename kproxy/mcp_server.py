@@ -57,7 +57,7 @@ class Answer(NamedTuple):
     code: int | None
 
 
-def serve(questions: Sequence[Question], *, seconds: int) -> None:
+def serve(questions: Sequence[Question], *, seconds: float) -> None:
     """Answer questions until standard input ends.
 
     :param seconds: which an answer may take
@@ -65,7 +65,7 @@ def serve(questions: Sequence[Question], *, seconds: int) -> None:
     asyncio.run(_serve({each.name: each for each in questions}, seconds))
 
 
-async def _serve(questions: Mapping[str, Question], seconds: int) -> None:
+async def _serve(questions: Mapping[str, Question], seconds: float) -> None:
     turn = asyncio.Semaphore(_AT_ONCE)
 
     async def tools(
@@ -107,7 +107,7 @@ async def _serve(questions: Mapping[str, Question], seconds: int) -> None:
         await server.run(receiving, sending, server.create_initialization_options())
 
 
-async def answer(arguments: Sequence[str], seconds: int) -> Answer:
+async def answer(arguments: Sequence[str], seconds: float) -> Answer:
     """Run kproxy, and return what it says, as far as the bounds allow."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "kproxy", *arguments),
@@ -127,7 +127,7 @@ async def answer(arguments: Sequence[str], seconds: int) -> Answer:
             if len(text) <= _MOST:
                 await process.wait()
     except TimeoutError:
-        late = f"ended after {seconds} s: ask for less (a filter, a time, a count), or start kproxy mcp with --timeout"
+        late = f"ended after {seconds:g} s: ask for less (a filter, a time, a count), or give kproxy mcp a --timeout"
     finally:
         if process.returncode is None:
             process.kill()

@@ -6,9 +6,10 @@ from functools import partial
 
 import click
 
-from kproxy.cli.command import Count, arguments_of, command, option, options
+from dissectors.units import SECOND
+from kproxy.cli.command import arguments_of, command, option, options
 from kproxy.cli.common import early_ends
-from kproxy.cli.options import ReadingOptions
+from kproxy.cli.options import ReadingOptions, Time
 
 EPILOG = """\b
 Example, the entry of an assistant's configuration:
@@ -20,12 +21,8 @@ Example, the entry of an assistant's configuration:
 class McpOptions(ReadingOptions):
     """What ``kproxy mcp`` takes."""
 
-    timeout: Count = option(
-        "--timeout",
-        default=300,
-        show_default=True,
-        metavar="SECONDS",
-        help="Seconds that an answer may take.",
+    timeout: Time = option(
+        "--timeout", default="5m", show_default=True, help="End an answer that takes longer than this."
     )
 
 
@@ -61,4 +58,4 @@ def mcp(options: McpOptions) -> None:
         for tool in TOOLS
     ]
     with early_ends():
-        serve(questions, seconds=options.timeout)
+        serve(questions, seconds=options.timeout / SECOND)
