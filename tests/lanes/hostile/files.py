@@ -56,7 +56,7 @@ def sections(count: int) -> Iterable[bytes]:
     return repeat(section() * 1_000, max(count // 1_000, 1))
 
 
-@attack(300, ".pcapng")
+@attack(220, ".pcapng")
 def options(count: int) -> Iterable[bytes]:
     """packets with ten thousand comments each"""
     comments = [option(1, b"\x1b]0;pwned\x07")] * 10_000
