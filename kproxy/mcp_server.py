@@ -32,6 +32,8 @@ _MOST = 60_000
 """Characters of an answer."""
 _NOTES = 4_000
 _AT_ONCE = 2
+_NO_ANSWER = frozenset({1, 2})
+"""Exit codes: nothing could be read, or the question makes no sense (docs/exit-codes.md)."""
 
 
 class Question(NamedTuple):
@@ -49,12 +51,12 @@ class Question(NamedTuple):
 class Answer(NamedTuple):
     """What a process of kproxy said.
 
-    :ivar code: with which it ended; None if it was ended for having said enough, or taken too long
+    :ivar exit_status: with which it ended; None if it was ended for having said enough, or taken too long
     """
 
     text: str
     notes: str
-    code: int | None
+    exit_status: int | None
 
 
 def serve(questions: Sequence[Question], *, seconds: float) -> None:
@@ -149,7 +151,7 @@ async def _read(stream: asyncio.StreamReader, most: int) -> str:
 
 
 def _told(answer: Answer) -> types.CallToolResult:
-    if answer.code in (1, 2):  # nothing could be read, or the question makes no sense
+    if answer.exit_status in _NO_ANSWER:
         return _failed(
             answer.notes.rpartition("Error: ")[2] or "kproxy said nothing"
         )  # without how to call it

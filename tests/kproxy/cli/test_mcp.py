@@ -132,5 +132,5 @@ async def test_a_client_of_the_protocol_is_answered() -> None:
 @pytest.mark.slow
 async def test_an_answer_that_takes_too_long_is_ended() -> None:
     said = await mcp_server.answer(["read", "--follow", str(REBALANCE)], 3)
-    assert said.code is None
+    assert said.exit_status is None
     assert "ended after 3 s" in said.notes
