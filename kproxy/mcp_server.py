@@ -32,8 +32,6 @@ _MOST = 60_000
 """Characters of an answer."""
 _NOTES = 4_000
 _AT_ONCE = 2
-_NO_ANSWER = frozenset({1, 2})
-"""Exit codes: nothing could be read, or the question makes no sense (docs/exit-codes.md)."""
 
 
 class Question(NamedTuple):
@@ -151,7 +149,7 @@ async def _read(stream: asyncio.StreamReader, most: int) -> str:
 
 
 def _told(answer: Answer) -> types.CallToolResult:
-    if answer.exit_status in _NO_ANSWER:
+    if answer.exit_status and not answer.text:  # nothing could be read, or the question makes no sense
         return _failed(
             answer.notes.rpartition("Error: ")[2] or "kproxy said nothing"
         )  # without how to call it
