@@ -9,6 +9,7 @@ import click
 from dissectors.units import SECOND
 from kproxy.cli.command import arguments_of, command, option, options
 from kproxy.cli.common import early_ends
+from kproxy.cli.mcp_tools import Tool
 from kproxy.cli.options import ReadingOptions, Time
 
 EPILOG = """\b
@@ -41,21 +42,11 @@ def mcp(options: McpOptions) -> None:
     if any(map(comes_once, options.files)):
         raise click.UsageError("each question reads the capture anew: write it to a file, and name that")
     try:
-        from kproxy.mcp_server import Question, serve
+        from kproxy.cli.mcp_server import serve
     except ImportError:
         raise click.ClickException("this needs more packages: pip install 'kproxy[mcp]'") from None
-    from kproxy.cli.mcp_tools import TOOLS
 
     reading = arguments_of(ReadingOptions, options)
     reading = reading[: reading.index("--")] if "--" in reading else reading
-    questions = [
-        Question(
-            tool.name,
-            tool.about,
-            tool.schema(),
-            partial(tool.arguments, reading=reading, files=options.files),
-        )
-        for tool in TOOLS
-    ]
     with early_ends():
-        serve(questions, seconds=options.timeout / SECOND)
+        serve(partial(Tool.arguments, reading=reading, files=options.files), seconds=options.timeout / SECOND)

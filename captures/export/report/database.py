@@ -7,7 +7,7 @@ are.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from glob import escape
@@ -66,8 +66,10 @@ class Tables:
         self._error = duckdb.Error
         self._closing = ExitStack()
         self._columns: dict[str, tuple[str, ...]] = {}
-        names = [name for name in TABLES if any((folder / name).rglob("*.parquet"))]
-        if not names:
+        self._files = {
+            name: files for name in TABLES if (files := sorted((folder / name).rglob("*.parquet")))
+        }
+        if not self._files:
             raise ReportError(
                 f"there are no tables in {folder}; 'kproxy tables CAPTURE... -o {folder}' writes them"
             )
@@ -80,7 +82,7 @@ class Tables:
             self._database: DuckDBPyConnection = opened.enter_context(
                 duckdb.connect(":memory:", config=settings)
             )
-            for name in names:
+            for name in self._files:
                 self._columns[name] = self._view(name)
             self._closing = opened.pop_all()
 
@@ -123,12 +125,12 @@ class Tables:
         """Return the SELECT with which DuckDB reads a table; the date and hour of the paths are columns."""
         pattern = f"{escape(str(self.folder.resolve() / name))}/**/*.parquet".replace("'", "''")
         # twice as slow where there are many files, and only needed where runs have written different columns
-        differing = ", union_by_name = true" if _differ(self.folder / name) else ""
+        differing = ", union_by_name = true" if _differ(self._files[name]) else ""
         return f"SELECT * FROM read_parquet('{pattern}', hive_partitioning = true{differing})"  # noqa: S608
 
     def _view(self, name: str) -> tuple[str, ...]:
         try:
-            kind = "TABLE" if _small(self.folder / name) else "VIEW"
+            kind = "TABLE" if _small(self._files[name]) else "VIEW"
             self._database.execute(f"CREATE {kind} {name} AS {self.reading(name)}")
             done = self._database.execute(f"SELECT * FROM {name} LIMIT 0")  # noqa: S608  # a name of ours
             return tuple(column[0] for column in done.description or ())
@@ -139,21 +141,20 @@ class Tables:
         return f"{what} in {self.folder} cannot be read: {str(error).partition(chr(10))[0]}"
 
 
-def _small(folder: Path) -> bool:
+def _small(files: Sequence[Path]) -> bool:
     """Return whether the files of a table are so small that to open them is what a question of it costs.
 
     They are read once then: a report of 10,000 files of two rows takes 45 s of the processor instead of 80 s.
     """
-    sizes = [path.stat().st_size for path in folder.rglob("*.parquet")]
-    return sum(sizes) < _SMALL * len(sizes)
+    return sum(path.stat().st_size for path in files) < _SMALL * len(files)
 
 
-def _differ(folder: Path) -> bool:
+def _differ(files: Iterable[Path]) -> bool:
     """Return whether the files of a table have different columns; those of one run have the same."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    of_runs = {"-".join(path.name.split("-")[:2]): path for path in folder.rglob("*.parquet")}
+    of_runs = {"-".join(path.name.split("-")[:2]): path for path in files}
     try:
         return len({tuple(pq.read_schema(path)) for path in of_runs.values()}) > 1
     except (pa.ArrowInvalid, OSError):

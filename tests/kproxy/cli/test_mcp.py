@@ -13,8 +13,7 @@ from jsonschema import Draft202012Validator
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from kproxy import mcp_server
-from kproxy.cli import main, program_context
+from kproxy.cli import main, mcp_server, program_context
 from kproxy.cli.command import options_of
 from kproxy.cli.mcp_tools import TOOLS, Tool
 from tests.kproxy.tui.kit import REBALANCE

@@ -18,6 +18,8 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
+from kproxy.cli.mcp_tools import TOOLS, Tool
+
 INSTRUCTIONS = (
     "kproxy explains captured traffic between Kafka clients and brokers. Begin with diagnose. Numbers such as #252 are "
     "exchanges, a request with its response: cite them, and look at one with the tool exchange. Times are UTC. Filters "
@@ -34,18 +36,6 @@ _NOTES = 4_000
 _AT_ONCE = 2
 
 
-class Question(NamedTuple):
-    """A tool as the protocol lists it.
-
-    :ivar arguments: returns what kproxy is called with, of valid parameters
-    """
-
-    name: str
-    about: str
-    schema: dict[str, Any]
-    arguments: Callable[[Mapping[str, Any]], list[str]]
-
-
 class Answer(NamedTuple):
     """What a process of kproxy said.
 
@@ -57,16 +47,18 @@ class Answer(NamedTuple):
     exit_status: int | None
 
 
-def serve(questions: Sequence[Question], *, seconds: float) -> None:
+def serve(arguments: Callable[[Tool, Mapping[str, Any]], list[str]], *, seconds: float) -> None:
     """Answer questions until standard input ends.
 
+    :param arguments: returns what kproxy is called with, of a tool and valid parameters
     :param seconds: which an answer may take
     """
-    asyncio.run(_serve({each.name: each for each in questions}, seconds))
+    asyncio.run(_serve(arguments, seconds))
 
 
-async def _serve(questions: Mapping[str, Question], seconds: float) -> None:
+async def _serve(arguments: Callable[[Tool, Mapping[str, Any]], list[str]], seconds: float) -> None:
     turn = asyncio.Semaphore(_AT_ONCE)
+    by_name = {tool.name: tool for tool in TOOLS}
 
     async def tools(
         _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None
@@ -75,26 +67,26 @@ async def _serve(questions: Mapping[str, Question], seconds: float) -> None:
         return types.ListToolsResult(
             tools=[
                 types.Tool(
-                    name=each.name, description=each.about, input_schema=each.schema, annotations=only_reads
+                    name=tool.name, description=tool.about, input_schema=tool.schema(), annotations=only_reads
                 )
-                for each in questions.values()
+                for tool in TOOLS
             ]
         )
 
     async def call(_: ServerRequestContext[Any], asked: types.CallToolRequestParams) -> types.CallToolResult:
-        question, given = questions.get(asked.name), asked.arguments or {}
-        if question is None:
-            return _failed(f"there is no tool {asked.name}: there are {', '.join(questions)}")
+        tool, given = by_name.get(asked.name), asked.arguments or {}
+        if tool is None:
+            return _failed(f"there is no tool {asked.name}: there are {', '.join(by_name)}")
         try:
-            validate(given, question.schema)
+            validate(given, tool.schema())
         except ValidationError as error:
             where = "".join(f"{name}: " for name in error.path)
             why = (
                 "" if error.validator == "oneOf" else f"{where}{error.message}. "
             )  # what it says of both is long
-            return _failed(f"{why}{question.about}")
+            return _failed(f"{why}{tool.about}")
         async with turn:
-            return _told(await answer(question.arguments(given), seconds))
+            return _told(await answer(arguments(tool, given), seconds))
 
     server = Server(
         "kproxy",
