@@ -105,7 +105,7 @@ class _Columns:
 
     def values(self, row: int, names: Iterable[str]) -> dict[str, Any]:
         """Return some columns of a row as plain values."""
-        return {name: getattr(self, name)[row].item() for name in names}
+        return {name: getattr(self, name).item(row) for name in names}
 
     def set(self, row: int, values: Mapping[str, Any]) -> None:
         """Assign columns of a row."""

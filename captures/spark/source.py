@@ -441,7 +441,7 @@ def _rows_of_files(paths: Sequence[str], options: Options, pushed: Sequence[str]
         for exchange in exchanges:
             if keys is None or exchange.api_key in keys:
                 whole.add(exchange)
-        yield from whole.batches().values()  # none of a table without rows
+        yield from (batch for _, batch in whole.batches())
     capture.faults.log()
 
 

@@ -201,8 +201,8 @@ class WriteRanges:
                 count += 1
                 damaged += undecoded(exchange)
                 if rows.full:
-                    writer.write_all(rows.take())
-            writer.write_all(rows.take())
+                    writer.write_all(rows.take().items())
+            writer.write_all(rows.take().items())
             part.capture.faults.locate(part.path_of)
             return TaskResult(writer.close(), count, damaged, part.capture.faults)
 

@@ -550,9 +550,9 @@ class PartWriter:
         if kind is not None:
             self.abort()
 
-    def write_all(self, batches: Mapping[str, pa.RecordBatch]) -> None:
-        """Write rows of several tables."""
-        for table, batch in batches.items():
+    def write_all(self, batches: Iterable[tuple[str, pa.RecordBatch]]) -> None:
+        """Write rows of several tables, each with the name of its table."""
+        for table, batch in batches:
             self.write(table, batch)
 
     def write(self, table: str, batch: pa.RecordBatch) -> None:

@@ -144,9 +144,9 @@ def write_parts(
             count += 1
             damaged += undecoded(exchange)
             if rows.full:
-                writer.write_all(rows.take())
+                writer.write_all(rows.take().items())
                 progress(WRITING, exchange.number, len(reader))
-        writer.write_all(rows.take())
+        writer.write_all(rows.take().items())
         writer.write_all(whole.batches())
         progress(WRITING, len(reader), len(reader))
         capture.faults.locate(lambda number: capture.path_of(int(reader.rows[number - 1])))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,6 +61,8 @@ OF_GROUPS = frozenset({"group_events", "rebalances", "incidents"})
 """Tables that are made of the histories of groups."""
 BY_CONNECTION = frozenset({"connections", "tcp_health"})
 """Tables of which each connection has rows of its own."""
+_PIECE = 1 << 13
+"""Rows of a batch."""
 _OF_ALL_EXCHANGES = frozenset({"connections", "client_versions"})
 
 
@@ -130,6 +133,7 @@ class WholeTables:
         self._connections = ConnectionStats(capture)
         self._versions = _Versions(capture)
         self.faults = capture.faults
+        self._paths: dict[int, str] = {}
         self._adders: list[tuple[str, Callable[[Exchange], None]]] = []
         if asked or followed:
             self._adders.append(("the diagnosis", self._diagnosis.add))
@@ -163,18 +167,18 @@ class WholeTables:
             wanted = np.logical_or(wanted, Negotiation.deciding(rows))
         return wanted
 
-    def batches(self) -> dict[str, pa.RecordBatch]:
-        """Return the rows by table; none for a table without any."""
-        made = {}
-        for name in self.tables:
+    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield the rows, table by table, in pieces of bounded size; nothing of a table without any."""
+        for table in self.tables:
             nothing: Iterator[Row] = iter(())
-            told = self.faults.made(partial(self._rows, name), doing(name), nothing)
-            rows = [{"run": self._run, **row} for row in self.faults.whole(told, doing(name))]
-            if rows:
-                shape = schema(name)
-                columns = ([row.get(field.name) for row in rows] for field in shape)
-                made[name] = record_batch(shape, columns, (), self.faults, doing(name))
-        return made
+            told = self.faults.made(partial(self._rows, table), doing(table), nothing)
+            coming, shape = self.faults.whole(told, doing(table)), schema(table)
+            while rows := list(islice(coming, _PIECE)):
+                columns = (
+                    [self._run] * len(rows) if name == "run" else [row.get(name) for row in rows]
+                    for name in shape.names
+                )
+                yield table, record_batch(shape, columns, (), self.faults, doing(table))
 
     def _rows(self, table: str) -> Iterator[Row]:
         match table:
@@ -233,7 +237,10 @@ class WholeTables:
         number = int(connections.last_file[connection])
         if number not in connections.observation.spans:
             return None
-        return absolute(source.files[number].path if isinstance(source, JoinedSource) else source.path)
+        if number not in self._paths:
+            path = source.files[number].path if isinstance(source, JoinedSource) else source.path
+            self._paths[number] = absolute(path)
+        return self._paths[number]
 
     def _tcp_health(self) -> Iterator[Row]:
         capture = self._capture

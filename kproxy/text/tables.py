@@ -110,10 +110,10 @@ class Table:
             about = cut(about, width - width_of(self.title) - len(GAP))
         title = style(self.title, bold=True)
         yield f"{title}{GAP}{style(about, dim=True)}" if about else title
-        shown = [row.printable() for row in self.rows[: self.most]]
+        shown = self.rows[: self.most]
         kept, widths = self._fit(shown, None if width is None else width - len(INDENT))
         yield style(self._line([column.title for column in self.columns], kept, widths), dim=True)
-        for row in shown:
+        for row in map(Row.printable, shown):
             yield Line(style(self._line(row.cells, kept, widths), fg=row.color), row.number)
             for cells in row.more:
                 yield self._line(cells, kept, widths)
@@ -150,10 +150,10 @@ class Table:
 
     def _fit(self, rows: list[Row], room: int | None) -> tuple[list[int], dict[int, int]]:
         """Choose the columns that are shown, and their widths."""
-        longest = [
-            max((width_of(cells[index]) for row in rows for cells in (row.cells, *row.more)), default=0)
-            for index in range(len(self.columns))
-        ]
+        longest = [0] * len(self.columns)
+        for row in map(Row.printable, rows):
+            for cells in (row.cells, *row.more):
+                longest = list(map(max, longest, map(width_of, cells)))
         widths = fitted(self.columns, longest, room)
         return list(widths), widths
 

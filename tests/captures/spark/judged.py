@@ -74,6 +74,6 @@ def judged(
     found: Rows = {}
     for _, made in judge_of(read, judging).judged(iter(dealt(read, judging).to_batches(most))):
         assert not made.faults
-        for name, batch in made.batches().items():
+        for name, batch in made.batches():
             found.setdefault(name, []).extend(batch.to_pylist())
     return {name: sorted(rows, key=repr) for name, rows in found.items()}

@@ -36,7 +36,7 @@ def by_one(path: Path, wanted: str | None = None) -> Rows:
     chosen = exchanges if wanted is None else compile_filter(wanted).exchanges(reader)
     for exchange in chosen:
         tables.add(exchange)
-    return {name: sorted(batch.to_pylist(), key=repr) for name, batch in tables.batches().items()}
+    return {name: sorted(batch.to_pylist(), key=repr) for name, batch in tables.batches()}
 
 
 @pytest.mark.parametrize("processors", [1, 5])

@@ -19,6 +19,7 @@ from captures.analysis.incidents.history import IncidentHistories
 from captures.analysis.negotiation import Negotiation
 from captures.exchanges import rfc3339
 from captures.json_objects import to_json
+from captures.tables import whole_rows
 from captures.tables.schema import OF_THE_WHOLE
 from captures.tables.whole_rows import WholeTables, needs
 from dissectors.sides import ENDS
@@ -54,7 +55,7 @@ def made(
     for exchange in exchanges:
         if keys is None or exchange.api_key in keys:
             tables.add(exchange)
-    return tables.batches()
+    return dict(tables.batches())
 
 
 @cache
@@ -84,6 +85,23 @@ def times_as_text(row: dict[str, Any]) -> dict[str, Any]:
         else:
             out[name] = value
     return out
+
+
+def test_rows_come_in_pieces_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = VARIED[0]
+    exchanges, reader = exchanges_of(path)
+    tables = WholeTables(capture_of(path), reader.knowledge.topic_name, OF_THE_WHOLE, run=2)
+    for exchange in exchanges:
+        tables.add(exchange)
+    expected = {name: rows(batch) for name, batch in whole(path).items()}
+    monkeypatch.setattr(whole_rows, "_PIECE", 2)
+    pieces: dict[str, list[pa.RecordBatch]] = {}
+    for name, batch in tables.batches():
+        pieces.setdefault(name, []).append(batch)
+    assert max(map(len, pieces.values())) > 1
+    assert max(len(batch) for batches in pieces.values() for batch in batches) == 2
+    together = {name: [row for batch in batches for row in rows(batch)] for name, batches in pieces.items()}
+    assert together == expected
 
 
 # ---------------------------------------------------------------- what they say

@@ -109,7 +109,7 @@ def acknowledgments(count: int) -> Iterable[bytes]:
 
 
 # ---------------------------------------------------------------- connections
-@attack(500_000)
+@attack(250_000)
 def syn_flood(count: int) -> Iterable[bytes]:
     """connections that only begin"""
     frame = bytearray(ethernet(ipv4(_A, _B, tcp(1, PORT, 0, 0, SYN))))

@@ -44,7 +44,7 @@ def told(path: Path) -> tuple[list[GroupTimeline], GroupInference, list[dict[str
         histories.add(exchange)
         inference.observe(exchange)
         tables.add(exchange)
-    rows = tables.batches().get("rebalances")
+    rows = dict(tables.batches()).get("rebalances")
     return histories.result(), inference, [] if rows is None else rows.to_pylist()
 
 
