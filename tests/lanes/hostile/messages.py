@@ -398,7 +398,7 @@ def orphans(count: int) -> Iterable[bytes]:
     return capture((b"", answer * 100) for _ in range(max(count // 100, 1)))
 
 
-@attack(200_000)
+@attack(60_000)
 def unanswered(count: int) -> Iterable[bytes]:
     """requests without an answer"""
     request = heartbeat()[0]

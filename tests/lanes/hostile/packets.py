@@ -74,7 +74,7 @@ def one_byte_segments(count: int) -> Iterable[bytes]:
     return capture((heartbeat(number) for number in range(exchanges)), segment=1)
 
 
-@attack(100_000)
+@attack(50_000)
 def holes(count: int) -> Iterable[bytes]:
     """every second segment is missing: a hole after each message"""
 

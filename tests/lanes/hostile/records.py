@@ -159,7 +159,7 @@ def _old(message_set: bytes, number: int) -> Exchange:
     return framed(head + data), framed(answer)
 
 
-@attack(200_000)
+@attack(100_000)
 def group_metadata(count: int) -> Iterable[bytes]:
     """records of __consumer_offsets, of as many groups"""
 
