@@ -354,15 +354,20 @@ class ExchangeReader:
     def learn_from(self, rows: Int64s) -> Iterator[None]:
         """Learn what the exchanges in some rows of the table tell of others; yields after each that tells something."""
         keys = self.capture.table.column("api_key")[rows]
-        for row in rows[np.isin(keys, _TELLING)].tolist():
-            values, request, response = self._ahead[row]
-            made = self._bare(row, values, 0)
-            try:
-                self._decode(made, request, response)
-                self._observe(made)
-            except Exception as error:
-                self.capture.faults.note(error, LEARNING)
-            yield
+        telling = rows[np.isin(keys, _TELLING)].tolist()
+        begin = 0
+        while begin < len(telling):
+            end = begin + self._ahead.fetch(telling[begin : begin + MOST_ROWS])
+            for row in telling[begin:end]:
+                values, request, response = self._ahead[row]
+                made = self._bare(row, values, 0)
+                try:
+                    self._decode(made, request, response)
+                    self._observe(made)
+                except Exception as error:
+                    self.capture.faults.note(error, LEARNING)
+                yield
+            begin = end
 
     def pass_over(self, rows: Iterable[int]) -> None:
         """Number rows on as :meth:`take` does, but only learn from them."""
