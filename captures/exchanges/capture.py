@@ -224,7 +224,7 @@ class Capture:
         number = 0
         # traffic that continues is numbered by its reader, and this takes a look at the whole table
         if not self.source.live and self.faults.count < TOLD:
-            number = int(np.flatnonzero(self.table.order() == row)[0]) + 1
+            number = int(self.table.numbers()[row])
         self.faults.note(error, doing, number)
 
     def unfinished_rows(self) -> Int64s:

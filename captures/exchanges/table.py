@@ -238,6 +238,12 @@ class ExchangeTable:
         """Return row indexes in the order of numbering: by the first byte of the request in the capture."""
         return self.in_order(np.arange(len(self)))
 
+    def numbers(self) -> Int64s:
+        """Return the number of the exchange in each row, as a whole capture numbers them."""
+        numbers = np.empty(len(self), np.int64)
+        numbers[self.order()] = np.arange(1, len(self) + 1)
+        return numbers
+
     def in_order(self, rows: Int64s) -> Int64s:
         """Return some row indexes in the order of numbering."""
         keys = [self.column(name)[rows] for name in ("request_position", "connection", "packet")]

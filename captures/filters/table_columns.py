@@ -149,9 +149,7 @@ class TableColumns:
     def exchange_numbers(self) -> Ints:
         """Return the numbers that the exchanges have in the capture."""
         if self._numbers is None:
-            numbers = np.empty(len(self._table), np.int64)
-            numbers[self._table.order()] = np.arange(1, len(self._table) + 1)
-            self._numbers = np.asarray(numbers[self._rows])
+            self._numbers = np.asarray(self._table.numbers()[self._rows])
         return self._numbers
 
     # ------------------------------------------------------------ texts

@@ -5,8 +5,9 @@
 Members are stopped (SIGSTOP) for longer than their session timeout, change their subscription while another is slow,
 lose their coordinator in the middle of a rebalance, vanish from the network, and more: :mod:`tests.lanes.mishaps`. What
 was done when, what the listeners said and what the coordinator logged becomes ``truth/NAME.json`` beside ``NAME.pcap``,
-in the shape of ``tests/data/groups``; what the program tells of the recording is compared with it. It needs root, for
-tcpdump and namespaces.
+in the shape of ``tests/data/groups``; what the program tells of the recording is compared with it. Where members have
+hosts of their own, each host's traffic is recorded as well, as ``NAME-at-MEMBER.pcap``, and nothing that did not happen
+may be told of it. It needs root, for tcpdump and namespaces.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ import click
 from tests.captures.analysis.groups.compare import differences, pairs, read_groups
 from tests.captures.analysis.groups.exceptions import by_truth
 from tests.captures.analysis.groups.score import Score, table
+from tests.captures.analysis.groups.test_cut import matched, untrue
 from tests.captures.analysis.groups.truth import FOLDER, read
 from tests.lanes.broker import KAFKA, Broker
 from tests.lanes.cluster import NODES, Cluster
@@ -83,7 +85,12 @@ def play(name: str, folder: Path, work: Path) -> None:
         logs = [work / name / "broker.log"]
         listeners = {"QUIET": "PLAINTEXT", "CLIENT": "PLAINTEXT"}
         with ExitStack() as around:
-            network = around.enter_context(Network()) if name in OF_NETWORKS else None
+
+            def at_host(who: str, interface: str) -> AbstractContextManager[None]:
+                path = folder / f"{name}-at-{who}.pcap"
+                return recorded(path, broker.ports["CLIENT"], interface=interface)
+
+            network = around.enter_context(Network(at_host)) if name in OF_NETWORKS else None
             broker = around.enter_context(
                 Broker(
                     work / name,
@@ -170,7 +177,7 @@ def main(names: tuple[str, ...], record: bool, folder: Path | None) -> None:
 
     The exit code is 1 if something was told otherwise, 2 if it could not run here.
     """
-    wrong, score = 0, Score()
+    wrong, score, local = 0, Score(), Score()
     with tempfile.TemporaryDirectory(prefix="kproxy-lane-") as temporary:
         work = Path(temporary)
         for name in names or _ALL:
@@ -188,10 +195,16 @@ def main(names: tuple[str, ...], record: bool, folder: Path | None) -> None:
             found = differences(work, f"{name}.pcap")
             wrong += bool(found)
             truth = read(name, work)
+            happened = by_truth(truth)
             told = read_groups(str(work / f"{name}.pcap"))[truth.group].rebalances
-            score.add(truth, pairs(by_truth(truth), told))
+            score.add(truth, pairs(happened, told))
+            for path in sorted(work.glob(f"{name}-at-*.pcap")):
+                who = path.stem.rpartition("-")[2]
+                both = matched(truth, happened, who, read_groups(str(path))[truth.group].rebalances)
+                local.add(truth, both)
+                wrong += any(untrue(truth, expected, told) for expected, told in both)
             click.echo("\n  ".join([f"{name}: {'told otherwise' if found else 'as it happened'}", *found]))
-    click.echo(table({"what was played": score}, "these takes"))
+    click.echo(table({"what was played": score, "at the hosts of members": local}, "these takes"))
     sys.exit(1 if wrong else 0)
 
 

@@ -13,8 +13,8 @@ sent to it goes nowhere. Packets of the broker are captured before they are lost
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import TracebackType
 
 from tests.lanes.tools import CannotRun, need, run
@@ -25,16 +25,20 @@ _NOBODY = "02:00:00:00:00:99"
 class Network:
     """A bridge and its hosts, as a context manager; it needs root.
 
+    :param watch: entered with the name of each new host and the interface that has what it sends, also in a cut, and
+        what reaches it
     :ivar address: of the bridge, on which a broker can listen
     :ivar bridge: name of its interface, to be recorded
     """
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Callable[[str, str], AbstractContextManager[None]]) -> None:
         number = os.getpid() % 60_000
         self.bridge = f"kl{number}"
         self._prefix = f"10.{100 + number // 250 % 100}.{number % 250}"
         self.address = f"{self._prefix}.1"
         self._hosts: dict[str, str] = {}
+        self._watch = watch
+        self._watched = ExitStack()
 
     def __enter__(self) -> Network:
         need("ip")
@@ -50,6 +54,7 @@ class Network:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._watched.close()
         for name in self._hosts:
             run(["ip", "netns", "delete", self._namespace(name)])
         run(["ip", "link", "delete", self.bridge])
@@ -71,6 +76,7 @@ class Network:
             run([*inside, "ip", "address", "add", f"{self._hosts[name]}/24", "dev", "eth0"])
             for interface in ("lo", "eth0"):
                 run([*inside, "ip", "link", "set", interface, "up"])
+            self._watched.enter_context(self._watch(name, outer))
         return inside
 
     @contextmanager

@@ -60,21 +60,21 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Requests of a client on one connection, one row each: when it was sent, its API key, its row in the table."""
+    """Requests of a client on one connection, one row each: when it was sent, its API key, its number."""
 
     sent: Int64s
     keys: Int64s
-    rows: Int64s
+    numbers: Int64s
 
     def until(self, time: int) -> Requests:
         """Return those up to a time."""
         chosen = self.sent <= time
-        return Requests(self.sent[chosen], self.keys[chosen], self.rows[chosen])
+        return Requests(self.sent[chosen], self.keys[chosen], self.numbers[chosen])
 
     def last_of_consumer(self, after: int) -> int | None:
         """Return the number of the last one after a time that only consumers send; None if there is none."""
-        found = self.rows[(self.sent > after) & np.isin(self.keys, _OF_CONSUMERS)]
-        return int(found[-1]) + 1 if len(found) else None
+        found = self.numbers[(self.sent > after) & np.isin(self.keys, _OF_CONSUMERS)]
+        return int(found.max()) if len(found) else None
 
 
 class ConnectionActivity:
@@ -122,7 +122,9 @@ class ConnectionActivity:
             np.isin(table.column("client_id")[rows], numbers) & (table.column("request_size")[rows] > 0)
         ]
         return Requests(
-            table.column("request_last")[rows], table.column("api_key")[rows].astype(np.int64), rows
+            table.column("request_last")[rows],
+            table.column("api_key")[rows].astype(np.int64),
+            self._numbers[rows],
         )
 
     def answered(self, connection: int) -> Int64s:
@@ -139,6 +141,10 @@ class ConnectionActivity:
         return self._closed_by.get(broker, _NO_EVENTS)
 
     # ---------------------------------------------------------------- sorted once
+    @cached_property
+    def _numbers(self) -> Int64s:
+        return self._capture.table.numbers()
+
     @cached_property
     def _connections(self) -> Int64s:
         return self._capture.table.column("connection").astype(np.int64)

@@ -230,11 +230,13 @@ class _Connections:
         most = _MOST_CONNECTIONS if silence.alone else _MOST_OF_SEVERAL
         begun = self._capture.connections.first_time[mine] <= silence.since
         closed = np.minimum(activity.closed[2 * mine], activity.closed[2 * mine + 1]) < silence.since
+        # what a paused process sends when it goes on tells it that its session has ended: the end is not known better
+        over = max(silence.since, silence.until - _MARGIN)
         went_on = 0
         resumed = False
         for connection in mine[begun & ~closed][:most].tolist():
             requests = activity.requests(connection, silence.client)
-            before = requests.until(silence.until)
+            before = requests.until(over)
             if not len(before.sent):
                 continue
             if int(before.sent.max()) > half:

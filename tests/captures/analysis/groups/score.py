@@ -87,7 +87,8 @@ def scores() -> dict[str, Score]:
         whole.add(truth, pairs(rebalances(name), told))
     with TemporaryDirectory() as folder:
         for name, who in ALONE:
-            single.add(read(name), matched(name, who, alone(Path(folder), name, who).rebalances))
+            truth, told = read(name), alone(Path(folder), name, who).rebalances
+            single.add(truth, matched(truth, rebalances(name), who, told))
         for name in LATER:
             timeline, happened = later(Path(folder), name)
             rest.add(read(name), pairs(happened, timeline.rebalances))

@@ -118,9 +118,10 @@ def untrue(
     ]
 
 
-def matched(name: str, who: str, found: list[Rebalance]) -> list[tuple[ExpectedRebalance, Rebalance]]:
+def matched(
+    truth: Truth, happened: list[ExpectedRebalance], who: str, found: list[Rebalance]
+) -> list[tuple[ExpectedRebalance, Rebalance]]:
     """Return the stories with what happened, by generation; what its leaving leads to, a member is not told."""
-    happened, truth = rebalances(name), read(name)
     both: list[tuple[ExpectedRebalance, Rebalance]] = []
     for story in found:
         left = [each for each in happened if _left(truth, each, story, who)]
@@ -147,7 +148,7 @@ def _left(truth: Truth, expected: ExpectedRebalance, story: Rebalance, who: str)
 @pytest.mark.parametrize(("name", "who"), ALONE)
 def test_of_one_member_alone_nothing_is_invented(folder: Path, name: str, who: str) -> None:
     timeline, truth = alone(folder, name, who), read(name)
-    both = matched(name, who, timeline.rebalances)
+    both = matched(truth, rebalances(name), who, timeline.rebalances)
     said = listing(rebalances(name), timeline.rebalances)
     assert len(both) == len({id(expected) for expected, _ in both}) == len(timeline.rebalances), said
     for expected, story in both:
@@ -161,7 +162,7 @@ def test_of_one_member_alone_nothing_is_invented(folder: Path, name: str, who: s
 def test_of_one_member_alone_its_own_rebalances_are_told(folder: Path, name: str, who: str) -> None:
     """It took part in those after which its listener said what it had, and began those that it is named for."""
     timeline = alone(folder, name, who)
-    told = [expected for expected, _ in matched(name, who, timeline.rebalances)]
+    told = [expected for expected, _ in matched(read(name), rebalances(name), who, timeline.rebalances)]
     mine = [each for each in rebalances(name) if who in each.assigned or who in each.causes[0].who]
     # a member that falls silent does not see what comes of it
     seen = [each for each in mine if who not in each.causes[0].who or not _is_silence(each)]

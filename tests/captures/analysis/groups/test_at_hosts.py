@@ -1,0 +1,54 @@
+"""Recordings at the host of one member: what befell it is told as it was, and nothing of others is invented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from captures.analysis.groups.activity import ConnectionActivity
+from captures.analysis.groups.model import Certainty, TimeoutCause, Trigger
+from captures.exchanges import ExchangeReader, open_capture
+from tests.captures.analysis.groups.compare import listing, read_groups
+from tests.captures.analysis.groups.exceptions import by_truth
+from tests.captures.analysis.groups.test_cut import matched, untrue
+from tests.captures.analysis.groups.truth import FOLDER, read
+
+AT_HOSTS = FOLDER / "at_hosts"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(AT_HOSTS.glob("*.pcap.zst")), ids=lambda path: path.name.partition(".")[0]
+)
+def test_what_befell_the_member_is_told_and_nothing_is_invented(path: Path) -> None:
+    name, _, who = path.name.removesuffix(".pcap.zst").rpartition("-at-")
+    truth = read(name, AT_HOSTS)
+    happened, told = by_truth(truth), read_groups(str(path))[truth.group].rebalances
+    both, said = matched(truth, happened, who, told), listing(happened, told)
+    assert len(both) == len(told), said
+    for expected, story in both:
+        assert not untrue(truth, expected, story), said
+    why = {happening.why for each in happened for happening in each.causes if who in happening.who} - {None}
+    silences = [
+        cause
+        for story in told
+        for cause in story.causes
+        if cause.trigger is Trigger.SESSION_TIMEOUT and cause.client == who
+    ]
+    assert {cause.timeout_cause for cause in silences} == why, said
+    assert TimeoutCause.UNKNOWN not in why
+    assert all(
+        cause.session_end and cause.session_end.certainty is not Certainty.POSSIBLE for cause in silences
+    )
+
+
+def test_exchanges_are_named_by_their_numbers() -> None:
+    """Rows of the table may come in another order than exchanges are numbered in."""
+    capture = open_capture(str(AT_HOSTS / "41_k430_kip848_stopped_and_gone-at-m2.pcap.zst"))
+    capture.read()
+    exchanges = list(ExchangeReader(capture))
+    assert any(exchange.number != exchange.row + 1 for exchange in exchanges)
+    activity = ConnectionActivity(capture)
+    for connection in range(len(capture.connections)):
+        numbers = activity.requests(connection, "m2").numbers
+        assert set(numbers.tolist()) == {each.number for each in exchanges if each.connection == connection}
