@@ -63,7 +63,7 @@ class IncidentKind(StrEnum):
         "member_absence",
         "Member away",
         "A member of a group ended, or fell silent until its session had ended.",
-        "See in the log of that process why it ended, and whether it was meant to.",
+        "See in its log whether that process ended then, and was meant to, or stopped polling.",
     )
     CONNECTOR_RESTART = (
         "connector_restart",
