@@ -19,7 +19,7 @@ from captures.faults import Faults
 from captures.filters import binding, bodies, grammar
 from captures.filters.columns import compile_columns, fields_of, needs_bodies
 from captures.filters.context import NO_CONTEXT, Context
-from captures.filters.fields import Field, Kind
+from captures.filters.fields import Field
 from captures.filters.groups import INFERRING, GroupInference
 from captures.filters.paths import Path
 from captures.filters.predicates import Mask
@@ -69,7 +69,6 @@ class Filter:
     :ivar needs_bodies: whether columns alone may leave rows undecided
     :ivar needs_groups: whether it asks for groups, which are inferred better with :attr:`Context.groups`
     :ivar undecided: by the name of a limit, of how many exchanges it left undecided whether they fit
-    :ivar needs_start: whether it has times that count from the beginning of the capture
     """
 
     def __init__(self, text: str, zone: tzinfo | None = None) -> None:
@@ -81,7 +80,6 @@ class Filter:
         self.needs_bodies = needs_bodies(self._bound)
         fields = [field for field in fields_of(self._bound) if isinstance(field, Field)]
         self.needs_groups = any(field.mentions == "group" for field in fields)
-        self.needs_start = any(field.kind is Kind.TIME for field in fields)
         self.message_columns = {name for field in fields for name in field.column.messages}
         self._needs = _needs(self._bound)
         self._columns = compile_columns(self._bound)
