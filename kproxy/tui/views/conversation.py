@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from asyncio import Lock
+from collections.abc import Callable
+from functools import partialmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -167,17 +169,16 @@ class ConversationView(View):
             self._renew()
 
     # ------------------------------------------------------------ keys
-    def action_conversation_down(self) -> None:
-        self._diagram.move(1)
+    def _on_diagram(self, do: Callable[..., None], *steps: int) -> None:
+        do(self._diagram, *steps)
 
-    def action_conversation_up(self) -> None:
-        self._diagram.move(-1)
-
-    def action_conversation_page_down(self) -> None:
-        self._diagram.move_page(1)
-
-    def action_conversation_page_up(self) -> None:
-        self._diagram.move_page(-1)
+    action_conversation_down = partialmethod(_on_diagram, SequenceDiagram.move, 1)
+    action_conversation_up = partialmethod(_on_diagram, SequenceDiagram.move, -1)
+    action_conversation_page_down = partialmethod(_on_diagram, SequenceDiagram.move_page, 1)
+    action_conversation_page_up = partialmethod(_on_diagram, SequenceDiagram.move_page, -1)
+    action_conversation_left = partialmethod(_on_diagram, SequenceDiagram.scroll_sideways, -1)
+    action_conversation_right = partialmethod(_on_diagram, SequenceDiagram.scroll_sideways, 1)
+    action_conversation_enter = partialmethod(_on_diagram, SequenceDiagram.enter)
 
     def action_conversation_top(self) -> None:
         """Go to the beginning of it all."""
@@ -191,15 +192,6 @@ class ConversationView(View):
         self._diagram.move_to_end(last=anchor.last)
         self._to_end = anchor
         self._go(anchor, follow=follow)
-
-    def action_conversation_left(self) -> None:
-        self._diagram.scroll_sideways(-1)
-
-    def action_conversation_right(self) -> None:
-        self._diagram.scroll_sideways(1)
-
-    def action_conversation_enter(self) -> None:
-        self._diagram.enter()
 
     def action_conversation_unfold(self) -> None:
         """Unfold or fold what the line belongs to."""

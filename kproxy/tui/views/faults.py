@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from time import time_ns
 from typing import ClassVar
 
@@ -66,15 +67,14 @@ class Faults(View):
     class AddRule(Message):
         """A fault rule is to be added."""
 
+    @dataclass
     class RemoveRule(Message):
         """A fault rule is to be removed.
 
         :ivar number: None if none is selected
         """
 
-        def __init__(self, number: int | None) -> None:
-            super().__init__()
-            self.number = number
+        number: int | None
 
     def __init__(self, session: Session, link: Link | None = None) -> None:
         super().__init__(session)
