@@ -221,7 +221,7 @@ class Export(CaptureRun[ExportOptions]):
         from captures.exchanges.summarised_exchanges import SummarisedExchanges
 
         # a filter may ask for what only a reader that shows nothing learns
-        finder = ExchangeReader(capture, annotate=False, summary=False)
+        finder = self.reading.reader(capture)
         if self.mark is not None:
             for exchange in self.mark.exchanges(finder):
                 capture.notes.mark(exchange.row)
