@@ -49,7 +49,6 @@ class ApiVersions(CaptureRun[ApiVersionsOptions]):
     """One run of ``kproxy api-versions``."""
 
     def run(self) -> None:
-        """Read the capture, and show what was negotiated."""
         from kproxy.cli.results import Versions
         from kproxy.text.formats import spaced
 

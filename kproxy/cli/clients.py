@@ -60,7 +60,6 @@ class Clients(CaptureRun[ClientsOptions]):
         super().__init__(options)
 
     def run(self) -> None:
-        """Read the capture, and show its clients."""
         from kproxy.text.formats import spaced
 
         capture = self.reading.capture()

@@ -74,7 +74,6 @@ class Compat(CaptureRun[CompatOptions]):
         super().__init__(options)
 
     def run(self) -> None:
-        """Read the capture, and show what would come of it."""
         capture = self.reading.capture()
         if self.target is not None:
             self._judge_clients(self.target, capture)

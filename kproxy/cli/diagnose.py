@@ -117,7 +117,6 @@ class DiagnoseRun(CaptureRun[DiagnoseOptions]):
         self.failed = False
 
     def run(self) -> None:
-        """Read the capture, and print what was found."""
         capture = self.reading.opened()
         judge = self._follow if self.options.follow and capture.source.live else self._judge
         diagnosis = judge(capture)

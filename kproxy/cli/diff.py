@@ -104,7 +104,6 @@ class Diff(CaptureRun[DiffOptions]):
         return max(reading.exit_code(clean=self.clean) for reading in self.readings)
 
     def run(self) -> None:
-        """Read both, and show what differs."""
         from kproxy.cli.results import ComparisonResult
         from kproxy.text.diff import blocks
 

@@ -194,7 +194,6 @@ class Export(CaptureRun[ExportOptions]):
         return f"{self.options.output} could not be written"
 
     def run(self) -> None:
-        """Read the capture, and write what was asked for."""
         from captures.meaning import words
         from kproxy.text.summary import notes as notes_of
         from kproxy.text.summary import unreadable

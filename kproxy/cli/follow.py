@@ -63,7 +63,6 @@ class Follow(CaptureRun[FollowOptions]):
         super().__init__(options, files)
 
     def run(self) -> None:
-        """Read the capture, find the party, and tell what it did."""
         from captures.analysis.client_trace.connections import find_party
         from captures.analysis.client_trace.repeats import without_repeats
         from kproxy.cli.results import PartyResult

@@ -80,7 +80,6 @@ class Groups(CaptureRun[GroupsOptions]):
         return f"{self.options.html} could not be written" if self.options.html else error.filename
 
     def run(self) -> None:
-        """Read the capture, and tell its groups."""
         capture = self.reading.opened()
         streamed = self.options.follow and capture.source.live
         timelines = self._followed(capture) if streamed else self._timelines(capture)

@@ -60,7 +60,6 @@ class Incidents(CaptureRun[IncidentsOptions]):
         super().__init__(options)
 
     def run(self) -> None:
-        """Read the capture, and report what happened."""
         capture = self.reading.opened()
         if self.options.follow and capture.source.live:
             self._follow(capture)

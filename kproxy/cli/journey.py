@@ -74,7 +74,6 @@ class JourneyCommand(CaptureRun[JourneyOptions]):
         super().__init__(options, files)
 
     def run(self) -> None:
-        """Read the capture, and tell what was sought."""
         from captures.analysis.journey import JourneyResult, Journeys
         from dissectors.budget import shown
         from kproxy.cli.results import JourneysResult

@@ -45,7 +45,6 @@ class Lag(CaptureRun[LagOptions]):
     """One run of ``kproxy lag``."""
 
     def run(self) -> None:
-        """Read the capture, and show how far its groups are behind."""
         from captures.analysis.lag import NEEDED, LagStats, total
         from kproxy.cli.results import GroupLag, LagResult
         from kproxy.text.formats import spaced

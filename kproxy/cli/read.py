@@ -87,7 +87,6 @@ class ReadRun(CaptureRun[ReadOptions]):
         self._shown: list[int] = []
 
     def run(self) -> None:
-        """Read the capture and print what was asked for."""
         capture = self.reading.opened()
         if self.number is not None:
             read_to_the_end(capture)

@@ -163,7 +163,6 @@ class Records(CaptureRun[RecordsOptions]):
         self._shown = 0
 
     def run(self) -> None:
-        """Read the capture, and show its records."""
         from captures.analysis.records import CARRIERS, RecordListing
 
         capture = self.reading.opened()

@@ -116,7 +116,6 @@ class Stats(CaptureRun[StatsOptions]):
         self._reader: ExchangeReader | None = None
 
     def run(self) -> None:
-        """Read the capture, and print what it adds up to."""
         from captures.analysis.connection_stats import ConnectionStats
         from captures.analysis.time_shares import TimeShares
 

@@ -75,7 +75,6 @@ class ConversationView(View):
         self._wanted = number
 
     async def refresh_data(self) -> None:
-        """Show the window as it is now."""
         async with self._reading:
             if self.session.status.finished and not self._finished:
                 self._finished = True
@@ -138,7 +137,6 @@ class ConversationView(View):
         self.run_worker(self.renew(), group="conversation", exclusive=True)
 
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
-        """Go to the next line whose text matches."""
         return self._diagram.search(pattern, forward=forward)
 
     # ------------------------------------------------------------ what lines do

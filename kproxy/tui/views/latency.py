@@ -84,24 +84,19 @@ class LatencyView(View):
 
     # ------------------------------------------------------------ what is counted
     def on_shown(self) -> None:
-        """Begin to count."""
         self._folding.want(True)
 
     def on_hidden(self) -> None:
-        """Stop where it is."""
         self._folding.want(False)
 
     def state(self) -> tuple[Hashable, ...]:
-        """Return what changes when more was counted."""
         return (self.session.status.version, self._folding.version)
 
     @property
     def counting(self) -> Progress | None:
-        """How far counting is."""
         return Progress.of(self._folding)
 
     async def refresh_data(self) -> None:
-        """Show what was counted so far."""
         dimension, measure, selected = self._dimension, self._measure, self._selected
 
         def look(fold: LatencyStats, _: Access) -> _LatencyCounts:
@@ -163,7 +158,6 @@ class LatencyView(View):
         self.post_message(self.Narrow(event.condition))
 
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
-        """Go to the next API, broker or client whose name matches."""
         return self._table.search(pattern, forward=forward)
 
     # ------------------------------------------------------------ keys
