@@ -30,7 +30,9 @@ def test_who_was_refused_is_told_with_who_has_its_place(name: str) -> None:
     timeline = read_groups(str(FOLDER / f"{name}.pcap.zst"))[read(name).group]
     found = [(each.client, each.instance, each.name, each.count, each.holder) for each in timeline.refused]
     assert found == REFUSED[name]
-    told = [fact.text for fact in about(timeline, Names(), Clock(UTC, dated=False)) if fact.title == "refused"]
+    told = [
+        fact.text for fact in about(timeline, Names(), Clock(UTC, dated=False)) if fact.title == "refused"
+    ]
     for text, each in zip(told, timeline.refused, strict=True):
         assert text.startswith(each.client)
         assert f"#{each.number}" in text
