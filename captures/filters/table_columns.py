@@ -134,6 +134,10 @@ class TableColumns:
         found: Mask = self.view("flags") & np.uint16(wanted) != 0
         return found
 
+    def began(self) -> Int64s:
+        """Return when exchanges began, in ns since the epoch."""
+        return self._table.began(self._rows)
+
     def latency(self) -> Numbers:
         """Return latencies in ns (:meth:`captures.exchanges.table.ExchangeTable.latency`)."""
         return Numbers(*self._table.latency(self._rows))
@@ -226,8 +230,7 @@ def latency(columns: TableColumns) -> Numbers:
 
 def time(columns: TableColumns) -> Numbers:
     """Return when the exchanges began, in ns since the epoch."""
-    begun = np.where(requested(columns), columns.view("request_first"), columns.view("response_first"))
-    return Numbers(begun, None)
+    return Numbers(columns.began(), None)
 
 
 def size(columns: TableColumns) -> Numbers:

@@ -11,7 +11,7 @@ from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import with_progress
 from kproxy.cli.options import ReadingOptions, ReportOptions, TimeOptions, UtcOption
-from kproxy.cli.selection import there_are
+from kproxy.cli.selection import ExchangeSelection, there_are
 from kproxy.output import echo
 
 if TYPE_CHECKING:
@@ -121,25 +121,14 @@ class Follow(CaptureRun[FollowOptions]):
 
     # ------------------------------------------------------------ what is shown
     def _print_mermaid(self, capture: Capture, party: Party) -> None:
-        import numpy as np
-
         from captures.exchanges import ExchangeReader
         from captures.export.mermaid import SequenceDiagram
 
-        low, high = self.reading.bounds(capture, self.options.begin, self.options.end)
-        table = capture.table
-        order = table.order()
-        mine = np.isin(table.column("connection")[order], list(party.ties))
-        began = np.where(
-            table.column("request_size") > 0, table.column("request_first"), table.column("response_first")
-        )
-        if low is not None:
-            mine &= began[order] >= low
-        if high is not None:
-            mine &= began[order] <= high
+        begin, end, zone = self.options.begin, self.options.end, self.reading.zone
         reader = ExchangeReader(capture, annotate=False)
+        chosen = ExchangeSelection(None, begin, end, zone, tuple(party.ties)).indexes(capture, reader)
         diagram = SequenceDiagram()
-        diagram.add(capture, self._exchanges(reader, np.flatnonzero(mine).tolist()))
+        diagram.add(capture, self._exchanges(reader, chosen.tolist()))
         self.conclude(capture)
         if not self.reading.tally.exchanges:
             echo("sequenceDiagram")
