@@ -96,6 +96,13 @@ class Buffer:
         """Return what is buffered."""
         return self.join()[self.offset :]
 
+    def take(self, size: int) -> tuple[int, int, bytes]:
+        """Consume a frame that is there: where it begins, where it ends, and its `size` bytes behind the size field."""
+        start, begin = self.position, self.offset + SIZE_BYTES
+        self.offset = begin + size
+        self.need = 1
+        return start, start + SIZE_BYTES + size, self.data[begin : self.offset]
+
     def drop(self) -> None:
         """Forget what is buffered."""
         self.join()
