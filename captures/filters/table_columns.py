@@ -72,7 +72,7 @@ class TableColumns:
         self._table = table
         self._endpoints = endpoints
         self._names = Names() if names is None else names
-        self._messages = messages
+        self.messages = messages
         self._rows = slice(0, len(table)) if rows is None else rows
         self._size = len(table.column("flags")[self._rows])
         self._numbers = numbers
@@ -102,11 +102,6 @@ class TableColumns:
             whole = TableColumns(self._table, self._endpoints)
             self._start = int(whole.numbers(time).values.min())
         return self._start
-
-    @property
-    def messages(self) -> ExchangeColumns | None:
-        """The columns of the messages, None if there are none."""
-        return self._messages
 
     def view(self, name: str) -> Ints:
         """Return some rows of a column of the table, without a copy where they are side by side."""
