@@ -358,12 +358,6 @@ def as_comment(told: Told) -> str:
     return PREFIX + text.decode()
 
 
-def from_comment(line: str) -> Intervention | None:
-    """Return what a line of a packet comment says about a frame, None if it is something else."""
-    told = told_by(line)
-    return told if isinstance(told, Intervention) else None
-
-
 def told_by(line: str) -> Told | None:
     """Return the contents of a line of a packet comment, None if it is a user's text."""
     if not line.startswith(PREFIX + "{"):

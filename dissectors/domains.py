@@ -196,7 +196,6 @@ TASK_OFFSET_SUM = Domain("task_offset_sum", {-2: "RUNNING_ACTIVE", -3: "UNKNOWN"
     "sum of a Streams task's changelog offsets (Task.java, SubscriptionInfo.java)", "number")
 CONNECT_ASSIGNMENT_ERROR = Domain("connect_assignment_error", _list("NO_ERROR", "CONFIG_MISMATCH"),
     "1 = workers disagree about the config topic, read it and rejoin (ConnectProtocol.java)")
-CONNECT_TASK = Domain("connect_task", {-1: "CONNECTOR"}, "task number; -1 = the connector itself", "number")
 
 # --- share groups (KIP-932) ---------------------------------------------------------------------------------
 
@@ -227,10 +226,6 @@ TRANSACTION_RESULT = Domain("transaction_result", _list("ABORT", "COMMIT"),
     "how the transaction ends; true = commit")
 TRANSACTION_VERSION = Domain("transaction_version", _list("TV_0", "TV_1", "TV_2"),
     "protocol of the transaction: TV_2 raises the epoch with every end (KIP-890)")
-CONTROL_RECORD_TYPE = Domain("control_record_type",
-    _list("ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION",
-          "KRAFT_VOTERS"),
-    "kind of control record (ControlRecordType.java)")
 
 # --- security -----------------------------------------------------------------------------------------------
 
@@ -297,15 +292,11 @@ REMOTE_LOG_SEGMENT_STATE = Domain("remote_log_segment_state",
 REMOTE_PARTITION_DELETE_STATE = Domain("remote_partition_delete_state",
     _list("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELETE_PARTITION_FINISHED"),
     "tiered storage (KIP-405)")
-DIRECTORY_ID = Domain("directory_id", _list("MIGRATING", "UNASSIGNED", "LOST"),
-    "reserved log directory IDs, the UUID taken as an unsigned integer (DirectoryId.java, KIP-858)", "number")
 
 # --- records, units, errors ---------------------------------------------------------------------------------
 
 COMPRESSION = Domain("compression", {int(codec): codec.label for codec in KNOWN_CODECS},
     "codec (attribute bits 0-2)")
-TIMESTAMP_TYPE = Domain("timestamp_type", {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"},
-    "whose clock stamped the records (KIP-32); -1 for message format 0, which has no timestamps")
 LOG_APPEND_TIME = Domain("log_append_time", {-1: "CREATE_TIME"},
     "when the broker appended the batch; -1 = the producer's timestamps were kept (KIP-32)", "timestamp_ms")
 OFFSET_RETENTION = Domain("offset_retention", {-1: "BROKER_DEFAULT"},

@@ -42,3 +42,23 @@ def _prefixes(path: str) -> Iterator[str]:
     for at, character in enumerate(path):
         if character in ".[":
             yield path[:at]
+
+
+# ---------------------------------------------------------------- of bytes, which tell more than values do
+def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return ranges in order, with those put together that touch."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        elif start < end:
+            found.append((start, end))
+    return tuple(found)
+
+
+def zeroed(data: bytes, ranges: Iterable[tuple[int, int]]) -> bytes:
+    """Return bytes with ranges of them zeroed, as far as these exist."""
+    out = bytearray(data)
+    for start, end in ranges:
+        out[start:end] = bytes(max(min(end, len(out)) - start, 0))
+    return bytes(out)

@@ -24,7 +24,8 @@ has a type that says so (:mod:`dissectors.entities`).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from dissectors import wire
@@ -110,6 +111,10 @@ class Type:
         changed = copy.copy(self)
         changed.__dict__.update(changes)
         return changed
+
+    def containing(self, struct: Struct) -> Type:
+        """Return the same type with another struct as, or in, its values."""
+        return self._with(fields=struct.fields)
 
     def null(self, versions: str = "0+") -> Self:
         """Allow null in these versions."""
@@ -225,6 +230,9 @@ class Array(Type):
     def value(self) -> Type:
         return self.element
 
+    def containing(self, struct: Struct) -> Type:
+        return self._with(element=self.element.containing(struct))
+
     def at(self, version: int, *, flexible: bool, tagged: bool = False) -> wire.WireType:
         element = self.element.at(version, flexible=flexible)
         return wire.Array(element, compact=flexible, nullable=version in self.nullable)
@@ -280,7 +288,6 @@ Int16 = Primitive(wire.INT16)
 Int32 = Primitive(wire.INT32)
 Int64 = Primitive(wire.INT64)
 Uint16 = Primitive(wire.UINT16)
-Uint32 = Primitive(wire.UINT32)
 Float64 = Primitive(wire.FLOAT64)
 Bool = Primitive(wire.BOOL)
 Uuid = Primitive(wire.UUID)
@@ -290,19 +297,46 @@ Records = SizedType(wire.Records)
 
 
 class Earlier(NamedTuple):
-    """How a message was encoded in earlier releases, if it had the same fields, or fewer, in the same order.
+    """How a message was encoded in earlier releases, told by what differs from its later declaration.
 
-    :ivar without: names of the fields that came later
+    :ivar without: fields that came later
+    :ivar instead: what stood in the place of a field: another one, or several, of which it may be one itself
+
+    Both name fields by their paths, such as ``topics.partitions.leader_epoch``.
     """
 
     versions: str
     flexible: str
     without: tuple[str, ...] = ()
+    instead: Mapping[str, tuple[Field, ...]] = MappingProxyType({})
 
     def of(self, later: Message) -> Message:
         """Return the earlier declaration of a message."""
-        fields = (field for field in later.fields if field.name not in self.without)
+        changes = {**dict.fromkeys(self.without, ()), **self.instead}
+        fields = _with_changes(later.fields, changes, "")
         return Message(later.name, later.key, later.kind, self.versions, self.flexible, *fields)
+
+
+def _with_changes(
+    fields: Iterable[Field], changes: Mapping[str, tuple[Field, ...]], outer: str
+) -> Iterator[Field]:
+    """Yield fields with others in the place of some.
+
+    :param changes: by path
+    :param outer: the path of what the fields are in, with a dot, or empty
+    """
+    for field in fields:
+        path = f"{outer}{field.name}"
+        inside = field.type.inside
+        if path in changes:
+            yield from changes[path]
+        elif inside is not None and any(each.startswith(f"{path}.") for each in changes):
+            changed = Struct(*_with_changes(inside.fields, changes, f"{path}."))
+            other = copy.copy(field)
+            other.type = field.type.containing(changed)
+            yield other
+        else:
+            yield field
 
 
 class Message:

@@ -139,7 +139,6 @@ INT16 = FixedWidth("int16", "h")
 INT32 = FixedWidth("int32", "i")
 INT64 = FixedWidth("int64", "q")
 UINT16 = FixedWidth("uint16", "H")
-UINT32 = FixedWidth("uint32", "I")
 FLOAT64 = FixedWidth("float64", "d")
 BOOL = FixedWidth("bool", "?")
 

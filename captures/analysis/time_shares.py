@@ -74,10 +74,6 @@ class ShareRow:
     kproxy: Percentiles | None
 
 
-SHARES = ("latency", "broker", "waited", "followers", "paused", "network", "throttled", "client", "kproxy")
-"""The distributions of a row."""
-
-
 _MEASURED = ("connection", "latency", "wait", "paused", "followers")
 """What is kept of an exchange until it is known what followers and network did: int64 each."""
 

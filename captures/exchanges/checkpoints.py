@@ -8,7 +8,7 @@ that are not whole yet, and the requests that wait for their response. :meth:`ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -26,31 +26,13 @@ NOWHERE: Places = (np.zeros(0, np.int64),) * 3
 COUNTERS = ("packets", "retransmitted", "reordered", "lost", "cut", "conflicting", "outside", "zero_windows")
 """Columns of streams that count something."""
 
-STREAM_COLUMNS = ("syn_seen", "end", "next_seq", "isn", "ack", "fin_time", "fin_position", "reset_time")
-"""Columns of streams (:class:`~captures.packets.connections.Streams`) that a state has."""
-
-CONNECTION_COLUMNS = (
-    "generation", "client_known", "first_number", "first_time", "last_time", "last_file", "syn_time", "handshake",
-)  # fmt: skip
-"""Likewise of :class:`~captures.packets.connections.Connections`."""
-
 TAIL = 1 << 16
 """Bytes before the next one of a stream whose places are kept, in case they are sent again."""
 
 
 @dataclass(slots=True)
-class StreamState:
-    """One direction of a connection.
-
-    The first eight are :data:`STREAM_COLUMNS`.
-
-    :ivar frame: position at which the next frame begins, or began that is not whole yet
-    :ivar carry: what was seen of that frame
-    :ivar places: where the bytes are, from the first that may still be needed, and some before it
-    :ivar needed: the first that may still be needed
-    :ivar notes: comments of packets with bytes from there on
-    :ivar conflicts: bytes [start, end) from `frame` on that came again with other content
-    """
+class StreamColumns:
+    """Columns of :class:`~captures.packets.connections.Streams`, of one direction."""
 
     syn_seen: bool
     end: int
@@ -60,6 +42,40 @@ class StreamState:
     fin_time: int
     fin_position: int
     reset_time: int
+
+
+@dataclass(slots=True)
+class ConnectionColumns:
+    """Columns of :class:`~captures.packets.connections.Connections`, of one connection, with its endpoints."""
+
+    a: Endpoint
+    b: Endpoint
+    generation: int
+    client_known: bool
+    first_number: int
+    first_time: int
+    last_time: int
+    last_file: int
+    syn_time: int
+    handshake: int
+
+
+STREAM_COLUMNS = tuple(each.name for each in fields(StreamColumns))
+CONNECTION_COLUMNS = tuple(each.name for each in fields(ConnectionColumns))[2:]
+
+
+@dataclass(slots=True)
+class StreamState(StreamColumns):
+    """One direction of a connection.
+
+    :ivar frame: position at which the next frame begins, or began that is not whole yet
+    :ivar carry: what was seen of that frame
+    :ivar places: where the bytes are, from the first that may still be needed, and some before it
+    :ivar needed: the first that may still be needed
+    :ivar notes: comments of packets with bytes from there on
+    :ivar conflicts: bytes [start, end) from `frame` on that came again with other content
+    """
+
     frame: int
     carry: Carry | None
     places: Places
@@ -109,12 +125,9 @@ class StreamState:
 
 
 @dataclass(slots=True)
-class ConnectionState:
+class ConnectionState(ConnectionColumns):
     """A connection between two packets, when nothing of it was out of the ordinary.
 
-    :ivar a: endpoint of direction 0
-    :ivar b: endpoint of direction 1
-    :ivar generation: as the seven that follow, one of :data:`CONNECTION_COLUMNS`
     :ivar framed: whether it has sent anything yet
     :ivar client_direction: the direction of the requests
     :ivar whole: whether both directions were captured from their first byte on
@@ -124,16 +137,6 @@ class ConnectionState:
     :ivar client_ids: the first client IDs, in order
     """
 
-    a: Endpoint
-    b: Endpoint
-    generation: int
-    client_known: bool
-    first_number: int
-    first_time: int
-    last_time: int
-    last_file: int
-    syn_time: int
-    handshake: int
     framed: bool
     client_direction: int
     whole: bool

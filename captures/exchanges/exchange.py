@@ -263,7 +263,8 @@ class ExchangeReader:
         self._annotator = Annotator(self.knowledge, show_secrets=show_secrets, payload=payload)
         self._annotate = annotate
         self._tell_summary = summary
-        self._first = 1
+        self.first = 1
+        """Number of the exchange at index 0."""
         self._order = array("q", () if live else capture.table.order().tolist())
         self._ahead = FramePrefetch(capture)
         self._learned = 0
@@ -288,11 +289,6 @@ class ExchangeReader:
     def rows(self) -> Int64s:
         """Rows of the exchange table, by index. A copy, as an array whose buffer is in use cannot grow."""
         return np.array(self._order, np.int64)
-
-    @property
-    def first(self) -> int:
-        """Number of the exchange at index 0."""
-        return self._first
 
     def sizes(self, indexes: Int64s) -> Int64s:
         """Return the bytes of the frames of the exchanges at some indexes."""
@@ -323,14 +319,14 @@ class ExchangeReader:
 
     def number(self, index: int) -> int:
         """Return the number of the exchange at ``index``."""
-        return self._first + index
+        return self.first + index
 
     def take(self, rows: Iterable[int]) -> Iterator[Exchange]:
         """Number rows of the table on, those that :meth:`Capture.updates` yields, and decode them one by one.
 
         Only these have an index from then on, so that reading for days needs no more memory than for a moment.
         """
-        self._first += len(self._order)
+        self.first += len(self._order)
         self._order, self._learned = array("q", rows), 0
         return self.several(range(len(self._order)))
 
@@ -344,7 +340,7 @@ class ExchangeReader:
         :param renumbered: new row for each old row of the table
         """
         kept = renumbered[self.rows[count:]]
-        self._first += count
+        self.first += count
         self._order = array("q", kept.tobytes())
 
     def reorder(self, rows: Int64s) -> None:
@@ -371,7 +367,7 @@ class ExchangeReader:
 
     def pass_over(self, rows: Iterable[int]) -> None:
         """Number rows on as :meth:`take` does, but only learn from them."""
-        self._first += len(self._order)
+        self.first += len(self._order)
         self._order, self._learned = array("q", rows), 0
         self.learn(len(self._order))
 

@@ -396,12 +396,6 @@ class Notes:
                 return packets, {row: note for row in sorted(rows) if (note := self.of(row))}
             rows |= more  # they share the comment of a packet with one that was changed
 
-    @property
-    def unplaced(self) -> list[int]:
-        """Numbers of the packets whose comments belong to no exchange."""
-        placed = {packet for row in self._commented() for packet in self._packets_of(row)}
-        return sorted(self._comments.keys() - placed)
-
     def _commented(self, packets: Collection[int] | None = None) -> list[int]:
         """Return the rows that share bytes with a commented packet.
 

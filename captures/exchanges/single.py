@@ -128,7 +128,7 @@ class SingleConnection:
         self._table = table
         self._index = index
         self._limits = limits
-        self._whole = whole
+        self.whole = whole
         self._conversation: Conversation | None = None
         self._role: RoleFinder | None = None if client_known else RoleFinder(limits)
         self._waiting: list[Piece] = []
@@ -153,11 +153,6 @@ class SingleConnection:
         self.client_direction = client_direction
         self._forget_all()
         self._with_bulk = True
-
-    @property
-    def whole(self) -> bool:
-        """Whether both directions were captured from their first byte on."""
-        return self._whole
 
     @property
     def is_open(self) -> bool:
@@ -324,7 +319,7 @@ class SingleConnection:
         """Begin the conversation, now that it is known who is who; return what waited for that."""
         self.client_direction, self._role = client_direction, None
         self._marks = (_Marks(), _Marks())
-        self._conversation = Conversation(self._limits, midstream=not self._whole)
+        self._conversation = Conversation(self._limits, midstream=not self.whole)
         waiting, self._waiting = self._waiting, []
         return waiting
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from captures.arrays import Bools, Int64s
 from captures.exchanges.broker_logs import BrokerLogColumn, BrokerLogs
 from captures.interventions import Interventions
-from dissectors.sides import Side
+from dissectors.sides import SIDES, Side
 
 NO_TIME = -1
 
@@ -167,6 +167,12 @@ class ExchangeTable:
         self._columns = kept
         self._resize(max(self._size, _FIRST_ROWS))
         return renumbered
+
+    def began(self, rows: Any) -> Int64s:
+        """Return when exchanges began, in ns since the epoch: with the response if the request was not recorded."""
+        asked = self.column("request_size")[rows] > 0
+        times: Int64s = np.where(asked, *(self.column(f"{side}_first")[rows] for side in SIDES))
+        return times
 
     def latency(self, rows: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return how long brokers took to answer, in ns, and where they did.

@@ -16,7 +16,7 @@ import numpy as np
 
 from captures.exchanges import Progress
 from captures.exchanges.notes import without_values
-from captures.export.packets import Original, original_packets
+from captures.export.packets import original_packets
 from captures.export.pcapng_writer import Packet, PcapngWriter
 from captures.export.scrub import Scrubber
 from captures.export.selection import Selection
@@ -104,7 +104,7 @@ class CaptureFileWriter:
         self,
         declared: list[Interface],
         interfaces: dict[int, int],
-        originals: list[Original],
+        originals: list[Packet],
         synthetic: _PeekableStream,
     ) -> None:
         packets: list[Packet] = []

@@ -16,6 +16,7 @@ from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture
 from captures.exchanges.notes import Note, told_in
 from captures.export.passes import UNKNOWN, Passes, PlacedPackets, is_control
+from captures.export.pcapng_writer import Packet
 from captures.export.selection import Selection
 from captures.packets.records import Interface
 from captures.packets.source import KEPT
@@ -27,28 +28,11 @@ _TOGETHER = 512
 Rewrite = Callable[[PlacedPackets, int], bytes]
 
 
-class Original(NamedTuple):
-    """A packet to be copied.
-
-    :ivar interface: 0-based number in the capture
-    :ivar time: ns since the epoch
-    :ivar data: the frame, as far as it was captured
-    :ivar wire: bytes it had on the wire
-    :ivar comment: text, or empty
-    """
-
-    interface: int
-    time: int
-    data: bytes
-    wire: int
-    comment: str
-
-
 def original_packets(
     selection: Selection,
     *,
     rewrite: Rewrite | None = None,
-) -> Iterator[tuple[list[Interface], list[Original], int]]:
+) -> Iterator[tuple[list[Interface], list[Packet], int]]:
     """Yield the packets of a selection, some hundreds at a time.
 
     With them come the interfaces declared so far, and the bytes of the capture that were gone through. Where a block of
@@ -64,11 +48,11 @@ def original_packets(
     passes = Passes(selection.capture)
     for placed in passes:
         block = placed.packets
-        found: list[Original] = []
+        found: list[Packet] = []
         for at in np.flatnonzero(chosen.of(placed)).tolist():
             data = placed.frame(at) if rewrite is None else rewrite(placed, at)
             found.append(
-                Original(
+                Packet(
                     int(block.interface[at]),
                     int(block.time[at]),
                     data,

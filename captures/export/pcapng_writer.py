@@ -24,8 +24,6 @@ _SECTION_HEADER = 0x0A0D0D0A
 _BYTE_ORDER_MAGIC = 0x1A2B3C4D
 _INTERFACE_DESCRIPTION = 1
 _ENHANCED_PACKET = 6
-_DECRYPTION_SECRETS = 0x0A
-_TLS_KEY_LOG = 0x544C534B  # "TLSK", section 4.7
 
 # option codes: 3.5 (comment), 4.1 (section), 4.2 (interface)
 _COMMENT = 1
@@ -39,7 +37,6 @@ _OPTION = Struct("<HH")
 _SECTION = Struct("<IHHq")
 _INTERFACE = Struct("<HHI")
 _PACKET = Struct("<IIIIIII")
-_SECRETS = Struct("<II")
 _MAX_OPTION = 0xFFFF
 _OVERHEAD = 12
 _CONVINCING = 1 << 20  # more than the largest snapshot length in use
@@ -141,14 +138,6 @@ class PcapngWriter:
         if parts:
             self._file.write(b"".join(parts))
             self.packets += count
-
-    def tls_keys(self, key_log: bytes) -> None:
-        """Write a decryption secrets block with the lines of a TLS key log (``SSLKEYLOGFILE``).
-
-        It serves the packets that come after it, so it belongs before those it decrypts.
-        """
-        body = _SECRETS.pack(_TLS_KEY_LOG, len(key_log)) + key_log + _PADS[len(key_log) & 3]
-        self._file.write(_block(_DECRYPTION_SECRETS, body))
 
 
 def open_for_append(path: str | os.PathLike[str]) -> BinaryIO:

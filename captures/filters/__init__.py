@@ -22,7 +22,7 @@ from captures.filters.complete import Candidate, complete
 from captures.filters.context import Context
 from captures.filters.describe import reference
 from captures.filters.errors import FilterError
-from captures.filters.filter import Filter, FilterMasks, compile_filter, context_of
+from captures.filters.filter import Filter, compile_filter, context_of
 from captures.filters.groups import GroupInference
 from captures.filters.table_columns import TableColumns
 
@@ -31,7 +31,6 @@ __all__ = [
     "Context",
     "Filter",
     "FilterError",
-    "FilterMasks",
     "GroupInference",
     "TableColumns",
     "compile_filter",

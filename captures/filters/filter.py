@@ -19,7 +19,7 @@ from captures.faults import Faults
 from captures.filters import binding, bodies, grammar
 from captures.filters.columns import compile_columns, fields_of, needs_bodies
 from captures.filters.context import NO_CONTEXT, Context
-from captures.filters.fields import Field, Kind
+from captures.filters.fields import Field
 from captures.filters.groups import INFERRING, GroupInference
 from captures.filters.paths import Path
 from captures.filters.predicates import Mask
@@ -69,23 +69,22 @@ class Filter:
     :ivar needs_bodies: whether columns alone may leave rows undecided
     :ivar needs_groups: whether it asks for groups, which are inferred better with :attr:`Context.groups`
     :ivar undecided: by the name of a limit, of how many exchanges it left undecided whether they fit
-    :ivar needs_start: whether it has times that count from the beginning of the capture
     """
 
     def __init__(self, text: str, zone: tzinfo | None = None) -> None:
         tree = grammar.parse(text)
-        self._bound = binding.bind(tree, text, zone)
+        self.bound = binding.bind(tree, text, zone)
+        """What it asks for: tests of fields, and how they are joined."""
         self._zone = zone
         self.text = text
         self.expanded = grammar.render(tree)
-        self.needs_bodies = needs_bodies(self._bound)
-        fields = [field for field in fields_of(self._bound) if isinstance(field, Field)]
+        self.needs_bodies = needs_bodies(self.bound)
+        fields = [field for field in fields_of(self.bound) if isinstance(field, Field)]
         self.needs_groups = any(field.mentions == "group" for field in fields)
-        self.needs_start = any(field.kind is Kind.TIME for field in fields)
         self.message_columns = {name for field in fields for name in field.column.messages}
-        self._needs = _needs(self._bound)
-        self._columns = compile_columns(self._bound)
-        self._match = bodies.compile_bodies(self._bound)
+        self._needs = _needs(self.bound)
+        self._columns = compile_columns(self.bound)
+        self._match = bodies.compile_bodies(self.bound)
         self.undecided: Counter[str] = Counter()
 
     def __repr__(self) -> str:
@@ -96,14 +95,9 @@ class Filter:
         return Filter, (self.text, self._zone)
 
     @property
-    def bound(self) -> binding.Bound:
-        """What it asks for: tests of fields, and how they are joined."""
-        return self._bound
-
-    @property
     def source(self) -> str:
         """The Python source that :meth:`match` runs."""
-        return bodies.generated_source(self._bound)
+        return bodies.generated_source(self.bound)
 
     def match_strictly(self, exchange: Exchange, context: Context = NO_CONTEXT) -> bool:
         """Return whether an exchange fits.

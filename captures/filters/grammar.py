@@ -216,12 +216,9 @@ class _Parser:
 
     def _and(self) -> Node:
         items = [self._not()]
-        while self.scan.take(lexer.AND, "and") or self._short_follows():
+        while self.scan.take(lexer.AND, "and") or self.scan.peek(lexer.JOINED):
             items.append(self._not())
         return items[0] if len(items) == 1 else And(tuple(items))
-
-    def _short_follows(self) -> bool:
-        return bool(self.scan.peek(lexer.JOINED))
 
     def _not(self) -> Node:
         position = self.scan.skip()

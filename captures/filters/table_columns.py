@@ -72,7 +72,7 @@ class TableColumns:
         self._table = table
         self._endpoints = endpoints
         self._names = Names() if names is None else names
-        self._messages = messages
+        self.messages = messages
         self._rows = slice(0, len(table)) if rows is None else rows
         self._size = len(table.column("flags")[self._rows])
         self._numbers = numbers
@@ -103,11 +103,6 @@ class TableColumns:
             self._start = int(whole.numbers(time).values.min())
         return self._start
 
-    @property
-    def messages(self) -> ExchangeColumns | None:
-        """The columns of the messages, None if there are none."""
-        return self._messages
-
     def view(self, name: str) -> Ints:
         """Return some rows of a column of the table, without a copy where they are side by side."""
         found = self._read.get(name)
@@ -133,6 +128,10 @@ class TableColumns:
         """Return where one of some flags is set."""
         found: Mask = self.view("flags") & np.uint16(wanted) != 0
         return found
+
+    def began(self) -> Int64s:
+        """Return when exchanges began, in ns since the epoch."""
+        return self._table.began(self._rows)
 
     def latency(self) -> Numbers:
         """Return latencies in ns (:meth:`captures.exchanges.table.ExchangeTable.latency`)."""
@@ -224,8 +223,7 @@ def latency(columns: TableColumns) -> Numbers:
 
 def time(columns: TableColumns) -> Numbers:
     """Return when the exchanges began, in ns since the epoch."""
-    begun = np.where(requested(columns), columns.view("request_first"), columns.view("response_first"))
-    return Numbers(begun, None)
+    return Numbers(columns.began(), None)
 
 
 def size(columns: TableColumns) -> Numbers:

@@ -74,7 +74,7 @@ class _ChunkRange:
 class Ring:
     """Chunk files; one thread writes, another reads, for which it is a store of :mod:`captures.packets.source`.
 
-    :param limit: bytes that the chunks may have together, None for no bound
+    :ivar limit: bytes that the chunks may have together, None for no bound; less than given since the disk was full
     :param folder: where they are; None for files without a name where temporary files are, of which nothing is left
         behind
     :param first: where the first chunk goes, a file that the user asked for, and its path
@@ -101,7 +101,7 @@ class Ring:
         self.size = 0
         self.read_by_someone = False
         self.unread = 0
-        self._limit = limit
+        self.limit = limit
         self._folder = folder
         self._first = first
         self._chunks: deque[Chunk] = deque()
@@ -111,16 +111,11 @@ class Ring:
         self._mapped: list[_ChunkRange] = []
         self._changed = Condition()
 
-    @property
-    def limit(self) -> int | None:
-        """Bytes that the chunks may have together: as given, or less since the disk was full."""
-        return self._limit
-
     @cached_property
     def chunk_size(self) -> int:
         """Bytes after which a chunk is full."""
         room = spare_bytes(self._where)
-        most = room if self._limit is None else min(self._limit, room)
+        most = room if self.limit is None else min(self.limit, room)
         return min(max(most // _CHUNKS, _LEAST_CHUNK), _MOST_CHUNK)
 
     @cached_property
@@ -151,7 +146,7 @@ class Ring:
             self._held += 0 if chunk.asked_for else size - chunk.size
             chunk.size = size
             chunk.packets += packets
-            while self._limit is not None and self._held > self._limit and self._drop_oldest():
+            while self.limit is not None and self._held > self.limit and self._drop_oldest():
                 pass
             self._changed.notify_all()
             return size >= self.chunk_size and not chunk.asked_for
@@ -169,7 +164,7 @@ class Ring:
             os.ftruncate(chunk.file.fileno(), chunk.size)
             self._end_chunk()
             if not chunk.asked_for:
-                self._limit = self._held
+                self.limit = self._held
 
     def finish(self) -> None:
         """Take note that nothing more will be written."""
@@ -197,7 +192,7 @@ class Ring:
 
         :raises OSError: if it does not fit on the disk, and there is nothing to drop
         """
-        if self._limit is not None and self._held + self.chunk_size > self._limit:
+        if self.limit is not None and self._held + self.chunk_size > self.limit:
             return False
         if spare_bytes(self._where) >= self.chunk_size:
             return True

@@ -72,8 +72,10 @@ class Sniffer:
         self._captured = 0
         self._not_written = 0
         self._retry_at: float | None = None  # set while the disk is full
-        self._stopping = False
-        self._taken = CaptureCounts()
+        self.stopping = False
+        """Whether the end was asked for."""
+        self.taken = CaptureCounts()
+        """The counts, at most a moment old."""
         self.failure = ""
         self._thread = Thread(target=self._run, name="sniffer", daemon=True)
 
@@ -87,26 +89,16 @@ class Sniffer:
 
     def stop(self) -> None:
         """Ask for the end, from any thread or signal handler; what was captured by then will be there to be read."""
-        self._stopping = True
+        self.stopping = True
 
     def join(self, seconds: float | None = None) -> None:
         """Wait for the end, so long at most."""
         self._thread.join(seconds)
 
     @property
-    def stopping(self) -> bool:
-        """Whether the end was asked for."""
-        return self._stopping
-
-    @property
     def running(self) -> bool:
         """Whether it still captures."""
         return self._thread.is_alive()
-
-    @property
-    def taken(self) -> CaptureCounts:
-        """The counts, at most a moment old."""
-        return self._taken
 
     def _run(self) -> None:
         try:
@@ -127,7 +119,7 @@ class Sniffer:
         waiting = select.poll()
         waiting.register(self._device.fileno(), select.POLLIN)
         counted_at = 0.0
-        while not self._stopping and self._captured != self._most:
+        while not self.stopping and self._captured != self._most:
             waiting.poll(WAIT_MS)
             self._take()
             now = time.monotonic()
@@ -196,7 +188,7 @@ class Sniffer:
 
     def _count(self) -> None:
         counts = self._device.counts()
-        self._taken = CaptureCounts(
+        self.taken = CaptureCounts(
             self._captured,
             counts.received,
             counts.dropped,

@@ -16,8 +16,8 @@ hold. Nothing here raises for what is missing, nothing decompresses records, and
 """
 
 from captures.meaning.errors import ErrorFound, errors_in, errors_text
-from captures.meaning.exchange import Body, Names
-from captures.meaning.expected_errors import EXPECTED, ExpectedError, expected_errors
+from captures.meaning.exchange import Names
+from captures.meaning.expected_errors import EXPECTED, expected_errors
 from captures.meaning.mentions import (
     Producer,
     groups_in,
@@ -31,9 +31,7 @@ from captures.meaning.waits import designed_wait_ns
 
 __all__ = [
     "EXPECTED",
-    "Body",
     "ErrorFound",
-    "ExpectedError",
     "Names",
     "Producer",
     "designed_wait_ns",

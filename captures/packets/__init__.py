@@ -63,7 +63,7 @@ number. Only a file that is not a capture at all raises ``CaptureError``.
 from __future__ import annotations
 
 from captures.packets.addresses import AddressBook
-from captures.packets.connections import Connection, Connections
+from captures.packets.connections import Connections
 from captures.packets.errors import CaptureError
 from captures.packets.index import MissingBytes, SegmentIndex
 from captures.packets.joined_reader import JoinedReader, open_files, read_packets
@@ -96,7 +96,6 @@ __all__ = [
     "AddressBook",
     "CaptureError",
     "Conflict",
-    "Connection",
     "Connections",
     "FileDamage",
     "GapCause",

@@ -103,10 +103,6 @@ class Repeats:
         return Repeats(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
 
-def _no_repeats() -> Repeats:
-    return Repeats(*[np.empty(0, np.int64)] * 4)
-
-
 class Disorder:
     """Takes the packets of streams that are not in order, and hands them out in order.
 
@@ -120,7 +116,7 @@ class Disorder:
         self.by_themselves = False
         self._streams = streams
         self._held = no_rows()  # what waits from earlier blocks
-        self._repeats = _no_repeats()  # those whose first copy waits
+        self._repeats = Repeats(*[np.empty(0, np.int64)] * 4)  # those whose first copy waits
 
     @property
     def waiting(self) -> dict[int, int]:

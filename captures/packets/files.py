@@ -312,7 +312,7 @@ def expanded(path: str) -> list[str]:
         return remote.listed(path)
     if Path(path).is_dir():
         return sorted(
-            str(entry) for entry in Path(path).iterdir() if not _is_hidden(entry) and entry.is_file()
+            str(entry) for entry in Path(path).iterdir() if not entry.name.startswith(".") and entry.is_file()
         )
     names = sorted(glob.glob(path, recursive=True))  # noqa: PTH207  # Path.glob takes no absolute patterns
     return [name for each in names for name in (expanded(each) if Path(each).is_dir() else [each])]
@@ -322,11 +322,6 @@ def _wanted(path: str, succession: Succession | None) -> list[str]:
     """The files among these that are to be read."""
     names = expanded(path)
     return names if succession is None else [name for name in names if succession.wants(name)]
-
-
-def _is_hidden(path: Path) -> bool:
-    """Whether the name begins with a dot, as those of files do that are being written."""
-    return path.name.startswith(".")
 
 
 def _look_at(path: str, found: FoundFiles, quota: Quota, *, named: bool) -> bool:

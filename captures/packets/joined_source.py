@@ -188,21 +188,17 @@ class JoinedSource(Source):
 
     @property
     def complete(self) -> bool:
-        """Whether no more bytes will come."""
         return all(file.source is None or file.source.complete for file in self.files)
 
     @property
     def live(self) -> bool:
-        """Whether more bytes come while it is read: from a pipe, or to the file that is followed."""
         return any(file.source is not None and file.source.live for file in self.files)
 
     @property
     def stopped(self) -> bool:
-        """Whether :meth:`stop` ended it, so that it may end anywhere."""
         return self._stopped
 
     def stop(self) -> None:
-        """Let pipes and files that are followed end where they are. Any thread, or a signal handler, may call this."""
         self._stopped = True
         for file in self.files:
             if file.source is not None:

@@ -31,7 +31,6 @@ SYN = 0x02
 RST = 0x04
 PSH = 0x08
 ACK = 0x10
-URG = 0x20
 
 
 class GapCause(IntEnum):

@@ -6,7 +6,7 @@ Schemas come as ``.proto`` text, which the compiler in grpcio-tools reads, or as
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import redirect_stderr
 from functools import cache
 from io import StringIO
@@ -48,7 +48,7 @@ class ProtobufDecoder:
             self._file = pool.FindFileByName(last.name)
         except Exception as error:
             raise SchemaError(f"{name} is not a Protobuf schema: {error}") from error
-        self._names = list(_message_names(self._file))
+        self._names = list(self._file.message_types_by_name)
         self._type = self._chosen(pool, name, message)
         self.name = f"{name}: {self._type.full_name}" if self._type is not None else name
 
@@ -174,17 +174,13 @@ def _set_of(data: bytes, name: str) -> list[bytes]:
         raise SchemaError(f"{name} is not a compiled Protobuf schema (FileDescriptorSet): {error}") from error
     if not files:
         raise SchemaError(f"{name} has no schema in it")
-    known = set(_well_known_names())
+    known = {str(file.name) for file in _well_known_files()}
     return [each.SerializeToString() for each in files if each.name not in known]
 
 
 @cache
 def _well_known() -> tuple[bytes, ...]:
     return tuple(file.serialized_pb for file in _well_known_files())
-
-
-def _well_known_names() -> Iterator[str]:
-    return (str(file.name) for file in _well_known_files())
 
 
 def _well_known_files() -> tuple[Any, ...]:
@@ -203,7 +199,3 @@ def _well_known_files() -> tuple[Any, ...]:
         any_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2,
     )  # fmt: skip
     return tuple(each.DESCRIPTOR for each in modules)
-
-
-def _message_names(file: Any) -> Iterator[str]:
-    return iter(file.message_types_by_name)

@@ -252,9 +252,7 @@ class RangeReader:
         )
 
     def _first_exchange(self) -> int | None:
-        column, rows = self.capture.table.column, np.flatnonzero(self.rows())
-        asked = column("request_size")[rows] > 0
-        times = np.where(asked, column("request_first")[rows], column("response_first")[rows])
+        times = self.capture.table.began(self.rows())
         return int(times.min()) if len(times) else None
 
     def results(self) -> tuple[FinishedExchanges, Edges]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges import Capture
-from captures.exchanges.checkpoints import COUNTERS, ConnectionState
+from captures.exchanges.checkpoints import CONNECTION_COLUMNS, COUNTERS, STREAM_COLUMNS, ConnectionState
 from captures.exchanges.table import DetachedRow
 from captures.packets import AddressBook, Conflict, JoinedSource, PacketBlock, Statistics
 from captures.packets.observation import NO_FILE, Observation
@@ -431,25 +431,14 @@ class Stitcher:
 
     # ------------------------------------------------------------ whole connections
     def _add_whole(self, state: ConnectionState) -> int:
-        names = ("syn_seen", "end", "fin_time", "fin_position", "reset_time", "isn", "ack", "next_seq")
         one, other = (
-            {name: getattr(stream, name) for name in names} | dict.fromkeys(COUNTERS, 0)
+            {name: getattr(stream, name) for name in STREAM_COLUMNS} | dict.fromkeys(COUNTERS, 0)
             for stream in state.streams
         )
+        columns = {name: getattr(state, name) for name in CONNECTION_COLUMNS}
         self._made.connections.append(
             WholeConnection(
-                a=state.a,
-                b=state.b,
-                generation=state.generation,
-                client_known=state.client_known,
-                first_number=state.first_number,
-                first_time=state.first_time,
-                last_time=state.last_time,
-                last_file=state.last_file,
-                syn_time=state.syn_time,
-                handshake=state.handshake,
-                client_direction=state.client_direction,
-                streams=(one, other),
+                state.a, state.b, **columns, client_direction=state.client_direction, streams=(one, other)
             )
         )
         return len(self._made.connections) - 1

@@ -9,7 +9,7 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges import ExchangeTable
-from captures.exchanges.checkpoints import COUNTERS, Endpoint
+from captures.exchanges.checkpoints import CONNECTION_COLUMNS, COUNTERS, STREAM_COLUMNS, Endpoint
 from captures.exchanges.samples import Sample
 from captures.exchanges.single import Skip
 from captures.faults import Faults
@@ -22,28 +22,6 @@ from captures.ranges.edges import SyncPoint
 from captures.ranges.exchange_numbers import NumberedRanges
 from captures.ranges.whole_connections import WholeConnection
 from dissectors.session_context import SessionFacts
-
-_OF_STREAMS = (
-    "syn_seen",
-    "end",
-    "fin_time",
-    "fin_position",
-    "reset_time",
-    "isn",
-    "ack",
-    "next_seq",
-    *COUNTERS,
-)
-_OF_CONNECTIONS = (
-    "generation",
-    "client_known",
-    "first_number",
-    "first_time",
-    "last_time",
-    "last_file",
-    "syn_time",
-    "handshake",
-)
 
 
 class _Tls(NamedTuple):
@@ -208,8 +186,8 @@ def _connections(wholes: Sequence[WholeConnection], book: AddressBook) -> Connec
             if end not in ids:
                 ids[end] = book.intern(*end)
         getattr(made, name)[:] = [ids[end] for end in ends]
-    for name in _OF_CONNECTIONS:
+    for name in CONNECTION_COLUMNS:
         getattr(made, name)[:] = [getattr(whole, name) for whole in wholes]
-    for name in _OF_STREAMS:
+    for name in (*STREAM_COLUMNS, *COUNTERS):
         getattr(made.streams, name)[:] = [stream[name] for whole in wholes for stream in whole.streams]
     return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from captures.exchanges.checkpoints import Endpoint
+from captures.exchanges.checkpoints import ConnectionColumns, Endpoint
 from captures.exchanges.notes import Note
 from captures.exchanges.samples import Sample
 from captures.exchanges.table import DetachedRow
@@ -39,11 +39,9 @@ class StitchedExchange:
 
 
 @dataclass(slots=True)
-class WholeConnection:
-    """A connection, over all ranges.
+class WholeConnection(ConnectionColumns):
+    """A connection, over all ranges; its columns are those of a reading of the whole capture.
 
-    :ivar a: the endpoint that a reading of the whole capture calls so; see
-        :class:`~captures.packets.connections.Connections` for this and the next columns
     :ivar client_direction: the direction of the requests
     :ivar streams: columns of :class:`~captures.packets.connections.Streams`, of both directions
     :ivar parts: ranges that have exchanges of it: number, its id there, and what to add to positions there of requests
@@ -55,16 +53,6 @@ class WholeConnection:
     :ivar samples: the kernel's TCP statistics of it; their connections have any ids
     """
 
-    a: Endpoint
-    b: Endpoint
-    generation: int
-    client_known: bool
-    first_number: int
-    first_time: int
-    last_time: int
-    last_file: int
-    syn_time: int
-    handshake: int
     client_direction: int
     streams: tuple[dict[str, int], dict[str, int]]
     parts: list[tuple[int, int, tuple[int, int]]] = field(default_factory=list)

@@ -35,13 +35,6 @@ class Header(msgspec.Struct, rename="camel"):
     client_id: str | None = None
 
 
-class ClientInformation(msgspec.Struct, rename="camel"):
-    """What the client said of itself on this connection."""
-
-    software_name: str = ""
-    software_version: str = ""
-
-
 class Entry(msgspec.Struct, rename="camel", kw_only=True):
     """What a broker says of a request that it has answered. Times are milliseconds.
 

@@ -14,14 +14,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from captures.arrays import Bools, Int64s
-from captures.exchanges import Capture, Exchange, Flag
+from captures.arrays import Int64s
+from captures.exchanges import Capture, Exchange
 from captures.exchanges.notes import Note
 from captures.export.arrow import record_batch
 from captures.export.columns import COLUMNS as EXPORTED
 from captures.faults import Faults, RaisedFaults
+from captures.filters import TableColumns, table_columns
+from captures.filters.table_columns import NumberRecipe, TextRecipe
 from captures.interventions import UNTOUCHED
 from captures.meaning import Names
 from captures.meaning.mentions import group_paths, groups_in
@@ -452,13 +453,17 @@ def header_batch(
     import pyarrow as pa
 
     chosen = _of_header(columns)
-    maker = _Header(capture, np.asarray(rows, np.int64))
+    rows = np.asarray(rows, np.int64)
+    of_table = TableColumns(capture.table, capture.endpoints, rows=rows)
     given = {
         "run": pa.array(np.full(len(rows), run, np.int32)),
         "number": pa.array(np.asarray(numbers, np.int64)),
         "connection": pa.array(np.asarray(connections, np.int32)),
     }
-    arrays = [given[column.name] if column.name in given else maker.column(column) for column in chosen]
+    arrays = [
+        given[each.name] if each.name in given else _header_column(capture, of_table, rows, each)
+        for each in chosen
+    ]
     return pa.record_batch(arrays, schema=schema("exchanges", [column.name for column in chosen]))
 
 
@@ -473,127 +478,47 @@ def _of_header(columns: Sequence[str] | None) -> tuple[Column, ...]:
     return chosen
 
 
-class _Header:
-    """Columns of some exchanges, made of the exchange table's."""
-
-    def __init__(self, capture: Capture, rows: Int64s) -> None:
-        self._capture = capture
-        self._rows = rows
-
-    def column(self, column: Column) -> pa.Array:
-        """Return one column."""
-        import pyarrow as pa
-
-        name = column.name
-        made = getattr(self, f"_{name}", None)
-        if made is not None:
-            return made()
-        return pa.array(self._values(name), arrow_type(column.type))
-
-    def _values(self, name: str) -> NDArray[Any]:
-        values: NDArray[Any] = self._capture.table.column(name)[self._rows]
-        return values
-
-    def _moments(self) -> Int64s:
-        asked = self._values("request_size") > 0
-        return np.where(asked, self._values("request_first"), self._values("response_first"))
-
-    def _time(self) -> pa.Array:
-        return timestamps(self._moments())
-
-    def _time_ns(self) -> pa.Array:
-        import pyarrow as pa
-
-        return pa.array(self._moments())
-
-    def _latency_ns(self) -> pa.Array:
-        import pyarrow as pa
-
-        latency, there = self._capture.table.latency(self._rows)
-        return pa.array(latency, mask=~there)
-
-    def _answered(self) -> pa.Array:
-        import pyarrow as pa
-
-        return pa.array(self._values("response_size") > 0)
-
-    # ------------------------------------------------------------ texts
-    def _of_connections(self, text: Callable[[int], str | None]) -> pa.Array:
-        import pyarrow as pa
-
-        met, which = np.unique(self._values("connection"), return_inverse=True)
-        return pa.array([text(each) for each in met.tolist()], pa.string()).take(pa.array(which))
-
-    def _client(self) -> pa.Array:
-        return self._of_connections(lambda each: self._capture.endpoints(each)[0])
-
-    def _broker(self) -> pa.Array:
-        return self._of_connections(lambda each: self._capture.endpoints(each)[1])
-
-    def _client_name(self) -> pa.Array:
-        return self._of_connections(lambda each: self._name(each, 0))
-
-    def _broker_name(self) -> pa.Array:
-        return self._of_connections(lambda each: self._name(each, 1))
-
-    def _name(self, connection: int, side: int) -> str | None:
-        return next(iter(self._capture.names.of(self._capture.endpoints(connection)[side])), None)
-
-    def _client_id(self) -> pa.Array:
-        import pyarrow as pa
-
-        codes = self._values("client_id")
-        texts = pa.array(self._capture.table.client_ids, pa.string())
-        return texts.take(pa.array(codes, mask=codes < 0))
-
-    # ------------------------------------------------------------ what is known of the request
-    def _api(self) -> pa.Array:
-        import pyarrow as pa
-
-        keys = self._values("api_key").astype(np.int64)
-        keys[self._tokens()] = _TOKEN
-        met, which = np.unique(keys, return_inverse=True)
-        return pa.array([_api_text(key) for key in met.tolist()], pa.string()).take(pa.array(which))
-
-    def _tokens(self) -> Bools:
-        found: Bools = self._values("flags") & int(Flag.SASL_TOKEN) != 0
-        return found
-
-    def _known(self, name: str) -> pa.Array:
-        import pyarrow as pa
-
-        return pa.array(self._values(name), mask=self._values("api_key") < 0)
-
-    def _api_key(self) -> pa.Array:
-        return self._known("api_key")
-
-    def _version(self) -> pa.Array:
-        return self._known("version")
-
-    def _correlation_id(self) -> pa.Array:
-        import pyarrow as pa
-
-        return pa.array(self._values("correlation_id"), mask=self._tokens())
-
-    # ------------------------------------------------------------ notes
-    def _marked(self) -> pa.Array:
-        return self._noted(lambda note: note.marked, blank=False)
-
-    def _comment(self) -> pa.Array:
-        return self._noted(lambda note: note.comment or None, blank=None)
-
-    def _noted(self, said: Callable[[Note], Any], *, blank: bool | None) -> pa.Array:
-        import pyarrow as pa
-
-        values: list[Any] = [blank] * len(self._rows)
-        notes = self._capture.notes.all()
-        if notes:
-            values = [said(notes[row]) if row in notes else blank for row in self._rows.tolist()]
-        return pa.array(values, pa.string() if blank is None else pa.bool_())
+_NUMBERS: Mapping[str, NumberRecipe] = {
+    "time_ns": table_columns.time,
+    "latency_ns": table_columns.latency,
+    "api_key": table_columns.api_key,
+    "version": table_columns.of_known_api("version"),
+    "correlation_id": table_columns.correlation_id,
+}
+_TEXTS: Mapping[str, TextRecipe] = {"api": table_columns.api, "client_id": table_columns.client_id}
+_NOTED: Mapping[str, Callable[[Note], Any]] = {
+    "marked": lambda note: note.marked,
+    "comment": lambda note: note.comment or None,
+}
+_ENDS = ("client", "broker")
 
 
-_TOKEN = -2
+def _header_column(capture: Capture, columns: TableColumns, rows: Int64s, column: Column) -> pa.Array:
+    """Return one column of some exchanges, made of the exchange table's.
 
+    :param columns: of just these rows
+    """
+    import pyarrow as pa
 
-def _api_text(key: int) -> str:
-    return {_TOKEN: "SaslToken", -1: "unknown"}.get(key) or api_name(key)
+    name, kind = column.name, arrow_type(column.type)
+    end, _, named = name.partition("_")
+    if name == "time":
+        return timestamps(columns.numbers(table_columns.time).values)
+    if name == "answered":
+        return pa.array(table_columns.answered(columns))
+    if name in _NUMBERS:
+        values, there = columns.numbers(_NUMBERS[name])
+        return pa.array(values, kind, mask=None if there is None else ~there)
+    if name in _TEXTS:
+        codes, texts, _ = columns.texts(_TEXTS[name])
+        return pa.array(texts, kind).take(pa.array(codes % len(texts)))  # some count from the end
+    if name in _NOTED:
+        notes, said, nothing = capture.notes.all(), _NOTED[name], Note()
+        noted = [notes.get(row, nothing) for row in rows.tolist()] if notes else [nothing] * len(rows)
+        return pa.array(map(said, noted), kind)
+    if end in _ENDS:
+        met, which = np.unique(columns.view("connection"), return_inverse=True)
+        ends = [capture.endpoints(each)[_ENDS.index(end)] for each in met.tolist()]
+        texts = [next(iter(capture.names.of(each)), None) for each in ends] if named else ends
+        return pa.array(texts, kind).take(pa.array(which))
+    return pa.array(columns.view(name), kind)

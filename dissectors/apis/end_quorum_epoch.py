@@ -6,23 +6,8 @@ v0 of 2.7 (KRaft preview) has another layout than v0 of 2.8 and later.
 
 from dissectors.domains import ERROR_CODE, LEADER_EPOCH, LEADER_ID
 from dissectors.entities import BrokerId, ClusterId, TopicName
-from dissectors.schema import Array, Int16, Int32, Message, Uuid
+from dissectors.schema import Array, Earlier, Int16, Int32, Message, Uuid
 from dissectors.structs import QuorumListener, QuorumNode, QuorumTopicResult
-
-_EarlyEndQuorumEpochRequest = Message(
-    "EndQuorumEpochRequest", 54, "request", "0", "none",
-    "cluster_id" / ClusterId.null().default(None) * "cluster id of the leader; null = not checked",
-    "topics" / Array(
-        "topic_name" / TopicName * "__cluster_metadata",
-        "partitions" / Array(
-            "partition_index" / Int32 * "partition number, 0",
-            "replica_id" / BrokerId * "broker id of the resigning replica",
-            "leader_id" / BrokerId.of(LEADER_ID) * "node id of the leader that resigns",
-            "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the leader that resigns",
-            "preferred_successors" / Array(BrokerId) * "voters in the order they should stand for election, most caught up first",
-        ) * "partitions given up; always 0 alone",
-    ) * "topics given up; always __cluster_metadata alone",
-)
 
 EndQuorumEpochRequest = Message(
     "EndQuorumEpochRequest", 54, "request", "0-1", "1+",
@@ -41,7 +26,12 @@ EndQuorumEpochRequest = Message(
         ) * "partitions given up; always 0 alone",
     ) * "topics given up; always __cluster_metadata alone",
     "leader_endpoints" / Array(QuorumListener) @ "1+" * "addresses of the leader, one for each listener",
-    older=(_EarlyEndQuorumEpochRequest,),
+    older=(
+        Earlier("0", "none", instead={"topics.partitions.leader_id": (
+            "replica_id" / BrokerId * "broker id of the resigning replica",
+            "leader_id" / BrokerId.of(LEADER_ID) * "node id of the leader that resigns",
+        )}),
+    ),
 )
 
 EndQuorumEpochResponse = Message(

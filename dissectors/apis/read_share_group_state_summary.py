@@ -7,7 +7,7 @@ without a new version. v1 (4.2) adds delivery_complete_count (KIP-1226).
 
 from dissectors.domains import DELIVERY_COMPLETE_COUNT, ERROR_CODE, LEADER_EPOCH, SHARE_START_OFFSET
 from dissectors.entities import GroupId
-from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.schema import Array, Earlier, Int16, Int32, Int64, Message, String, Uuid
 
 ReadShareGroupStateSummaryRequest = Message(
     "ReadShareGroupStateSummaryRequest", 87, "request", "0-1", "0+",
@@ -19,20 +19,6 @@ ReadShareGroupStateSummaryRequest = Message(
             "leader_epoch" / Int32.of(LEADER_EPOCH) * "partition leader epoch that the asking broker knows",
         ) * "partitions whose state is read",
     ) * "topics whose state is read",
-)
-
-_EarlyReadShareGroupStateSummaryResponse = Message(
-    "ReadShareGroupStateSummaryResponse", 87, "response", "0", "0+",
-    "results" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(
-            "partition" / Int32 * "partition index",
-            "error_code" / Int16.of(ERROR_CODE) * "0 or why the state of this partition was not read",
-            "error_message" / String.null().default(None) * "text for the error; null = none",
-            "state_epoch" / Int32 * "state epoch of the share-partition; rises when its state is initialized anew",
-            "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = not initialized",
-        ) * "result for each partition",
-    ) * "result for each topic",
 )
 
 ReadShareGroupStateSummaryResponse = Message(
@@ -49,5 +35,5 @@ ReadShareGroupStateSummaryResponse = Message(
             "delivery_complete_count" / Int32.of(DELIVERY_COMPLETE_COUNT).default(-1) @ "1+" * "records from the start offset on whose delivery is finished; -1 = unknown (KIP-1226)",
         ) * "result for each partition",
     ) * "result for each topic",
-    older=(_EarlyReadShareGroupStateSummaryResponse,),
+    older=(Earlier("0", "0+", without=("results.partitions.leader_epoch",)),),
 )

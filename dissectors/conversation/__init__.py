@@ -9,7 +9,7 @@
 the way back after loss, `sasl` knows raw tokens, `foreign` names what is not Kafka, `roles` tells who is the client.
 """
 
-from dissectors.conversation.connection import Checkpoint, Conversation
+from dissectors.conversation.connection import Conversation
 from dissectors.conversation.events import (
     ConversationEnd,
     Damage,
@@ -35,7 +35,6 @@ from dissectors.conversation.roles import (
 )
 
 __all__ = [
-    "Checkpoint",
     "Conversation",
     "ConversationEnd",
     "Damage",

@@ -138,13 +138,7 @@ class BrokerHalf(Half):
         if have < SIZE_BYTES + size:
             buffer.need = SIZE_BYTES + size
             return False
-        start = buffer.position
-        stop = at + SIZE_BYTES + size
-        buffer.offset = stop
-        buffer.need = 1
-        self._answer(
-            ResponseFrame(start, start + SIZE_BYTES + size, data[at + SIZE_BYTES : stop], correlation_id)
-        )
+        self._answer(ResponseFrame(*buffer.take(size), correlation_id))
         return True
 
     def _confirmed(self, size: int, correlation_id: int) -> bool:
@@ -217,11 +211,8 @@ class BrokerHalf(Half):
         if len(data) < stop:
             buffer.need = stop
             return False
-        start = buffer.position
-        buffer.offset += stop
-        buffer.need = 1
         tokens.from_broker += 1
-        self.emit(SaslToken(self.side, start, start + stop, data[SIZE_BYTES:stop], tokens.mechanism))
+        self.emit(SaslToken(self.side, *buffer.take(size), tokens.mechanism))
         return True
 
     def read_lost(self) -> bool:

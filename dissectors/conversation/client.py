@@ -270,11 +270,8 @@ class ClientHalf(Half):
         if len(data) < stop:
             buffer.need = min(-grade, stop) if grade < 0 else stop
             return False
-        start = buffer.position
-        buffer.offset += stop
-        buffer.need = 1
         self.tokens.from_client += 1
-        self.emit(SaslToken(self.side, start, start + stop, data[SIZE_BYTES:stop], self.tokens.mechanism))
+        self.emit(SaslToken(self.side, *buffer.take(size), self.tokens.mechanism))
         return True
 
     def read_lost(self) -> bool:
@@ -329,14 +326,8 @@ class ClientHalf(Half):
 
     def _take(self, size: int, suspicious: str) -> None:
         """Consume the complete frame at the buffer's offset."""
-        buffer = self.buffer
-        start = buffer.position
-        stop = buffer.offset + SIZE_BYTES + size
-        payload = buffer.data[buffer.offset + SIZE_BYTES : stop]
-        buffer.offset = stop
-        buffer.need = 1
         self.spoke_kafka = True
-        request = self._request(start, start + SIZE_BYTES + size, payload)
+        request = self._request(*self.buffer.take(size))
         assert request is not None
         request.suspicious = suspicious
         self._put_in_flight(request)
@@ -346,7 +337,7 @@ class ClientHalf(Half):
             and not suspicious
             and not self.pairing.ended
         ):
-            self.tokens = TokenPhase(handshake_mechanism(payload))
+            self.tokens = TokenPhase(handshake_mechanism(request.payload))
             self.enter(State.WAITING)
 
     def _put_in_flight(self, request: RequestFrame) -> None:

@@ -187,10 +187,6 @@ class Conversation:
 
     # -- out ---------------------------------------------------------------------------------------------------
 
-    def next_event(self) -> Event | None:
-        """Return the next event, None if more bytes are needed."""
-        return self._events.popleft() if self._events else None
-
     def events(self) -> Iterator[Event]:
         """Yield the events that are due."""
         events = self._events

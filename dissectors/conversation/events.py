@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 SIZE_BYTES = 4
 
@@ -41,6 +42,11 @@ class Outcome(Enum):
     """A response whose request was not seen, or is not known for certain."""
 
 
+def _size(frame: RequestFrame | ResponseFrame) -> int:
+    """What the size field says: the bytes that follow it."""
+    return frame.end - frame.start - SIZE_BYTES
+
+
 @dataclass(slots=True)
 class RequestFrame:
     """A request and the beginning of its header.
@@ -64,15 +70,8 @@ class RequestFrame:
     missing: tuple[tuple[int, int], ...] = ()
     suspicious: str = ""
 
-    @property
-    def side(self) -> Side:
-        """Requests come from the client."""
-        return Side.CLIENT
-
-    @property
-    def size(self) -> int:
-        """What the size field says: the bytes that follow it."""
-        return self.end - self.start - SIZE_BYTES
+    side: ClassVar[Side] = Side.CLIENT
+    size = property(_size)
 
 
 @dataclass(slots=True)
@@ -86,15 +85,8 @@ class ResponseFrame:
     damage: Damage | None = None
     missing: tuple[tuple[int, int], ...] = ()
 
-    @property
-    def side(self) -> Side:
-        """Responses come from the broker."""
-        return Side.BROKER
-
-    @property
-    def size(self) -> int:
-        """What the size field says: the bytes that follow it."""
-        return self.end - self.start - SIZE_BYTES
+    side: ClassVar[Side] = Side.BROKER
+    size = property(_size)
 
 
 Frame = RequestFrame | ResponseFrame

@@ -63,20 +63,21 @@ class Buffer:
     Segments are joined only when a reader has what it asked for, so a long frame costs one copy.
     """
 
-    __slots__ = ("_base", "_tail", "_tail_size", "data", "need", "offset")
+    __slots__ = ("_tail", "_tail_size", "base", "data", "need", "offset")
 
     def __init__(self) -> None:
         self.data = b""
         self.offset = 0
         self.need = 1
-        self._base = 0
+        self.base = 0
+        """Stream position of ``data[0]``."""
         self._tail: list[bytes] = []
         self._tail_size = 0
 
     def append(self, segment: bytes) -> None:
         """Add the bytes that follow."""
         if self.offset == len(self.data) and not self._tail:
-            self._base += len(self.data)
+            self.base += len(self.data)
             self.data, self.offset = segment, 0
         else:
             self._tail.append(segment)
@@ -85,7 +86,7 @@ class Buffer:
     def join(self) -> bytes:
         """Make everything buffered one bytes object from `offset` on, and return it."""
         if self._tail:
-            self._base += self.offset
+            self.base += self.offset
             self.data = b"".join((self.data[self.offset :], *self._tail))
             self.offset = 0
             self._tail.clear()
@@ -96,6 +97,13 @@ class Buffer:
         """Return what is buffered."""
         return self.join()[self.offset :]
 
+    def take(self, size: int) -> tuple[int, int, bytes]:
+        """Consume a frame that is there: where it begins, where it ends, and its `size` bytes behind the size field."""
+        start, begin = self.position, self.offset + SIZE_BYTES
+        self.offset = begin + size
+        self.need = 1
+        return start, start + SIZE_BYTES + size, self.data[begin : self.offset]
+
     def drop(self) -> None:
         """Forget what is buffered."""
         self.join()
@@ -104,7 +112,7 @@ class Buffer:
     def jump(self, length: int) -> None:
         """Count missing bytes; nothing may be buffered."""
         self.drop()
-        self._base += length
+        self.base += length
 
     @property
     def available(self) -> int:
@@ -112,19 +120,14 @@ class Buffer:
         return len(self.data) - self.offset + self._tail_size
 
     @property
-    def base(self) -> int:
-        """Stream position of ``data[0]``."""
-        return self._base
-
-    @property
     def position(self) -> int:
         """Stream position of the next byte to read."""
-        return self._base + self.offset
+        return self.base + self.offset
 
     @property
     def end(self) -> int:
         """Stream position of the next byte to come."""
-        return self._base + len(self.data) + self._tail_size
+        return self.base + len(self.data) + self._tail_size
 
 
 class OpenFrame:
@@ -172,8 +175,10 @@ class Half:
         self.woken = False
         """The other side learnt something that this one waits for."""
         self.open_frame: OpenFrame | None = None
-        self._lost_from = 0
-        self._lost_why = ""
+        self.lost_from = 0
+        """Stream position from which on nothing could be read."""
+        self.lost_why = ""
+        """Why the state is LOST."""
         self.search = Search(0)
 
     def __init_subclass__(cls) -> None:
@@ -315,9 +320,9 @@ class Half:
     def mid_stream(self, reason: str) -> None:
         """Begin where a frame need not begin."""
         self.began_here = False
-        self._lost_from = self.buffer.position
-        self._lost_why = reason
-        self.search = Search(self._lost_from, self._lost_from)
+        self.lost_from = self.buffer.position
+        self.lost_why = reason
+        self.search = Search(self.lost_from, self.lost_from)
         self.enter(State.LOST)
 
     def find_frame(self, evidence: Evidence, until: int | None = None) -> bool:
@@ -336,9 +341,9 @@ class Half:
 
     def report_lost(self, end: int) -> None:
         """Report what was searched in vain, if anything."""
-        if end > self._lost_from:
-            self.emit(SkippedBytes(self.side, self._lost_from, end, self._lost_why))
-        self._lost_from = end
+        if end > self.lost_from:
+            self.emit(SkippedBytes(self.side, self.lost_from, end, self.lost_why))
+        self.lost_from = end
 
     def speak_foreign(self, guess: str, evidence: str, start: int) -> bool:
         """Report another protocol and read no more."""
@@ -369,16 +374,6 @@ class Half:
         if len(head) < SIZE_BYTES:  # only then: to join a long frame's segments costs a copy of it
             head = buffer.rest()[:SIZE_BYTES]
         return buffer.available >= SIZE_BYTES + int.from_bytes(head, "big", signed=True)
-
-    @property
-    def lost_why(self) -> str:
-        """Why the state is LOST."""
-        return self._lost_why
-
-    @property
-    def lost_from(self) -> int:
-        """Stream position from which on nothing could be read."""
-        return self._lost_from
 
     # -- frames that are not whole -----------------------------------------------------------------------------
 
@@ -439,9 +434,9 @@ class Half:
             # The range before the gap has its own reason.
             self.report_lost(start)
         else:
-            self._lost_from = start
+            self.lost_from = start
             self.note_loss()
-        self._lost_why = reason
+        self.lost_why = reason
         self.search = Search(resumes, resumes)
         self.enter(State.LOST)
 

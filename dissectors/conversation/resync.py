@@ -102,7 +102,8 @@ class Search:
         self._listed = start
         self._pending: list[tuple[int, int]] = []
         """Candidates as ``(position of the byte that decides more, position of the candidate)``, a heap."""
-        self._keep_from = start
+        self.keep_from = start
+        """Position before which the bytes are no longer needed."""
 
     def find(
         self, data: bytes, base: int, evidence: Evidence, *, final: bool = False, until: int | None = None
@@ -142,14 +143,9 @@ class Search:
             for at in sorted(at for _, at in pending):
                 if evidence.weigh(data, at - base, len(data), anchored=at == self.anchor, final=True) is True:
                     return at
-        if end - self._keep_from > _SLACK:
-            self._keep_from = min((at for _, at in pending), default=self._listed)
+        if end - self.keep_from > _SLACK:
+            self.keep_from = min((at for _, at in pending), default=self._listed)
         return None
-
-    @property
-    def keep_from(self) -> int:
-        """Position before which the bytes are no longer needed."""
-        return self._keep_from
 
 
 def find_first(data: bytes, evidence: Evidence) -> int | None:

@@ -80,19 +80,6 @@ TopicRecord = Message(
     older=(Earlier("0", "none"),),
 )
 
-_PartitionRecordUntil28 = Message(
-    "PartitionRecord", 3, "data", "0", "none",
-    "partition_id" / Int32.default(-1) * "partition index",
-    "topic_id" / Uuid.holds("topic_id") * "topic id",
-    "replicas" / Array(BrokerId) * "broker ids of the replicas, preferred leader first",
-    "isr" / Array(BrokerId) * "replicas in sync",
-    "removing_replicas" / Array(BrokerId).null() * "replicas to be removed by a reassignment",
-    "adding_replicas" / Array(BrokerId).null() * "replicas to be added by a reassignment",
-    "leader" / BrokerId.of(LEADER_ID).default(-1) * "broker id of the leader; -1 = none",
-    "leader_epoch" / Int32.of(LEADER_EPOCH).default(-1) * "leader epoch; rises with each new leader",
-    "partition_epoch" / Int32.default(-1) * "rises with every change of the partition",
-)
-
 PartitionRecord = Message(
     "PartitionRecord", 3, "data", "0-2", "0+",
     "partition_id" / Int32.default(-1) * "partition index",
@@ -108,15 +95,12 @@ PartitionRecord = Message(
     "leader_recovery_state" / Int8.of(LEADER_RECOVERY_STATE).tag(0) * "0 recovered, 1 recovering from an unclean election",
     "eligible_leader_replicas" / Array(BrokerId).null().tag(1).default(None) @ "2+" * "replicas out of the ISR that may still lead without loss (KIP-966); null = none",
     "last_known_elr" / Array(BrokerId).null().tag(2).default(None) @ "2+" * "last known members of the ELR (KIP-966); null = none",
-    older=(_PartitionRecordUntil28,),
-)
-
-_ConfigRecordUntil28 = Message(
-    "ConfigRecord", 4, "data", "0", "none",
-    "resource_type" / Int8.of(CONFIG_RESOURCE_TYPE) * "2 topic, 4 broker, 16 client metrics, 32 group",
-    "resource_name" / String * "topic, broker id, ...; empty broker = default for all brokers",
-    "name" / String * "config name",
-    "value" / String.holds("config_value") * "config value; null = removed",
+    older=(
+        Earlier("0", "none", without=("leader_recovery_state",), instead={
+            "removing_replicas": ("removing_replicas" / Array(BrokerId).null() * "replicas to be removed by a reassignment",),
+            "adding_replicas": ("adding_replicas" / Array(BrokerId).null() * "replicas to be added by a reassignment",),
+        }),
+    ),
 )
 
 ConfigRecord = Message(
@@ -125,7 +109,7 @@ ConfigRecord = Message(
     "resource_name" / String * "topic, broker id, ...; empty broker = default for all brokers",
     "name" / String * "config name",
     "value" / String.holds("config_value").null() * "config value; null = removed",
-    older=(_ConfigRecordUntil28,),
+    older=(Earlier("0", "none", instead={"value": ("value" / String.holds("config_value") * "config value",)}),),
 )
 
 PartitionChangeRecord = Message(

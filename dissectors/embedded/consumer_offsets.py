@@ -96,15 +96,6 @@ ConsumerGroupMetadataValue = Message(
 
 ConsumerGroupPartitionMetadataKey = _group_key("ConsumerGroupPartitionMetadataKey", 4, "consumer group (KIP-848)")
 
-_ConsumerGroupPartitionMetadataValueUntil35 = Message(
-    "ConsumerGroupPartitionMetadataValue", 4, "data", "0", "0+",
-    "epoch" / Int32 * "group epoch at which this was written",
-    "topics" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "num_partitions" / Int32 * "number of partitions",
-    ) * "topics that the group subscribes to",
-)
-
 _TopicPartitionRacks = Struct(
     "topic_id" / Uuid.holds("topic_id") * "topic id",
     "topic_name" / TopicName * "topic name",
@@ -115,53 +106,34 @@ _TopicPartitionRacks = Struct(
     ) * "racks of the partitions",
 )
 
-_ConsumerGroupPartitionMetadataValueUntil37 = Message(
-    "ConsumerGroupPartitionMetadataValue", 4, "data", "0", "0+",
-    "epoch" / Int32 * "group epoch at which this was written",
-    "topics" / Array(_TopicPartitionRacks) * "topics that the group subscribes to",
-)
-
 ConsumerGroupPartitionMetadataValue = Message(
     "ConsumerGroupPartitionMetadataValue", 4, "data", "0", "0+",
     "topics" / Array(_TopicPartitionRacks) * "topics that the group subscribes to",
-    older=(_ConsumerGroupPartitionMetadataValueUntil37, _ConsumerGroupPartitionMetadataValueUntil35,),
+    older=(
+        Earlier("0", "0+", instead={"topics": (
+            "epoch" / Int32 * "group epoch at which this was written",
+            "topics" / Array(_TopicPartitionRacks) * "topics that the group subscribes to",
+        )}),
+        Earlier("0", "0+", instead={"topics": (
+            "epoch" / Int32 * "group epoch at which this was written",
+            "topics" / Array(
+                "topic_id" / Uuid.holds("topic_id") * "topic id",
+                "num_partitions" / Int32 * "number of partitions",
+            ) * "topics that the group subscribes to",
+        )}),
+    ),
 )
 
 ConsumerGroupMemberMetadataKey = _member_key("ConsumerGroupMemberMetadataKey", 5, "consumer group (KIP-848)")
 
-_ClientAssignor = Struct(
+_AssignorsBeforeRelease = "assignors" / Array(
     "name" / String * "name of the client-side assignor",
     "minimum_version" / Int16 * "lowest metadata version the assignor reads",
     "maximum_version" / Int16 * "highest metadata version the assignor reads",
     "reason" / Int8 * "assignor-defined reason for the metadata update",
     "version" / Int16 * "version of the assignor's own metadata",
     "metadata" / Bytes * "the assignor's own metadata, opaque",
-)
-
-_ConsumerGroupMemberMetadataValueUntil35 = Message(
-    "ConsumerGroupMemberMetadataValue", 5, "data", "0", "0+",
-    "group_epoch" / Int32 * "group epoch at which this was written",
-    "instance_id" / String.null() * "group.instance.id of a static member; null = dynamic",
-    "rack_id" / String.null() * "client.rack of the member; null = none",
-    "client_id" / String * "client.id of the member",
-    "client_host" / String * "host that the member connects from",
-    "subscribed_topic_names" / Array(TopicName) * "topics subscribed by name",
-    "subscribed_topic_regex" / String.null() * "topics subscribed by regular expression; null = none",
-    "assignors" / Array(_ClientAssignor) * "client-side assignors of the member (dropped before release)",
-)
-
-_ConsumerGroupMemberMetadataValueUntil37 = Message(
-    "ConsumerGroupMemberMetadataValue", 5, "data", "0", "0+",
-    "instance_id" / String.null() * "group.instance.id of a static member; null = dynamic",
-    "rack_id" / String.null() * "client.rack of the member; null = none",
-    "client_id" / String * "client.id of the member",
-    "client_host" / String * "host that the member connects from",
-    "subscribed_topic_names" / Array(TopicName) * "topics subscribed by name",
-    "subscribed_topic_regex" / String.null() * "topics subscribed by regular expression; null = none",
-    "rebalance_timeout_ms" / Int32.of(DURATION_MS).default(-1) * "ms the member may take to revoke partitions (max.poll.interval.ms); -1 = not given",
-    "server_assignor" / String.null() * "assignor that the member asks for; null = any",
-    "assignors" / Array(_ClientAssignor) * "client-side assignors of the member (dropped before release)",
-)
+) * "client-side assignors of the member (dropped before release)"
 
 ConsumerGroupMemberMetadataValue = Message(
     "ConsumerGroupMemberMetadataValue", 5, "data", "0", "0+",
@@ -180,7 +152,16 @@ ConsumerGroupMemberMetadataValue = Message(
             "metadata" / Bytes.holds("group_metadata") * "its subscription (ConsumerProtocolSubscription)",
         ) * "assignors of its JoinGroup",
     ).null().tag(0) * "set if the member uses the classic protocol (migration); null = not",
-    older=(_ConsumerGroupMemberMetadataValueUntil37, _ConsumerGroupMemberMetadataValueUntil35,),
+    older=(
+        Earlier("0", "0+", instead={"classic_member_metadata": (_AssignorsBeforeRelease,)}),
+        Earlier("0", "0+", without=("rebalance_timeout_ms", "server_assignor"), instead={
+            "instance_id": (
+                "group_epoch" / Int32 * "group epoch at which this was written",
+                "instance_id" / String.null() * "group.instance.id of a static member; null = dynamic",
+            ),
+            "classic_member_metadata": (_AssignorsBeforeRelease,),
+        }),
+    ),
 )
 
 ConsumerGroupTargetAssignmentMetadataKey = _group_key("ConsumerGroupTargetAssignmentMetadataKey", 6, "consumer group (KIP-848)")
@@ -192,26 +173,25 @@ ConsumerGroupTargetAssignmentMetadataValue = Message(
 
 ConsumerGroupTargetAssignmentMemberKey = _member_key("ConsumerGroupTargetAssignmentMemberKey", 7, "consumer group (KIP-848)")
 
-_PartitionIndexes = Struct(
-    "topic_id" / Uuid.holds("topic_id") * "topic id",
-    "partitions" / Array(Int32) * "partition indexes",
-)
-
-_ConsumerGroupTargetAssignmentMemberValueUntil37 = Message(
-    "ConsumerGroupTargetAssignmentMemberValue", 7, "data", "0", "0+",
-    "error" / Int8 * "assignor-defined error; 0 = none",
-    "topic_partitions" / Array(_PartitionIndexes) * "partitions that the member shall have",
-    "metadata_version" / Int16 * "version of the assignor's own metadata",
-    "metadata_bytes" / Bytes * "the assignor's own metadata, opaque",
-)
-
 ConsumerGroupTargetAssignmentMemberValue = Message(
     "ConsumerGroupTargetAssignmentMemberValue", 7, "data", "0", "0+",
-    "topic_partitions" / Array(_PartitionIndexes) * "partitions that the member shall have",
-    older=(_ConsumerGroupTargetAssignmentMemberValueUntil37,),
+    "topic_partitions" / Array(TopicIdPartitions) * "partitions that the member shall have",
+    older=(
+        Earlier("0", "0+", instead={"topic_partitions": (
+            "error" / Int8 * "assignor-defined error; 0 = none",
+            "topic_partitions" / Array(TopicIdPartitions) * "partitions that the member shall have",
+            "metadata_version" / Int16 * "version of the assignor's own metadata",
+            "metadata_bytes" / Bytes * "the assignor's own metadata, opaque",
+        )}),
+    ),
 )
 
 ConsumerGroupCurrentMemberAssignmentKey = _member_key("ConsumerGroupCurrentMemberAssignmentKey", 8, "consumer group (KIP-848)")
+
+_PartitionsWithEpochs = Struct(
+    *TopicIdPartitions.fields,
+    "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each partition was assigned, same order; null = not stored",
+)
 
 _ConsumerGroupCurrentMemberAssignmentValueUntil35 = Message(
     "ConsumerGroupCurrentMemberAssignmentValue", 8, "data", "0", "0+",
@@ -227,8 +207,8 @@ _ConsumerGroupCurrentMemberAssignmentValueUntil37 = Message(
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "previous_member_epoch" / Int32 * "epoch before; still accepted if the last response was lost",
     "target_member_epoch" / Int32 * "epoch the member is moving to",
-    "assigned_partitions" / Array(_PartitionIndexes) * "partitions that the member has",
-    "partitions_pending_revocation" / Array(_PartitionIndexes) * "partitions that the member has still to give up",
+    "assigned_partitions" / Array(TopicIdPartitions) * "partitions that the member has",
+    "partitions_pending_revocation" / Array(TopicIdPartitions) * "partitions that the member has still to give up",
     "partitions_pending_assignment" / Array(TopicIdPartitions) * "partitions that will follow once others gave them up",
     "error" / Int8 * "assignor-defined error; 0 = none",
     "metadata_version" / Int16 * "version of the assignor's own metadata",
@@ -240,16 +220,8 @@ ConsumerGroupCurrentMemberAssignmentValue = Message(
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "previous_member_epoch" / Int32 * "epoch before; still accepted if the last response was lost",
     "state" / Int8.of(MEMBER_STATE) * "0 stable, 1 has still to revoke, 2 waits for partitions of others, 127 unknown",
-    "assigned_partitions" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition indexes",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each partition was assigned, same order; null = not stored",
-    ) * "partitions that the member has",
-    "partitions_pending_revocation" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(Int32) * "partition indexes",
-        "assignment_epochs" / Array(Int32).null().tag(0) * "member epoch at which each partition was assigned, same order; null = not stored",
-    ) * "partitions that the member has still to give up",
+    "assigned_partitions" / Array(_PartitionsWithEpochs) * "partitions that the member has",
+    "partitions_pending_revocation" / Array(_PartitionsWithEpochs) * "partitions that the member has still to give up",
     older=(_ConsumerGroupCurrentMemberAssignmentValueUntil37, _ConsumerGroupCurrentMemberAssignmentValueUntil35,),
 )
 
@@ -300,7 +272,7 @@ ShareGroupTargetAssignmentMetadataValue = Message(
 ShareGroupTargetAssignmentMemberKey = _member_key("ShareGroupTargetAssignmentMemberKey", 13, "share group")
 ShareGroupTargetAssignmentMemberValue = Message(
     "ShareGroupTargetAssignmentMemberValue", 13, "data", "0", "0+",
-    "topic_partitions" / Array(_PartitionIndexes) * "partitions that the member shall have, shared with others",
+    "topic_partitions" / Array(TopicIdPartitions) * "partitions that the member shall have, shared with others",
 )
 
 ShareGroupCurrentMemberAssignmentKey = _member_key("ShareGroupCurrentMemberAssignmentKey", 14, "share group")
@@ -309,21 +281,15 @@ ShareGroupCurrentMemberAssignmentValue = Message(
     "member_epoch" / Int32.of(MEMBER_EPOCH_REACHED) * "epoch that the member has reached",
     "previous_member_epoch" / Int32 * "epoch before; still accepted if the last response was lost",
     "state" / Int8.of(MEMBER_STATE) * "0 stable",
-    "assigned_partitions" / Array(_PartitionIndexes) * "partitions that the member has, shared with others",
+    "assigned_partitions" / Array(TopicIdPartitions) * "partitions that the member has, shared with others",
 )
 
 ShareGroupStatePartitionMetadataKey = _group_key("ShareGroupStatePartitionMetadataKey", 15, "share group")
 
-_InitializedTopic = Struct(
-    "topic_id" / Uuid.holds("topic_id") * "topic id",
-    "topic_name" / TopicName * "topic name",
-    "partitions" / Array(Int32) * "partition indexes",
-)
-
 ShareGroupStatePartitionMetadataValue = Message(
     "ShareGroupStatePartitionMetadataValue", 15, "data", "0", "0+",
-    "initializing_topics" / Array(_InitializedTopic) * "topics whose share state is being initialized",
-    "initialized_topics" / Array(_InitializedTopic) * "topics whose share state is initialized",
+    "initializing_topics" / Array(TopicPartitionNumbers) * "topics whose share state is being initialized",
+    "initialized_topics" / Array(TopicPartitionNumbers) * "topics whose share state is initialized",
     "deleting_topics" / Array(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / TopicName * "topic name",

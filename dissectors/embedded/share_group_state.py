@@ -7,7 +7,7 @@ from dissectors.domains import (
     TIMESTAMP_MS,
 )
 from dissectors.entities import GroupId
-from dissectors.schema import Array, Int32, Int64, Message, Uint16, Uuid
+from dissectors.schema import Array, Earlier, Int32, Int64, Message, Uint16, Uuid
 from dissectors.structs import ShareStateBatch
 
 ShareSnapshotKey = Message(
@@ -15,15 +15,6 @@ ShareSnapshotKey = Message(
     "group_id" / GroupId * "share group",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
     "partition" / Int32 * "partition index",
-)
-
-_ShareSnapshotValueUntil40 = Message(
-    "ShareSnapshotValue", 0, "data", "0", "0+",
-    "snapshot_epoch" / Uint16 * "number of the snapshot; rises with each one",
-    "state_epoch" / Int32 * "state epoch; rises when the state is initialized anew",
-    "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the partition leader that wrote the state",
-    "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = not initialized",
-    "state_batches" / Array(ShareStateBatch) * "offset ranges from the start offset on with their delivery state",
 )
 
 ShareSnapshotValue = Message(
@@ -36,7 +27,10 @@ ShareSnapshotValue = Message(
     "write_timestamp" / Int64.of(TIMESTAMP_MS) * "when this record was written, ms since 1970",
     "state_batches" / Array(ShareStateBatch) * "offset ranges from the start offset on with their delivery state",
     "delivery_complete_count" / Int32.of(DELIVERY_COMPLETE_COUNT).tag(0).default(-1) * "records from the start offset on whose delivery is finished; -1 = unknown (KIP-1226)",
-    older=(_ShareSnapshotValueUntil40,),
+    older=(
+        Earlier("0", "0+", without=("create_timestamp", "write_timestamp", "delivery_complete_count"),
+                instead={"snapshot_epoch": ("snapshot_epoch" / Uint16 * "number of the snapshot; rises with each one",)}),
+    ),
 )
 
 ShareUpdateKey = Message(
@@ -46,14 +40,6 @@ ShareUpdateKey = Message(
     "partition" / Int32 * "partition index",
 )
 
-_ShareUpdateValueUntil40 = Message(
-    "ShareUpdateValue", 1, "data", "0", "0+",
-    "snapshot_epoch" / Uint16 * "number of the snapshot that this update follows",
-    "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the partition leader that wrote the state",
-    "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = no change",
-    "state_batches" / Array(ShareStateBatch) * "offset ranges whose delivery state changed",
-)
-
 ShareUpdateValue = Message(
     "ShareUpdateValue", 1, "data", "0", "0+",
     "snapshot_epoch" / Int32 * "number of the snapshot that this update follows",
@@ -61,5 +47,8 @@ ShareUpdateValue = Message(
     "start_offset" / Int64.of(SHARE_START_OFFSET) * "share-partition start offset (SPSO); -1 = no change",
     "state_batches" / Array(ShareStateBatch) * "offset ranges whose delivery state changed",
     "delivery_complete_count" / Int32.of(DELIVERY_COMPLETE_COUNT).tag(0).default(-1) * "records from the start offset on whose delivery is finished; -1 = unknown (KIP-1226)",
-    older=(_ShareUpdateValueUntil40,),
+    older=(
+        Earlier("0", "0+", without=("delivery_complete_count",),
+                instead={"snapshot_epoch": ("snapshot_epoch" / Uint16 * "number of the snapshot that this update follows",)}),
+    ),
 )

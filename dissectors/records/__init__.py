@@ -9,23 +9,20 @@ on bad bytes: what is wrong stands beside what was read.
 from dissectors.codec import Codec
 from dissectors.records.batch import Batch
 from dissectors.records.codecs import InflatedBytes, compress, decompress, inflate
-from dissectors.records.control import ControlRecord, ControlType, control_record
+from dissectors.records.control import ControlType, control_record
 from dissectors.records.cursor import DECOMPRESSED
-from dissectors.records.record import DecodedRecords, Record
+from dissectors.records.record import Record
 from dissectors.records.sets import RecordSet, TrailingEntry, left_out_records, record_set, records_size
-from dissectors.records.trace import RecordsTrace, trace_records
+from dissectors.records.trace import trace_records
 
 __all__ = [
     "DECOMPRESSED",
     "Batch",
     "Codec",
-    "ControlRecord",
     "ControlType",
-    "DecodedRecords",
     "InflatedBytes",
     "Record",
     "RecordSet",
-    "RecordsTrace",
     "TrailingEntry",
     "compress",
     "control_record",

@@ -20,19 +20,12 @@ from dissectors.records.batch import (
 )
 from dissectors.records.codecs import compress
 from dissectors.records.record import Headers, Record
+from dissectors.wire import uvarint_bytes
 
 
 def encode_varint(value: int) -> bytes:
     """The shortest zig-zag encoding of a signed integer of at most 64 bits."""
-    rest = (value << 1) ^ (value >> 63)
-    if 0 <= rest < 0x80:
-        return bytes((rest,))
-    out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
+    return uvarint_bytes((value << 1) ^ (value >> 63))
 
 
 _NULL = encode_varint(-1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.capture_run import CaptureRun, conclude
+from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import command, option, options
 from kproxy.cli.options import ClientOption, JobsOption, ReadingOptions, ReportOptions
 from kproxy.cli.selection import chosen, there_are
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from captures.analysis.version_matrix import Matrix
     from captures.exchanges import Capture
     from kproxy.text.blocks import Block
-    from kproxy.text.summary import Tally
 
 _ROWS = 60
 
@@ -50,33 +49,29 @@ class ApiVersions(CaptureRun[ApiVersionsOptions]):
     """One run of ``kproxy api-versions``."""
 
     def run(self) -> None:
-        """Read the capture, and show what was negotiated."""
         from kproxy.cli.results import Versions
         from kproxy.text.formats import spaced
-        from kproxy.text.summary import Tally
 
         capture = self.reading.capture()
-        tally = Tally()
-        matrix = self._matrix(capture, tally)
-        self.clean = conclude(capture, tally)
+        matrix = self._matrix(capture)
+        self.conclude(capture)
         clients = chosen([each.name for each in matrix.clients], self.options.clients, "client")
         matrix = matrix.of(clients if self.options.clients else None, self._broker(matrix))
         for broker in matrix.brokers:
             broker.name = next(iter(self.reading.names.of(broker.broker)), None)
         self.answer(Versions(self.reading.files, matrix), blocks=spaced(self._blocks(matrix)))
 
-    def _matrix(self, capture: Capture, tally: Tally) -> Matrix:
+    def _matrix(self, capture: Capture) -> Matrix:
         import numpy as np
 
         from captures.analysis.decision_columns import DecisionColumns
         from captures.analysis.exchange_groups import exchange_groups
         from captures.analysis.negotiation import Negotiation
-        from captures.exchanges import ExchangeReader
 
         negotiation = Negotiation(capture)
-        reader = ExchangeReader(capture, annotate=False, summary=False)
+        reader = self.reading.reader(capture)
         indexes = np.arange(len(reader))
-        columns = self.reading.counted(reader, indexes, ["replica_id"], tally, "reading versions")
+        columns = self.reading.counted(reader, indexes, ["replica_id"], "reading versions")
         for group in exchange_groups(columns):
             negotiation.count(group)
         learn = capture.faults.guarded(negotiation.learn, "learning versions")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
+from functools import cached_property
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 import click
@@ -21,8 +22,9 @@ from kproxy.cli.common import (
     with_progress,
 )
 from kproxy.cli.options import ReadingOptions
-from kproxy.cli.selection import bounds
+from kproxy.cli.selection import ExchangeSelection, bounds
 from kproxy.output import echo, echo_json, echo_lines, flush, terminal_width, use_color
+from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.findings.diagnosis import Diagnosis
@@ -108,12 +110,22 @@ class CaptureInput:
             tell_faults(capture)
         return 0 if clean and not any(capture.faults for capture in self._opened) else EXIT_INCOMPLETE
 
-    def exchanges(self, reader: ExchangeReader, tally: Tally, label: str) -> Iterator[Exchange]:
-        """Yield all exchanges, counted, with a progress bar where they are many."""
-        return with_progress(tally.counting(reader), lambda each: each.number, len(reader), label)
+    @cached_property
+    def tally(self) -> Tally:
+        """What was counted of the exchanges, for the closing line."""
+        from kproxy.text.summary import Tally
+
+        return Tally()
+
+    @staticmethod
+    def reader(capture: Capture, *, live: bool = False) -> ExchangeReader:
+        """Return what reads exchanges as analyses look at them: decoded, and not made ready to be shown."""
+        from captures.exchanges import ExchangeReader
+
+        return ExchangeReader(capture, annotate=False, summary=False, live=live)
 
     def counted(
-        self, reader: ExchangeReader, indexes: Int64s, names: Iterable[str], tally: Tally, label: str
+        self, reader: ExchangeReader, indexes: Int64s, names: Iterable[str], label: str
     ) -> ExchangeColumns:
         """Return columns of some exchanges of a capture that was read to its end, which are counted by them.
 
@@ -126,29 +138,23 @@ class CaptureInput:
         columns = ExchangeColumns(reader.capture, reader.rows[indexes])
         blocks = enumerate(columns.preparing([*COUNTED, *names]))
         deque(with_progress(blocks, lambda block: block[0] * BLOCK_ROWS, len(indexes), label), maxlen=0)
-        tally.add_columns(columns)
+        self.tally.add_columns(columns)
         return columns
 
-    def exchanges_of(
-        self, apis: Collection[int], reader: ExchangeReader, tally: Tally, label: str
-    ) -> Iterator[Exchange]:
+    def exchanges_of(self, apis: Collection[int], reader: ExchangeReader, label: str) -> Iterator[Exchange]:
         """Yield the exchanges of some APIs, in the order of their numbers; all are counted."""
         import numpy as np
 
         wanted = np.isin(reader.capture.table.column("api_key")[reader.rows], list(apis))
-        self.counted(
-            reader, np.flatnonzero(~wanted), (), tally, label
-        )  # the others are counted as they go by
-        exchanges = tally.counting(reader.several(np.flatnonzero(wanted).tolist()))
+        self.counted(reader, np.flatnonzero(~wanted), (), label)  # the others are counted as they go by
+        exchanges = self.tally.counting(reader.several(np.flatnonzero(wanted).tolist()))
         yield from with_progress(exchanges, lambda each: each.number, len(reader), label)
 
-    def diagnose(
-        self, diagnosis: Diagnosis, reader: ExchangeReader, indexes: Int64s, tally: Tally, label: str
-    ) -> None:
+    def diagnose(self, diagnosis: Diagnosis, reader: ExchangeReader, indexes: Int64s, label: str) -> None:
         """Show some exchanges of a capture that was read to its end to the rules; all are counted."""
         from captures.analysis.decision_columns import TAKEN
 
-        columns = self.counted(reader, indexes, TAKEN, tally, label)
+        columns = self.counted(reader, indexes, TAKEN, label)
         shown = diagnosis.add_all(reader, columns, indexes)
         deque(with_progress(shown, lambda each: each.number, len(reader), label), maxlen=0)
 
@@ -200,6 +206,27 @@ class CaptureRun(Generic[Options]):
     def concerned(self, error: OSError) -> object:
         """Return what an error of the system is about."""
         return error.filename
+
+    def follow(
+        self,
+        capture: Capture,
+        reader: ExchangeReader,
+        add: Callable[[Exchange], None],
+        pause: Callable[[], None],
+        selecting: ExchangeSelection | None = None,
+    ) -> None:
+        """Hand on the exchanges of a growing capture as they complete, until it ends or is stopped; all are counted.
+
+        :param pause: called where there is nothing to read, and now and then
+        """
+        with ended_by_signals(capture.source.stop):
+            for exchange in (selecting or ExchangeSelection()).as_they_come(capture, reader, pause=pause):
+                self.reading.tally.add(exchange)
+                add(exchange)
+
+    def conclude(self, capture: Capture, *, told: bool = False, wanted: Filter | None = None) -> None:
+        """Say what there is to say of the reading, see :func:`conclude`."""
+        self.clean = conclude(capture, self.reading.tally, told=told, wanted=wanted)
 
     def answer(self, *results: object, blocks: Iterable[Block], prose: bool = False) -> None:
         """Print what was found.

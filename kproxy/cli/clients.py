@@ -60,7 +60,6 @@ class Clients(CaptureRun[ClientsOptions]):
         super().__init__(options)
 
     def run(self) -> None:
-        """Read the capture, and show its clients."""
         from kproxy.text.formats import spaced
 
         capture = self.reading.capture()
@@ -74,9 +73,8 @@ class Clients(CaptureRun[ClientsOptions]):
     def _clients(self, capture: Capture) -> list[Client]:
         from captures.analysis.clients import inventory
         from captures.analysis.clients.client_reader import read_clients
-        from captures.exchanges import ExchangeReader
 
-        reader = ExchangeReader(capture, annotate=False, summary=False)
+        reader = self.reading.reader(capture)
         clients = inventory.Clients(capture)
         looked_into = read_clients(reader, clients)
         for _ in with_progress(looked_into, lambda each: each.number, len(reader), "getting to know clients"):

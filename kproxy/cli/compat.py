@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.capture_run import CaptureRun, conclude
+from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import command, option, options
 from kproxy.cli.options import ReadingOptions, ReportOptions
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from captures.analysis.compat_model import Target
     from captures.analysis.releases import Line
     from captures.exchanges import Capture, Exchange
-    from kproxy.text.summary import Tally
     from kproxy.text.tables import Table
 
 _ROWS = 40
@@ -75,24 +74,20 @@ class Compat(CaptureRun[CompatOptions]):
         super().__init__(options)
 
     def run(self) -> None:
-        """Read the capture, and show what would come of it."""
-        from kproxy.text.summary import Tally
-
         capture = self.reading.capture()
-        tally = Tally()
         if self.target is not None:
-            self._judge_clients(self.target, capture, tally)
+            self._judge_clients(self.target, capture)
         else:
             assert self.client is not None
-            self._judge_brokers(self.client, capture, tally)
+            self._judge_brokers(self.client, capture)
 
-    def _judge_clients(self, target: Target, capture: Capture, tally: Tally) -> None:
+    def _judge_clients(self, target: Target, capture: Capture) -> None:
         from captures.analysis.compat import Compatibility
         from kproxy.cli.results import TargetResult
         from kproxy.text import compat as text
 
         compatibility = Compatibility(target, capture)
-        self._learn(compatibility.add, capture, tally)
+        self._learn(compatibility.add, capture)
         report = compatibility.result()
         names, show_all = self.reading.names, self.options.show_all
         self._answer(
@@ -102,13 +97,13 @@ class Compat(CaptureRun[CompatOptions]):
             text.verdict_table(report, names, served=show_all),
         )
 
-    def _judge_brokers(self, line: Line, capture: Capture, tally: Tally) -> None:
+    def _judge_brokers(self, line: Line, capture: Capture) -> None:
         from captures.analysis.client_compat import ClientCompatibility
         from kproxy.cli.results import BrokersResult
         from kproxy.text import compat as text
 
         compatibility = ClientCompatibility(line, capture)
-        self._learn(compatibility.add, capture, tally)
+        self._learn(compatibility.add, capture)
         brokers = compatibility.result()
         names, show_all = self.reading.names, self.options.show_all
         named = [replace(each, name=next(iter(names.of(each.broker)), None)) for each in brokers]
@@ -119,24 +114,22 @@ class Compat(CaptureRun[CompatOptions]):
             text.fit_table(brokers, names, everything=show_all),
         )
 
-    def _learn(self, add: Callable[[Exchange], None], capture: Capture, tally: Tally) -> None:
+    def _learn(self, add: Callable[[Exchange], None], capture: Capture) -> None:
         """Show all exchanges, of which only the fields that tell versions are read."""
         learn = capture.faults.guarded(add, "learning versions")
         for exchange in self._exchanges(capture):
-            tally.add(exchange)
+            self.reading.tally.add(exchange)
             learn(exchange)
-        self.clean = conclude(capture, tally)
+        self.conclude(capture)
 
-    @staticmethod
-    def _exchanges(capture: Capture) -> Iterator[Exchange]:
+    def _exchanges(self, capture: Capture) -> Iterator[Exchange]:
         import numpy as np
 
         from captures.analysis.compat import NEEDS
-        from captures.exchanges import ExchangeReader
         from captures.exchanges.projected_reader import ProjectedExchanges
         from kproxy.cli.common import with_progress
 
-        reader = ExchangeReader(capture, annotate=False, summary=False)
+        reader = self.reading.reader(capture)
         read = ProjectedExchanges(reader, NEEDS).read(np.arange(len(reader), dtype=np.int64))
         exchanges = (exchange for _, exchange in read)
         return with_progress(exchanges, lambda each: each.number, len(reader), "reading versions")

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kproxy.cli.capture_run import CaptureRun, conclude
+from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import filter_option, read_to_the_end
 from kproxy.cli.options import FilterString, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import echo, flush, terminal_width
-from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.findings.diagnosis import Diagnosis
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from captures.exchanges import Capture
     from kproxy.cli.results import DiagnosisResult
     from kproxy.text.blocks import Block
-    from kproxy.text.summary import Tally
 
 EXIT_FOUND = 4
 """A finding has the severity of ``--fail-on`` or more; precedes :data:`~kproxy.cli.common.EXIT_INCOMPLETE`."""
@@ -119,19 +117,15 @@ class DiagnoseRun(CaptureRun[DiagnoseOptions]):
         self.failed = False
 
     def run(self) -> None:
-        """Read the capture, and print what was found."""
-        from kproxy.text.summary import Tally
-
         capture = self.reading.opened()
-        tally = Tally()
         judge = self._follow if self.options.follow and capture.source.live else self._judge
-        diagnosis = judge(capture, tally)
+        diagnosis = judge(capture)
         found = diagnosis.findings()
-        self.clean = conclude(capture, tally, told=not self.options.as_json)
+        self.conclude(capture, told=not self.options.as_json)
         flush()
         shown = [each for each in found if each.severity >= self.least]
-        result = self._result(capture, tally, diagnosis, shown)
-        self.answer(result, blocks=self._blocks(capture, tally, diagnosis, shown), prose=True)
+        result = self._result(capture, diagnosis, shown)
+        self.answer(result, blocks=self._blocks(capture, diagnosis, shown), prose=True)
         self.failed = self.fail_on is not None and any(each.severity >= self.fail_on for each in found)
 
     @property
@@ -140,27 +134,25 @@ class DiagnoseRun(CaptureRun[DiagnoseOptions]):
         return EXIT_FOUND if self.failed else code
 
     # ------------------------------------------------------------ judging
-    def _judge(self, capture: Capture, tally: Tally) -> Diagnosis:
+    def _judge(self, capture: Capture) -> Diagnosis:
         """Show the whole of a capture to the rules."""
         from captures.analysis.findings.diagnosis import Diagnosis
-        from captures.exchanges import ExchangeReader
 
         read_to_the_end(capture)
-        reader = ExchangeReader(capture, annotate=False, summary=False)
+        reader = self.reading.reader(capture)
         diagnosis = Diagnosis(capture, reader.knowledge.topic_name, limits=self.limits, rules=self.rules)
         indexes = self.selecting.indexes(capture, reader)
-        self.reading.diagnose(diagnosis, reader, indexes, tally, "judging")
+        self.reading.diagnose(diagnosis, reader, indexes, "judging")
         return diagnosis
 
-    def _follow(self, capture: Capture, tally: Tally) -> Diagnosis:
+    def _follow(self, capture: Capture) -> Diagnosis:
         """Show a capture that grows to the rules, and tell what is new, until it ends or is stopped."""
         from captures.analysis.findings.diagnosis import Diagnosis
-        from captures.exchanges import ExchangeReader
         from kproxy.cli.live_findings import LiveFindings
         from kproxy.text.findings import FindingsText
         from kproxy.text.incidents import IncidentText
 
-        reader = ExchangeReader(capture, annotate=False, summary=False, live=True)
+        reader = self.reading.reader(capture, live=True)
         diagnosis = Diagnosis(capture, reader.knowledge.topic_name, limits=self.limits, rules=self.rules)
         text = FindingsText(self.reading.zone, files=self.reading.files)
         incidents = IncidentText(self.reading.zone)
@@ -175,19 +167,15 @@ class DiagnoseRun(CaptureRun[DiagnoseOptions]):
             if self.options.only or self.options.wanted
             else lambda incident: echo(incidents.brief(incident), err=True),
         )
-        with ended_by_signals(capture.source.stop):
-            for exchange in self.selecting.as_they_come(capture, reader, pause=live.tell):
-                tally.add(exchange)
-                diagnosis.add(exchange)
+        self.follow(capture, reader, diagnosis.add, live.tell, self.selecting)
         return diagnosis
 
     # ------------------------------------------------------------ what came of it
-    def _blocks(
-        self, capture: Capture, tally: Tally, diagnosis: Diagnosis, found: list[Finding]
-    ) -> Iterator[Block]:
+    def _blocks(self, capture: Capture, diagnosis: Diagnosis, found: list[Finding]) -> Iterator[Block]:
         from kproxy.text.blocks import BLANK, Heading, Paragraph
         from kproxy.text.findings import FindingsText, verdict
 
+        tally = self.reading.tally
         text = FindingsText(
             self.reading.zone,
             files=self.reading.files,
@@ -241,11 +229,10 @@ class DiagnoseRun(CaptureRun[DiagnoseOptions]):
                 whole=True,
             )
 
-    def _result(
-        self, capture: Capture, tally: Tally, diagnosis: Diagnosis, found: list[Finding]
-    ) -> DiagnosisResult:
+    def _result(self, capture: Capture, diagnosis: Diagnosis, found: list[Finding]) -> DiagnosisResult:
         from kproxy.cli.results import Blind, DiagnosisResult
 
+        tally = self.reading.tally
         return DiagnosisResult(
             captures=self.reading.files,
             exchanges=tally.exchanges,

@@ -104,7 +104,6 @@ class Diff(CaptureRun[DiffOptions]):
         return max(reading.exit_code(clean=self.clean) for reading in self.readings)
 
     def run(self) -> None:
-        """Read both, and show what differs."""
         from kproxy.cli.results import ComparisonResult
         from kproxy.text.diff import blocks
 
@@ -116,16 +115,13 @@ class Diff(CaptureRun[DiffOptions]):
     def _of_captures(self) -> Comparison:
         from captures.analysis.comparison.compare import compare_sides
         from captures.analysis.comparison.side import Side
-        from captures.exchanges import ExchangeReader
-        from kproxy.text.summary import Tally
 
         sides = []
         for reading in self.readings:
             capture = reading.capture()
-            reader = ExchangeReader(capture, annotate=False, summary=False)
+            reader, tally = reading.reader(capture), reading.tally
             side = Side(str(reading.files[0]), capture, reader.knowledge.topic_name)
             _read(side, reader)
-            tally = Tally()
             for group in side.groups:
                 tally.count(group)
             self.clean = conclude(capture, tally) and self.clean
@@ -137,25 +133,23 @@ class Diff(CaptureRun[DiffOptions]):
         from captures.analysis.comparison.compare import compare_sides
         from captures.analysis.comparison.side import Side, Window
         from captures.analysis.groups.history import HISTORIES, NEEDED, GroupHistories
-        from captures.exchanges import ExchangeReader
-        from kproxy.text.summary import Tally
 
         assert self.windows is not None
         (reading,) = self.readings
         capture = reading.capture()
-        reader = ExchangeReader(capture, annotate=False, summary=False)
+        reader = reading.reader(capture)
         names = reader.knowledge.topic_name
         # who was a member before tells more of a rebalance than its window alone does
-        histories, tally = GroupHistories(names, capture), Tally()
+        histories = GroupHistories(names, capture)
         add = capture.faults.guarded(histories.add, HISTORIES)
-        for exchange in reading.exchanges_of(NEEDED, reader, tally, "following groups"):
+        for exchange in reading.exchanges_of(NEEDED, reader, "following groups"):
             add(exchange)
         sides = []
         for begin, end in self.windows:
             side = Side(f"{begin}..{end}", capture, names, Window(*reading.bounds(capture, begin, end)))
             _read(side, reader)
             sides.append(side)
-        self.clean = conclude(capture, tally)
+        self.conclude(capture)
         good, bad = sides
         return compare_sides(good, bad, histories.result())
 

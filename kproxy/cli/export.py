@@ -194,7 +194,6 @@ class Export(CaptureRun[ExportOptions]):
         return f"{self.options.output} could not be written"
 
     def run(self) -> None:
-        """Read the capture, and write what was asked for."""
         from captures.meaning import words
         from kproxy.text.summary import notes as notes_of
         from kproxy.text.summary import unreadable
@@ -221,7 +220,7 @@ class Export(CaptureRun[ExportOptions]):
         from captures.exchanges.summarised_exchanges import SummarisedExchanges
 
         # a filter may ask for what only a reader that shows nothing learns
-        finder = ExchangeReader(capture, annotate=False, summary=False)
+        finder = self.reading.reader(capture)
         if self.mark is not None:
             for exchange in self.mark.exchanges(finder):
                 capture.notes.mark(exchange.row)

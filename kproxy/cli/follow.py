@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.capture_run import CaptureRun, conclude
+from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import with_progress
 from kproxy.cli.options import ReadingOptions, ReportOptions, TimeOptions, UtcOption
-from kproxy.cli.selection import there_are
+from kproxy.cli.selection import ExchangeSelection, there_are
 from kproxy.output import echo
 
 if TYPE_CHECKING:
     from captures.analysis.client_trace.model import Line, Party, Question
     from captures.exchanges import Capture, Exchange, ExchangeReader
-    from kproxy.text.summary import Tally
 
 
 @options
@@ -64,7 +63,6 @@ class Follow(CaptureRun[FollowOptions]):
         super().__init__(options, files)
 
     def run(self) -> None:
-        """Read the capture, find the party, and tell what it did."""
         from captures.analysis.client_trace.connections import find_party
         from captures.analysis.client_trace.repeats import without_repeats
         from kproxy.cli.results import PartyResult
@@ -84,24 +82,20 @@ class Follow(CaptureRun[FollowOptions]):
 
     def _log(self, capture: Capture, party: Party) -> list[Line]:
         from captures.analysis.client_trace.log import PartyLog, rows_of
-        from captures.exchanges import ExchangeReader
-        from kproxy.text.summary import Tally
 
-        reader = ExchangeReader(capture, annotate=False, summary=False)
+        reader = self.reading.reader(capture)
         log = PartyLog(party, capture, reader.knowledge.topic_name)
-        tally = Tally()
         add = capture.faults.guarded(log.add, "following it")
-        for exchange in self._exchanges(reader, rows_of(capture, party).tolist(), tally):
+        for exchange in self._exchanges(reader, rows_of(capture, party).tolist()):
             add(exchange)
         nothing: list[Line] = []
         lines = capture.faults.made(log.result, "telling what it did", nothing)
-        self.clean = conclude(capture, tally)
+        self.conclude(capture)
         return lines
 
-    @staticmethod
-    def _exchanges(reader: ExchangeReader, indexes: list[int], tally: Tally) -> Iterator[Exchange]:
+    def _exchanges(self, reader: ExchangeReader, indexes: list[int]) -> Iterator[Exchange]:
         done = iter(range(1, len(indexes) + 1))
-        exchanges = tally.counting(reader.several(indexes))
+        exchanges = self.reading.tally.counting(reader.several(indexes))
         return with_progress(exchanges, lambda _: next(done), len(indexes), "following")
 
     def _within(self, capture: Capture, log: list[Line]) -> list[Line]:
@@ -127,28 +121,16 @@ class Follow(CaptureRun[FollowOptions]):
 
     # ------------------------------------------------------------ what is shown
     def _print_mermaid(self, capture: Capture, party: Party) -> None:
-        import numpy as np
-
         from captures.exchanges import ExchangeReader
         from captures.export.mermaid import SequenceDiagram
-        from kproxy.text.summary import Tally
 
-        low, high = self.reading.bounds(capture, self.options.begin, self.options.end)
-        table = capture.table
-        order = table.order()
-        mine = np.isin(table.column("connection")[order], list(party.ties))
-        began = np.where(
-            table.column("request_size") > 0, table.column("request_first"), table.column("response_first")
-        )
-        if low is not None:
-            mine &= began[order] >= low
-        if high is not None:
-            mine &= began[order] <= high
+        begin, end, zone = self.options.begin, self.options.end, self.reading.zone
         reader = ExchangeReader(capture, annotate=False)
-        diagram, tally = SequenceDiagram(), Tally()
-        diagram.add(capture, self._exchanges(reader, np.flatnonzero(mine).tolist(), tally))
-        self.clean = conclude(capture, tally)
-        if not tally.exchanges:
+        chosen = ExchangeSelection(None, begin, end, zone, tuple(party.ties)).indexes(capture, reader)
+        diagram = SequenceDiagram()
+        diagram.add(capture, self._exchanges(reader, chosen.tolist()))
+        self.conclude(capture)
+        if not self.reading.tally.exchanges:
             echo("sequenceDiagram")
             echo("    participant N as no exchange of it was seen")
             return

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.capture_run import CaptureRun, conclude
+from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import read_to_the_end, refuse_to_overwrite
 from kproxy.cli.options import GroupOption, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
-from kproxy.cli.selection import ExchangeSelection, chosen, fits
+from kproxy.cli.selection import chosen, fits
 from kproxy.export_files import replacing
 from kproxy.output import echo, flush
-from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.groups.model import GroupTimeline, Rebalance
@@ -81,7 +80,6 @@ class Groups(CaptureRun[GroupsOptions]):
         return f"{self.options.html} could not be written" if self.options.html else error.filename
 
     def run(self) -> None:
-        """Read the capture, and tell its groups."""
         capture = self.reading.opened()
         streamed = self.options.follow and capture.source.live
         timelines = self._followed(capture) if streamed else self._timelines(capture)
@@ -103,36 +101,27 @@ class Groups(CaptureRun[GroupsOptions]):
     def _timelines(self, capture: Capture) -> list[GroupTimeline]:
         from captures.analysis.groups.history import HISTORIES, NEEDED
         from captures.analysis.incidents.history import IncidentHistories
-        from captures.exchanges import ExchangeReader
-        from kproxy.text.summary import Tally
 
         read_to_the_end(capture)
-        reader = ExchangeReader(capture, annotate=False, summary=False)
+        reader = self.reading.reader(capture)
         histories = IncidentHistories(reader.knowledge.topic_name, capture)
-        tally = Tally()
         add = capture.faults.guarded(histories.add, HISTORIES)
-        for exchange in self.reading.exchanges_of(NEEDED, reader, tally, "following groups"):
+        for exchange in self.reading.exchanges_of(NEEDED, reader, "following groups"):
             add(exchange)
         timelines = histories.result()
         self.incidents = histories.incidents
-        self.clean = conclude(capture, tally)
+        self.conclude(capture)
         return timelines
 
     def _followed(self, capture: Capture) -> list[GroupTimeline]:
         """Read a capture that grows, and tell rebalances as they are over, until it ends or is stopped."""
-        from captures.exchanges import ExchangeReader
         from kproxy.cli.groups_live import LiveGroups
-        from kproxy.text.summary import Tally
 
-        reader = ExchangeReader(capture, annotate=False, summary=False, live=True)
-        tally = Tally()
+        reader = self.reading.reader(capture, live=True)
         live = LiveGroups(capture, reader.knowledge, lambda *told: self._tell(capture, *told))
-        with ended_by_signals(capture.source.stop):
-            for exchange in ExchangeSelection().as_they_come(capture, reader, pause=live.look):
-                tally.add(exchange)
-                live.add(exchange)
+        self.follow(capture, reader, live.add, live.look)
         timelines = live.conclude()
-        self.clean = conclude(capture, tally)
+        self.conclude(capture)
         return timelines
 
     def _tell(self, capture: Capture, timeline: GroupTimeline, rebalance: Rebalance) -> None:

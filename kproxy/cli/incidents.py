@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.capture_run import CaptureRun, conclude
+from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import read_to_the_end
 from kproxy.cli.options import JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import flush
-from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.incidents.model import Incident
@@ -61,7 +60,6 @@ class Incidents(CaptureRun[IncidentsOptions]):
         super().__init__(options)
 
     def run(self) -> None:
-        """Read the capture, and report what happened."""
         capture = self.reading.opened()
         if self.options.follow and capture.source.live:
             self._follow(capture)
@@ -84,13 +82,10 @@ class Incidents(CaptureRun[IncidentsOptions]):
     def _follow(self, capture: Capture) -> None:
         """Read a capture that grows, and report incidents while they happen, until it ends or is stopped."""
         from captures.analysis.findings.diagnosis import Diagnosis
-        from captures.exchanges import ExchangeReader
         from kproxy.cli.live_findings import LiveFindings
-        from kproxy.cli.selection import ExchangeSelection
-        from kproxy.text.summary import Tally
 
-        reader = ExchangeReader(capture, annotate=False, summary=False, live=True)
-        diagnosis, text, tally = Diagnosis(capture, reader.knowledge.topic_name), self._text(), Tally()
+        reader = self.reading.reader(capture, live=True)
+        diagnosis, text = Diagnosis(capture, reader.knowledge.topic_name), self._text()
 
         def report(incident: Incident) -> None:
             if not self._within(capture, [incident]):
@@ -99,26 +94,20 @@ class Incidents(CaptureRun[IncidentsOptions]):
             flush()
 
         live = LiveFindings(diagnosis, capture, reader.knowledge, lambda _: None, incident=report)
-        with ended_by_signals(capture.source.stop):
-            for exchange in ExchangeSelection().as_they_come(capture, reader, pause=live.tell):
-                tally.add(exchange)
-                diagnosis.add(exchange)
+        self.follow(capture, reader, diagnosis.add, live.tell)
         live.conclude()
-        self.clean = conclude(capture, tally)
+        self.conclude(capture)
 
     def _found(self, capture: Capture) -> list[Incident]:
         from captures.analysis.findings.diagnosis import Diagnosis
-        from captures.exchanges import ExchangeReader
-        from kproxy.text.summary import Tally
 
         read_to_the_end(capture)
-        reader = ExchangeReader(capture, annotate=False, summary=False)
+        reader = self.reading.reader(capture)
         diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
-        tally = Tally()
         everything = ExchangeSelection().indexes(capture, reader)
-        self.reading.diagnose(diagnosis, reader, everything, tally, "looking for incidents")
+        self.reading.diagnose(diagnosis, reader, everything, "looking for incidents")
         diagnosis.findings()
-        self.clean = conclude(capture, tally)
+        self.conclude(capture)
         return diagnosis.incidents
 
     def _within(self, capture: Capture, found: list[Incident]) -> list[Incident]:

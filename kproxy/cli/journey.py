@@ -74,14 +74,12 @@ class JourneyCommand(CaptureRun[JourneyOptions]):
         super().__init__(options, files)
 
     def run(self) -> None:
-        """Read the capture, and tell what was sought."""
         from captures.analysis.journey import JourneyResult, Journeys
-        from captures.exchanges import ExchangeReader
         from dissectors.budget import shown
         from kproxy.cli.results import JourneysResult
 
         capture = self.reading.capture()
-        reader = ExchangeReader(capture, annotate=False, summary=False)
+        reader = self.reading.reader(capture)
         reader.learn(len(reader))
         journeys = Journeys(self.sought, reader.knowledge.topic_name, capture.table)
         for _ in with_progress(journeys.read(reader), lambda done: done, len(reader), "following records"):

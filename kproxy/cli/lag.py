@@ -7,7 +7,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kproxy.cli.capture_run import CaptureRun, conclude
+from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import command, option, options
 from kproxy.cli.options import GroupOption, JobsOption, ReadingOptions, ReportOptions, UtcOption
 from kproxy.cli.selection import chosen
@@ -45,25 +45,21 @@ class Lag(CaptureRun[LagOptions]):
     """One run of ``kproxy lag``."""
 
     def run(self) -> None:
-        """Read the capture, and show how far its groups are behind."""
         from captures.analysis.lag import NEEDED, LagStats, total
-        from captures.exchanges import ExchangeReader
         from kproxy.cli.results import GroupLag, LagResult
         from kproxy.text.formats import spaced
-        from kproxy.text.summary import Tally
 
         capture = self.reading.capture()
-        reader = ExchangeReader(capture, annotate=False, summary=False)
+        reader, tally = self.reading.reader(capture), self.reading.tally
         stats = LagStats(reader.knowledge.topic_name)
-        tally = Tally()
         add = capture.faults.guarded(stats.add, "following offsets")
-        for exchange in self.reading.exchanges_of(NEEDED, reader, tally, "following offsets"):
+        for exchange in self.reading.exchanges_of(NEEDED, reader, "following offsets"):
             add(exchange)
         nothing: list[LagRow] = []
         rows = capture.faults.made(
             partial(stats.result, tally.last), "telling how far groups are behind", nothing
         )
-        self.clean = conclude(capture, tally)
+        self.conclude(capture)
         shown = chosen(sorted({row.group for row in rows}), self.options.groups)
         groups = {
             group: list(mine)

@@ -20,7 +20,7 @@ from captures.live.recording import open_recording
 from captures.packets import CaptureError
 from captures.packets.spool import DEFAULT_SPOOL
 from kproxy.cli.capture_run import tell_faults
-from kproxy.cli.common import filter_option, keylog_option, names_of
+from kproxy.cli.common import filter_option, names_of
 from kproxy.cli.exchange_output import ExchangeOutput
 from kproxy.cli.options import LiveOptions
 from kproxy.cli.selection import ExchangeSelection
@@ -202,8 +202,6 @@ def open_growing(
     *,
     first: str = "",
     begin: int = 0,
-    spool: int = DEFAULT_SPOOL,
-    keylog: str | None = None,
     hosts: tuple[str, ...] = (),
     patience: float = 10.0,
     wanted: Callable[[], bool] = lambda: True,
@@ -213,19 +211,18 @@ def open_growing(
     :param path: file, folder or pattern of the recording
     :param first: name of the first file of several to read, empty for all
     :param begin: offset in it, of the section that this recording began with
-    :param keylog: file with secrets of TLS connections
     :param hosts: files that name addresses
     :param patience: seconds to wait for the recording to begin
     :param wanted: whether it is still worth waiting
     :returns: the capture, None if it is not worth waiting any more
     :raises CaptureError: if there is no recording, or it cannot be read
-    :raises click.UsageError: for a key log or hosts file that cannot be read
+    :raises click.UsageError: for a hosts file that cannot be read
     """
-    keys, names = keylog_option(keylog, growing=True), names_of(hosts)
+    names = names_of(hosts)
     deadline = monotonic() + patience
     while True:
         try:
-            source = open_recording(str(path), first=first, begin=begin, spool=spool)
+            source = open_recording(str(path), first=first, begin=begin, spool=DEFAULT_SPOOL)
             break
         except CaptureError:
             if monotonic() >= deadline:
@@ -233,6 +230,6 @@ def open_growing(
         if not wanted():
             return None
         sleep(_LOOK)
-    capture = GrowingCapture(source, keylog=keys)
+    capture = GrowingCapture(source)
     capture.names = names
     return capture

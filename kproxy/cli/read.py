@@ -87,27 +87,24 @@ class ReadRun(CaptureRun[ReadOptions]):
         self._shown: list[int] = []
 
     def run(self) -> None:
-        """Read the capture and print what was asked for."""
-        from kproxy.text.summary import Tally
-
         capture = self.reading.opened()
-        tally = Tally()
         if self.number is not None:
             read_to_the_end(capture)
             self._print_one(capture, self.number)
         elif capture.source.live:
-            self._show_live(capture, tally)
+            self._show_live(capture)
         else:
             read_to_the_end(capture)
-            self._show(capture, tally)
+            self._show(capture)
         self._write(capture)
         if self.number is None:
-            self._conclude(capture, tally)
+            self._conclude(capture)
 
-    def _conclude(self, capture: Capture, tally: Tally) -> None:
+    def _conclude(self, capture: Capture) -> None:
         from kproxy.text.summary import notes
 
         undecided = undecided_notes(self.selecting.wanted)
+        tally = self.reading.tally
         self.clean = tally.clean(capture) and not undecided
         for note in [*notes(capture), *undecided]:
             echo(f"kproxy: {note}", err=True)
@@ -119,8 +116,8 @@ class ReadRun(CaptureRun[ReadOptions]):
         )
 
     # ------------------------------------------------------------ what to show
-    def _counted(self, exchanges: Iterable[Exchange], tally: Tally) -> Iterator[Exchange]:
-        for exchange in tally.counting(exchanges):
+    def _counted(self, exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
+        for exchange in self.reading.tally.counting(exchanges):
             if self.write is not None:
                 self._shown.append(exchange.row)
             yield exchange
@@ -136,20 +133,20 @@ class ReadRun(CaptureRun[ReadOptions]):
             CaptureFileWriter(file).write(Selection(capture, self._shown))
 
     # ------------------------------------------------------------ how to show it
-    def _show_live(self, capture: Capture, tally: Tally) -> None:
+    def _show_live(self, capture: Capture) -> None:
         """Print exchanges as they complete, until the capture ends, or is stopped."""
         reader = self.showing.reader(capture, live=True)
         exchanges = self.selecting.as_they_come(capture, reader, pause=flush)
         with ended_by_signals(capture.source.stop):
-            self.showing.show_live(self._counted(exchanges, tally), capture.faults)
+            self.showing.show_live(self._counted(exchanges), capture.faults)
         capture.source.stop()  # there may be more than was asked for
 
-    def _show(self, capture: Capture, tally: Tally) -> None:
+    def _show(self, capture: Capture) -> None:
         """Print the selected exchanges, decoded by several processes where they are many."""
         from captures.exchanges.parallel import in_parallel
         from captures.exchanges.summarised_exchanges import SummarisedExchanges
 
-        showing = self.showing
+        showing, tally = self.showing, self.reading.tally
         reader = showing.reader(capture)
         indexes = self.selecting.indexes(capture, reader)
         if colored():  # whether a cell is dimmed depends on the line above

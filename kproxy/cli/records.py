@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import click
 
-from kproxy.cli.capture_run import CaptureRun, conclude
+from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import Count, command, option, options
 from kproxy.cli.common import filter_option, read_to_the_end, with_progress
 from kproxy.cli.options import ColorOption, FilterString, ReadingOptions, TimeOptions, UtcOption
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from captures.payloads.plain import PlainFormat
     from kproxy.cli.results import RecordResult
     from kproxy.text.records import RecordPayloads
-    from kproxy.text.summary import Tally
 
 _LISTING = "listing records"
 """What is being done, for faults."""
@@ -164,17 +163,14 @@ class Records(CaptureRun[RecordsOptions]):
         self._shown = 0
 
     def run(self) -> None:
-        """Read the capture, and show its records."""
         from captures.analysis.records import CARRIERS, RecordListing
-        from captures.exchanges import ExchangeReader
-        from kproxy.text.summary import Tally
 
         capture = self.reading.opened()
         live = capture.source.live
         if not live:
             read_to_the_end(capture)
         options = self.options
-        reader = ExchangeReader(capture, annotate=False, summary=False, live=live)
+        reader = self.reading.reader(capture, live=live)
         selecting = ExchangeSelection(
             self.wanted, options.begin, options.end, self.reading.zone, apis=frozenset(CARRIERS)
         )
@@ -187,7 +183,7 @@ class Records(CaptureRun[RecordsOptions]):
             wanted=self.of_records,
             show_secrets=options.show_secrets,
         )
-        tally = Tally()
+        tally = self.reading.tally
         if live:
             exchanges = tally.counting(selecting.as_they_come(capture, reader, pause=flush))
             with ended_by_signals(capture.source.stop):
@@ -197,7 +193,7 @@ class Records(CaptureRun[RecordsOptions]):
             decoded = reader.several(selecting.indexes(capture, reader).tolist())
             exchanges = self._followed(tally.counting(decoded), reader)
             self._show(self._records(exchanges, listing, capture), sample=_SAMPLE)
-        self._conclude(capture, listing, tally)
+        self._conclude(capture, listing)
 
     # ------------------------------------------------------------ which records
     def _with_topics(self) -> Filter | None:
@@ -295,9 +291,10 @@ class Records(CaptureRun[RecordsOptions]):
             yield record
 
     # ------------------------------------------------------------ what there is to say of it
-    def _conclude(self, capture: Capture, listing: RecordListing, tally: Tally) -> None:
+    def _conclude(self, capture: Capture, listing: RecordListing) -> None:
         flush()
-        self.clean = conclude(capture, tally, wanted=self.wanted) and not (listing.beyond or listing.damaged)
+        self.conclude(capture, wanted=self.wanted)
+        self.clean &= not (listing.beyond or listing.damaged)
         for note in self._notes(listing):
             echo(f"kproxy: {note}", err=True)
         if not self._shown and not self.options.as_json:

@@ -92,7 +92,7 @@ class ExchangeSelection:
         for rows in capture.updates():
             low, high = self.bounds(capture)
             if self.since is not None:
-                early = self._times(capture, rows) < self.since
+                early = capture.table.began(rows) < self.since
                 reader.pass_over(rows[early].tolist())
                 rows = rows[~early]
             for exchange in reader.take(rows.tolist()):
@@ -116,7 +116,7 @@ class ExchangeSelection:
 
         table = capture.table
         mask = np.ones(len(table), np.bool_)
-        time = self._times(capture, slice(None))
+        time = table.began(slice(None))
         low, high = self.bounds(capture)
         if low is not None:
             mask &= time >= low
@@ -127,16 +127,6 @@ class ExchangeSelection:
         if self.apis:
             mask &= np.isin(table.column("api_key"), sorted(self.apis))
         return mask
-
-    @staticmethod
-    def _times(capture: Capture, rows: Int64s | slice) -> Int64s:
-        """Return when the exchanges of some rows began."""
-        import numpy as np
-
-        asked, begin, answered = (
-            capture.table.column(name)[rows] for name in ("request_size", "request_first", "response_first")
-        )
-        return np.where(asked > 0, begin, answered)
 
 
 def chosen(names: Sequence[str], wanted: Sequence[str], what: str = "group") -> set[str]:

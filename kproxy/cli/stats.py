@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from captures.time_format import clock, zone_name
-from kproxy.cli.capture_run import CaptureRun, conclude, tell_notes
+from kproxy.cli.capture_run import CaptureRun, tell_notes
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import filter_option, with_progress
 from kproxy.cli.options import FilterString, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
@@ -116,13 +116,11 @@ class Stats(CaptureRun[StatsOptions]):
         self._reader: ExchangeReader | None = None
 
     def run(self) -> None:
-        """Read the capture, and print what it adds up to."""
         from captures.analysis.connection_stats import ConnectionStats
         from captures.analysis.time_shares import TimeShares
-        from kproxy.text.summary import Tally
 
         capture = self.reading.capture()
-        tally = Tally()
+        tally = self.reading.tally
         connections = ConnectionStats(capture)
         self.shares = TimeShares(capture, self._topic_name)
         if self.options.quick:
@@ -130,7 +128,7 @@ class Stats(CaptureRun[StatsOptions]):
             tell_notes(capture)
         else:
             self._add(capture, connections, tally)
-            self.clean = conclude(capture, tally, told=not self.options.as_json, wanted=self.selecting.wanted)
+            self.conclude(capture, told=not self.options.as_json, wanted=self.selecting.wanted)
         rows = self._connection_rows(capture, connections)
         result = self._result(capture, tally, rows) if self.as_json else None
         self.answer(result, blocks=self._blocks(capture, tally, rows))
@@ -139,11 +137,10 @@ class Stats(CaptureRun[StatsOptions]):
     def _add(self, capture: Capture, connections: ConnectionStats, tally: Tally) -> None:
         from captures.analysis.decision_columns import DecisionColumns
         from captures.analysis.exchange_groups import COUNTED, exchange_groups
-        from captures.exchanges import ExchangeReader
         from captures.exchanges.columns import ExchangeColumns
         from captures.exchanges.projected_reader import BLOCK_ROWS
 
-        reader = self._reader = ExchangeReader(capture, annotate=False, summary=False)
+        reader = self._reader = self.reading.reader(capture)
         indexes = self.selecting.indexes(capture, reader)
         columns = ExchangeColumns(capture, reader.rows[indexes], names=self._topic_name)
         needed = [*COUNTED, *(name for table in self.tables for name in _COLUMNS.get(table, ()))]

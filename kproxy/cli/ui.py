@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -19,9 +18,8 @@ from kproxy.cli.options import LiveOptions
 from kproxy.output import notice, use_color
 
 if TYPE_CHECKING:
-    from captures.filters import Filter
     from kproxy.session import Session
-    from kproxy.tui.run import Outcome
+    from kproxy.tui.run import Outcome, RunOptions
 
 _KEYS = "/dev/tty"
 _DRIVER, _BROWSER = "TEXTUAL_DRIVER", "textual.drivers.web_driver:WebDriver"
@@ -101,44 +99,13 @@ def pages_beside(arguments: Sequence[str]) -> Iterator[None]:
         process.wait()
 
 
-def run_ui(
-    session: Session,
-    *,
-    wanted: Filter | None = None,
-    color: Any = "auto",
-    control_socket: Path | None = None,
-    controls: bool = True,
-    recorder: Callable[[], None] | None = None,
-    run_name: str = "",
-    ends_proxy: bool = False,
-    read_only: bool = False,
-) -> Outcome:
-    """Show a session until the user leaves; returns how.
-
-    :param wanted: what is shown first
-    :param control_socket: of the proxy that the session is of
-    :param controls: whether the UI may change what that proxy does
-    :param recorder: lets a flight recorder of this process keep the moment
-    :param run_name: by which the proxy is found again
-    :param ends_proxy: whether the proxy ends with the UI, unless the user wants it otherwise
-    :param read_only: whether commands that do more than show are left out
-    """
+def run_ui(session: Session, **options: Unpack[RunOptions]) -> Outcome:
+    """Show a session until the user leaves; returns how."""
     from kproxy.tui.run import run
 
     use_color("never")  # of texts that it shows
     with _terminal():
-        outcome = run(
-            session,
-            wanted=wanted,
-            configuration=current(),
-            color=color,
-            control_socket=control_socket,
-            controls=controls,
-            recorder=recorder,
-            run_name=run_name,
-            ends_proxy=ends_proxy,
-            read_only=read_only,
-        )
+        outcome = run(session, current(), **options)
     for line in session.faults.lines():
         notice(line)
     return outcome

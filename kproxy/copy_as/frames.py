@@ -13,7 +13,7 @@ from typing import Any
 
 from captures.exchanges import Exchange
 from dissectors.frames import SIZE_BYTES, Body, trace_body
-from dissectors.masks import UNDECODED
+from dissectors.masks import UNDECODED, merged
 from dissectors.records import DECOMPRESSED
 from dissectors.sides import SIDES, Side
 from dissectors.trace import Node
@@ -50,7 +50,7 @@ def frame(exchange: Exchange, side: Side, *, show_secrets: bool) -> FrameCopy | 
         return FrameCopy(data, size)
     if body is None:  # SASL tokens are secrets as a whole
         return FrameCopy(data, size, ((SIZE_BYTES, len(data)),))
-    return FrameCopy(data, size, tuple(_hidden(exchange, side, body, len(data))))
+    return FrameCopy(data, size, _hidden(exchange, side, body, len(data)))
 
 
 def open_frame(exchange: Exchange, side: Side, *, show_secrets: bool) -> FrameCopy:
@@ -83,13 +83,13 @@ def complete_frame(exchange: Exchange, side: Side, *, show_secrets: bool) -> Fra
     return found
 
 
-def _hidden(exchange: Exchange, side: Side, body: Body, end: int) -> list[tuple[int, int]]:
+def _hidden(exchange: Exchange, side: Side, body: Body, end: int) -> tuple[tuple[int, int], ...]:
     masked = [path for path in exchange.annotations.masked if path.partition(".")[0] == side]
     unread = f"{side}.{UNDECODED}" in masked or _has_unread_records(body.value)
     found = _places(body, side, masked) if masked else []
     if unread:
         found.append((min(body.start, end), end))
-    return _joined(found, end)
+    return merged((begin, min(stop, end)) for begin, stop in found)
 
 
 def _has_unread_records(value: Any) -> bool:
@@ -129,15 +129,3 @@ def _by_path(node: Node, path: str, outer: tuple[int, int]) -> list[tuple[str, t
     for child in node.children or ():
         found += _by_path(child, node.path_of(child, path), place)
     return found
-
-
-def _joined(places: list[tuple[int, int]], end: int) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
-    for begin, stop in sorted((begin, min(stop, end)) for begin, stop in places):
-        if begin >= stop:
-            continue
-        if joined and begin <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], stop))
-        else:
-            joined.append((begin, stop))
-    return joined

@@ -9,6 +9,7 @@ from io import BytesIO
 from captures.exchanges import Capture, Exchange
 from captures.export.jsonlines import write_json_lines
 from captures.export.mermaid import SequenceDiagram
+from captures.meaning import words
 from kproxy.text.lines import Lines
 from kproxy.text.tree import exchange_tree
 
@@ -41,21 +42,10 @@ def _lines(exchanges: Sequence[Exchange], zone: tzinfo | None, *, trees: bool) -
 
 def filter_text(exchanges: Sequence[Exchange]) -> str:
     """Return the filter that shows these exchanges and no others."""
-    numbers = sorted(exchange.number for exchange in exchanges)
-    if len(numbers) == 1:
+    numbers = words.runs(exchange.number for exchange in exchanges)
+    if len(exchanges) == 1:
         return f"number == {numbers[0]}\n"
-    return f"number in {{{', '.join(_runs(numbers))}}}\n"
-
-
-def _runs(numbers: Sequence[int]) -> Iterator[str]:
-    begin = previous = numbers[0]
-    for number in (*numbers[1:], None):
-        if number == previous + 1:
-            previous = number
-            continue
-        yield f"{begin}" if begin == previous else f"{begin}..{previous}"
-        if number is not None:
-            begin = previous = number
+    return f"number in {{{', '.join(numbers).replace('-', '..')}}}\n"
 
 
 def mermaid(exchanges: Sequence[Exchange], capture: Capture) -> str:

@@ -141,12 +141,6 @@ def acks_place(data: bytes, at: int, end: int, version: int) -> int:
     return place
 
 
-def acks_of(data: bytes, at: int, end: int, version: int) -> int:
-    """Return ``acks`` of a Produce request; as :func:`acks_place`."""
-    (acks,) = _SHORT.unpack_from(data, acks_place(data, at, end, version))
-    return int(acks)
-
-
 def client_id_of(data: bytes, at: int, end: int) -> str | None:
     """Return the client ID of a request, None if it has none or the bytes end before it.
 

@@ -127,18 +127,8 @@ class TcpInfo(NamedTuple):
 
     def sample(self, side: End) -> TcpSample:
         """Return what the capture keeps of it."""
-        return TcpSample(
-            side=side,
-            rtt_us=self.rtt_us,
-            rtt_var_us=self.rtt_var_us,
-            retransmits=self.total_retrans,
-            unacked=self.unacked,
-            unacked_bytes=self.unacked_bytes,
-            lost=self.lost,
-            snd_wnd=self.snd_wnd,
-            rcv_space=self.rcv_space,
-            state=self.state,
-        )
+        told = self._asdict() | {"side": side, "retransmits": self.total_retrans}
+        return TcpSample(**{name: told[name] for name in TcpSample.__struct_fields__})
 
     def to_json(self) -> dict[str, Any]:
         """Return the values by name, with ``zero_window``."""

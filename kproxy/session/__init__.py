@@ -6,15 +6,13 @@ capture itself only by jobs, which the engine carries out one by one (:mod:`kpro
 
 from kproxy.session.access import Access
 from kproxy.session.engine import ClosedError, Priority, Steps
-from kproxy.session.folds import Fold, SessionFold
-from kproxy.session.published import HeldMessage, Order, ShownExchanges, State, Status, Summary
+from kproxy.session.folds import SessionFold
+from kproxy.session.published import HeldMessage, Order, ShownExchanges, State, Status
 from kproxy.session.session import Session
-from kproxy.session.summaries import Summaries
 
 __all__ = [
     "Access",
     "ClosedError",
-    "Fold",
     "HeldMessage",
     "Order",
     "Priority",
@@ -24,6 +22,4 @@ __all__ = [
     "State",
     "Status",
     "Steps",
-    "Summaries",
-    "Summary",
 ]

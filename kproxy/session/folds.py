@@ -61,7 +61,8 @@ class SessionFold(Generic[F]):
         self._fold: F | None = None
         self._waiting: deque[Int64s] = deque()
         self._left = 0
-        self._added = 0
+        self.added = 0
+        """How many exchanges were added."""
         self._wanted = False
         self._running = False
         self.version = 0
@@ -72,13 +73,8 @@ class SessionFold(Generic[F]):
     @property
     def progress(self) -> float:
         """The share of the exchanges that were added."""
-        total = self._added + self._left
-        return self._added / total if total else 1.0
-
-    @property
-    def added(self) -> int:
-        """How many exchanges were added."""
-        return self._added
+        total = self.added + self._left
+        return self.added / total if total else 1.0
 
     def want(self, on: bool) -> None:
         """Begin to add, or stop where it is."""
@@ -111,7 +107,7 @@ class SessionFold(Generic[F]):
         """Drop what was added; these are to be added."""
         self._fold = None
         self._waiting = deque([numbers])
-        self._left, self._added = len(numbers), 0
+        self._left, self.added = len(numbers), 0
         self.version += 1
         if self._wanted:
             self._session.do(self._go_on)
@@ -151,7 +147,7 @@ class SessionFold(Generic[F]):
                 fold.add(exchange)
             except Exception as error:
                 self._session.contain(error, self._doing, exchange.number)
-            self._added += 1
+            self.added += 1
             if perf_counter() - began > _TURN:
                 self.version += 1
                 yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -111,28 +112,19 @@ class Summaries:
     def _summary(self, exchange: Exchange, context: Context, access: Access) -> Summary:
         api = exchange.api if exchange.version is None else f"{exchange.api} v{exchange.version}"
         row = access.capture.table.row(exchange.row) if _pending(exchange) else None
-        return Summary(
-            number=exchange.number,
-            time=exchange.time,
-            latency=exchange.latency,
+        return _shown(
+            exchange,
             wait=exchange.wait,
             client=exchange.client_id or exchange.shown_client,
             client_id=exchange.client_id,
             client_address=exchange.shown_client,
             broker=exchange.shown_broker,
             api=api,
-            version=exchange.version,
             request=exchange.summary[0],
             response=exchange.summary[1],
             said=said_of(exchange),
             errors=unexpected(exchange),
-            request_size=exchange.request_size,
-            response_size=exchange.response_size,
             state=state_of(exchange, self.slow),
-            marked=exchange.note.marked,
-            comment=exchange.note.comment,
-            connection=exchange.connection,
-            correlation_id=exchange.correlation_id,
             running_since=None if row is None else row["request_last"],
             color=self.color(exchange, context, access.capture.faults),
             cells={field.name: words.some(field.texts(exchange, context)) for field in self._fields},
@@ -146,31 +138,38 @@ def no_color(_: Exchange, _context: Context, _faults: Faults) -> str:
 
 def _bare(exchange: Exchange) -> Summary:
     """Return what is shown of an exchange of which more cannot be."""
-    return Summary(
-        number=exchange.number,
-        time=exchange.time,
-        latency=exchange.latency,
+    return _shown(
+        exchange,
         wait=0,
         client=exchange.client,
         client_id=None,
         client_address=exchange.client,
         broker=exchange.broker,
         api=exchange.api,
-        version=exchange.version,
         request="",
         response="",
         said="it cannot be shown by a fault of kproxy",
         errors=(),
-        request_size=exchange.request_size,
-        response_size=exchange.response_size,
         state=State.UNDECODED,
-        marked=exchange.note.marked,
-        comment=exchange.note.comment,
-        connection=exchange.connection,
-        correlation_id=exchange.correlation_id,
-        running_since=None,
-        cells={},
     )
+
+
+_SAME = (
+    "number",
+    "time",
+    "latency",
+    "version",
+    "request_size",
+    "response_size",
+    "connection",
+    "correlation_id",
+)
+"""What a line shows of an exchange as it is."""
+
+
+def _shown(exchange: Exchange, **more: Any) -> Summary:
+    same = {name: getattr(exchange, name) for name in _SAME}
+    return Summary(**same, marked=exchange.note.marked, comment=exchange.note.comment, **more)
 
 
 def _pending(exchange: Exchange) -> bool:

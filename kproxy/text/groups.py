@@ -12,10 +12,10 @@ from datetime import tzinfo
 from captures.analysis.groups.facts import (
     SHOWN,
     Tone,
+    about,
     facts,
     in_brief,
     manner,
-    refusals,
     storm_facts,
     storm_title,
     storms,
@@ -95,17 +95,7 @@ class GroupText:
     # ------------------------------------------------------------ the group
     def _header(self, timeline: GroupTimeline, rebalances: Sequence[Rebalance]) -> Iterator[Block]:
         yield Heading([style(words.line(timeline.group), bold=True), in_brief(timeline)])
-        moves = [
-            f"{self._clock(seen.time)} {self._names.shown(seen.broker)}" for seen in timeline.coordinators
-        ]
-        if len(moves) == 1:
-            moves = [self._names.shown(timeline.coordinators[0].broker)]
-        if moves:
-            yield Fact("coordinator", ", then ".join(moves), color=_ODD if len(moves) > 1 else None)
-        for known in timeline.seen:
-            yield Fact("seen", words.line(known), color=_ODD)
-        for refused in refusals(timeline):
-            yield Fact("refused", refused, color=_ODD)
+        yield from _facts(about(timeline, self._names, self._clock))
         zone = zone_name(timeline.first, self._zone)
         when = f"{self._clock(timeline.first)} to {self._clock(timeline.last)} {zone}"
         yield Fact("time", when)
@@ -133,11 +123,11 @@ class GroupText:
         # those that are there now, then those that were last
         ordered = sorted(timeline.members, key=lambda each: (each.left is not None, -each.last, each.first))
         shown = ordered if len(ordered) > _MEMBERS else timeline.members
-        rows = [self._member(member, timeline, labels) for member in shown]
+        rows = [self._member(member, labels) for member in shown]
         if rows:
             yield Table("Members", columns, rows, most=None if self._show_all else _MEMBERS)
 
-    def _member(self, member: GroupMember, timeline: GroupTimeline, labels: Labels) -> Row:
+    def _member(self, member: GroupMember, labels: Labels) -> Row:
         last = member.spans[-1] if member.spans else None
         state, color = "", None
         if member.left is not None:

@@ -29,7 +29,6 @@ class Tally(Counts):
     last: int = 0
 
     def add(self, exchange: Exchange) -> None:
-        """Count one exchange."""
         Counts.add(self, exchange)
         self._met(exchange.client_id or exchange.client, exchange.time, exchange.time)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time_ns
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypedDict, Unpack
 
 from textual import events, work
 from textual.actions import ActionParseResult
@@ -49,17 +49,29 @@ class Event:
     severity: Severity
 
 
+class AppOptions(TypedDict, total=False):
+    """What a UI is told by the command that opens it.
+
+    :ivar wanted: what is shown first
+    :ivar recorder: lets a flight recorder of this process keep the moment
+    :ivar run_name: by which the proxy is found again
+    :ivar ends_proxy: whether the proxy ends with the UI, unless the user wants it otherwise
+    :ivar read_only: whether commands that do more than show are left out
+    """
+
+    wanted: Filter | None
+    recorder: Callable[[], None] | None
+    run_name: str
+    ends_proxy: bool
+    read_only: bool
+
+
 class KproxyApp(App[Leaving]):
     """The UI of one session.
 
     :param session: what is looked at; it is begun and ended here
     :param settings: of the user
-    :param wanted: what is shown first
     :param link: to the proxy that the session is of
-    :param recorder: lets a flight recorder of this process keep the moment
-    :param run_name: by which the proxy is found again
-    :param ends_proxy: whether the proxy ends with the UI, unless the user wants it otherwise
-    :param read_only: whether commands that do more than show are left out
     :param settled: called when the screen is made, and when a capture was read to its end: what is there then stays
     :ivar events: what was told so far
     :ivar typed_keys: keys that are still to be handled
@@ -74,26 +86,22 @@ class KproxyApp(App[Leaving]):
         session: Session,
         settings: Settings,
         *,
-        wanted: Filter | None = None,
         link: Link | None = None,
-        recorder: Callable[[], None] | None = None,
-        run_name: str = "",
-        ends_proxy: bool = False,
-        read_only: bool = False,
         settled: Callable[[], None] = lambda: None,
+        **options: Unpack[AppOptions],
     ) -> None:
         super().__init__()
         self.settled = settled
         self.session = session
         self.settings = settings
         self.link = link
-        self.recorder = recorder
-        self.run_name = run_name
-        self.ends_proxy = ends_proxy
-        self.read_only = read_only
+        self.recorder = options.get("recorder")
+        self.run_name = options.get("run_name", "")
+        self.ends_proxy = options.get("ends_proxy", False)
+        self.read_only = options.get("read_only", False)
         self.events: list[Event] = []
         self.typed_keys = TypedKeys(self, super().on_event, self._refuse_key)
-        self._wanted = wanted
+        self._wanted = options.get("wanted")
         add_themes(self, settings.config.colors)
         self.theme = settings.theme
         self.set_keymap(settings.keymap)

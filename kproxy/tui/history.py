@@ -34,22 +34,18 @@ class History:
     def __init__(self, name: str, directory: Path | None = None) -> None:
         self._name = name
         self._directory = directory
-        self._entries: list[str] = []
-        self._added: list[str] = []
-
-    @property
-    def entries(self) -> Sequence[str]:
+        self.entries: Sequence[str] = []
         """What is known so far: what :meth:`load` found, and what was added."""
-        return self._entries
+        self._added: list[str] = []
 
     def load(self) -> None:
         """Read what earlier runs have kept. It reads a file, so not in the event loop."""
-        self._entries = _latest([*self._read(), *self._added])
+        self.entries = _latest([*self._read(), *self._added])
 
     def add(self, text: str) -> None:
         """Put a text behind the others; what is blank is left out. :meth:`save` keeps it."""
         if text.strip() and len(text) <= LONGEST_ENTRY:
-            self._entries = _latest([*self._entries, text])
+            self.entries = _latest([*self.entries, text])
             self._added = _latest([*self._added, text])
 
     def save(self) -> None:

@@ -116,15 +116,6 @@ class Settings:
             raise SettingsError(str(error)) from None
         self._change(lambda kept: replace(kept, filters={**kept.filters, name: text}))
 
-    def forget_filter(self, name: str) -> None:
-        """Keep a filter no longer. May wait for a disk.
-
-        :raises SettingsError: if it is in the configuration file, or it cannot be written
-        """
-        if problem := self._taken(name, self.config.filters):
-            raise SettingsError(problem)
-        self._change(lambda kept: replace(kept, filters=_without(kept.filters, name)))
-
     def keep_profile(self, profile: Profile) -> None:
         """Keep columns under their name, and begin with them the next time. May wait for a disk.
 
@@ -150,21 +141,6 @@ class Settings:
         """
         self._change(lambda kept: replace(kept, profile=name))
 
-    def forget_profile(self, name: str) -> None:
-        """Keep some columns no longer. May wait for a disk.
-
-        :raises SettingsError: if they are always there or in the configuration file, or it cannot be written
-        """
-        if problem := self.profile_problem(name):
-            raise SettingsError(problem)
-        self._change(
-            lambda kept: replace(
-                kept,
-                profiles=_without(kept.profiles, name),
-                profile="" if kept.profile == name else kept.profile,
-            )
-        )
-
     def _change(self, change: Callable[[SavedChoices], SavedChoices]) -> None:
         if not self._keeps:
             self._kept = change(self._kept)
@@ -173,7 +149,3 @@ class Settings:
             self._kept = change_kept(self._kept_file, change)
         except OSError as error:
             raise SettingsError(f"{self._kept_file}: {error.strerror or error}") from None
-
-
-def _without(entries: Mapping[str, Value], name: str) -> dict[str, Value]:
-    return {other: value for other, value in entries.items() if other != name}

@@ -93,9 +93,7 @@ def test_agrees_with_kafka_python(domain: Domain, theirs: type[IntEnum]) -> None
         (domains.BROKER_FENCING_CHANGE, -1, "UNFENCE"),  # BrokerRegistrationFencingChange.java
         (domains.LEADER_RECOVERY_STATE, -1, "NO_CHANGE"),  # LeaderRecoveryState.java
         (domains.ZK_MIGRATION_STATE, 2, "PRE_MIGRATION"),  # ZkMigrationState.java since 3.5: 1 and 2 swapped
-        (domains.CONTROL_RECORD_TYPE, 6, "KRAFT_VOTERS"),  # ControlRecordType.java
         (domains.COMPRESSION, 4, "zstd"),  # CompressionType.java
-        (domains.TIMESTAMP_TYPE, 1, "LogAppendTime"),  # TimestampType.java
         (domains.QUOTA_MATCH_TYPE, 2, "SPECIFIED"),  # DescribeClientQuotasRequest.java
         (domains.ENDPOINT_TYPE, 2, "CONTROLLER"),  # DescribeClusterRequest.json
         (domains.REPLICA_ID, -3, "FUTURE_LOCAL_REPLICA"),  # FetchRequest.java

@@ -138,7 +138,6 @@ class Produces(_Traffic):
                 )
 
     def said(self) -> str:
-        """Return it in words."""
         requests = f"in {words.counted(self.count, 'request')}"
         how = words.listed([requests, self.every, *self.manners])
         answer = self.latency.text()
@@ -165,7 +164,6 @@ class Fetches(_Traffic):
 
     @property
     def phase(self) -> Phase | None:
-        """The heading that it stands under."""
         return Phase.REPLICATION if self.replica else self.manner.phase
 
     def take(self, exchange: Exchange, seen: FetchSeen | None, parts: Sequence[FetchedPartition]) -> None:
@@ -192,7 +190,6 @@ class Fetches(_Traffic):
         self.empty += self.size == size and bool(exchange.response_body)
 
     def said(self) -> str:
-        """Return it in words."""
         answers = f"in {words.counted(self.count, 'answer')}"
         empty = f"{self.empty:,} of them empty" if self.empty and self.count > 1 else ""
         how = words.listed([answers, empty, self.every, *self.manners])

@@ -142,7 +142,6 @@ class Heartbeats(Stretch):
     __slots__ = ()
 
     def said(self) -> str:
-        """Return it in words."""
         return words.listed([f"{words.counted(self.count, 'heartbeat')} {self.text}", self.every])
 
 
@@ -159,7 +158,6 @@ class Commits(Stretch):
         self.latest = ""
 
     def said(self) -> str:
-        """Return it in words."""
         latest = self.latest or "nothing"
         if self.count == 1:
             return f"{self.text}: {latest}"
@@ -182,7 +180,6 @@ class Transactions(Stretch):
         self.lasted = Range()
 
     def said(self) -> str:
-        """Return it in words."""
         each = "" if self.ended == 1 else " each"
         return f"{words.counted(self.ended, 'transaction')} {self.text}, {self.lasted.text()}{each}"
 

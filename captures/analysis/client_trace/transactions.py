@@ -45,7 +45,7 @@ class TransactionsSeen:
             return False
         known = self._open.get(key) or self._begun(key, exchange)
         known.add(exchange)
-        known.text = known.text or _group(exchange)
+        known.text = known.text or words.line(text(exchange.request_body, "group_id"))
         if exchange.api_key == ApiKey.END_TXN:
             committed = exchange.request_body.get("committed")
             self._end(
@@ -98,11 +98,6 @@ class TransactionsSeen:
             )
             lines.append(line)
         return lines
-
-
-def _group(exchange: Exchange) -> str:
-    """Return the group whose offsets a request adds to a transaction; empty if it adds none."""
-    return words.line(text(exchange.request_body, "group_id"))
 
 
 def _key(exchange: Exchange) -> _Key | None:

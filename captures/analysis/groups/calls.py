@@ -185,7 +185,6 @@ class Run(Call):
     :ivar last: when the last was sent
     :ivar last_end: when the last was answered; None if it was not
     :ivar longest: ns, the longest time from one to the next
-    :ivar longest_number: number of the exchange before that time
     """
 
     count: int = 1
@@ -193,7 +192,6 @@ class Run(Call):
     last: int = 0
     last_end: int | None = None
     longest: int = 0
-    longest_number: int = 0
 
     @property
     def latest(self) -> int:
@@ -349,9 +347,7 @@ def _news(beat: ModernBeat) -> tuple[object, ...]:
 
 
 def _extend(run: Run, call: Run) -> None:
-    gap = call.time - run.last
-    if gap > run.longest:
-        run.longest, run.longest_number = gap, run.last_number
+    run.longest = max(run.longest, call.time - run.last)
     run.count += 1
     run.last_number, run.last, run.last_end = call.number, call.time, call.end
 

@@ -20,7 +20,8 @@ from captures.analysis.groups.model import (
     Wait,
 )
 from captures.meaning import words
-from captures.time_format import span
+from captures.names import Names
+from captures.time_format import Clock, span
 
 SHOWN = 4
 """Of what there may be many, such as partitions that stopped: so many are named, and the rest counted."""
@@ -48,14 +49,23 @@ class Fact:
     tone: Tone = Tone.PLAIN
 
 
-def refusals(timeline: GroupTimeline) -> list[str]:
-    """Return whom a group did not take, or shut out, one text each: ``dup FENCED_INSTANCE_ID, 3 times (#12)``."""
-    told = []
+def about(timeline: GroupTimeline, names: Names, clock: Clock) -> Iterator[Fact]:
+    """Yield what there is to say of a group as a whole.
+
+    Whom it did not take, or shut out, is one fact each: ``dup FENCED_INSTANCE_ID, 3 times (#12)``.
+    """
+    moves = [f"{clock(seen.time)} {names.shown(seen.broker)}" for seen in timeline.coordinators]
+    if len(moves) == 1:
+        moves = [names.shown(timeline.coordinators[0].broker)]
+    if moves:
+        yield Fact("coordinator", ", then ".join(moves), Tone.ODD if len(moves) > 1 else Tone.PLAIN)
+    for known in timeline.seen:
+        yield Fact("seen", words.line(known), Tone.ODD)
     for each in timeline.refused:
         who = words.line(each.client) + (f" ({words.line(each.instance)})" if each.instance else "")
         holder = f"; {words.line(each.holder)} has its group.instance.id" if each.holder else ""
-        told.append(f"{who} {each.name}, {words.counted(each.count, 'time')} (#{each.number}){holder}")
-    return told
+        text = f"{who} {each.name}, {words.counted(each.count, 'time')} (#{each.number}){holder}"
+        yield Fact("refused", text, Tone.ODD)
 
 
 def members_now(timeline: GroupTimeline) -> int:

@@ -8,7 +8,7 @@ of a Fetch, which names neither; that two requests sent the same batch, where th
 offset of a batch whose answer is missing, by its checksum.
 """
 
-from captures.analysis.journey.journeys import READ, JourneyResult, Journeys, needs
+from captures.analysis.journey.journeys import JourneyResult, Journeys
 from captures.analysis.journey.record_query import RecordQuery, place_of
 
-__all__ = ["READ", "JourneyResult", "Journeys", "RecordQuery", "needs", "place_of"]
+__all__ = ["JourneyResult", "Journeys", "RecordQuery", "place_of"]

@@ -53,7 +53,7 @@ from dissectors.apis import api
 from dissectors.session_context import SessionContext
 from dissectors.sides import SIDES
 
-__all__ = ["COLUMNS", "NO_VALUE", "Column", "ColumnKind", "ExchangeColumns", "RaggedArray", "reference"]
+__all__ = ["COLUMNS", "NO_VALUE", "Column", "ExchangeColumns", "RaggedArray", "reference"]
 
 
 class ColumnKind(NamedTuple):

@@ -9,10 +9,10 @@ from datetime import tzinfo
 from captures.analysis.groups.facts import (
     Fact,
     Tone,
+    about,
     facts,
     in_brief,
     manner,
-    refusals,
     storm_facts,
     storm_title,
     storms,
@@ -110,17 +110,7 @@ class _Group:
         """Yield what is known of it."""
         timeline = self._timeline
         yield Fact("group", in_brief(timeline))
-        moves = [
-            f"{self._names.shown(seen.broker)} from {self._clock(seen.time)}"
-            for seen in timeline.coordinators
-        ]
-        if len(moves) == 1:
-            moves = [self._names.shown(timeline.coordinators[0].broker)]
-        yield Fact("coordinator", ", then ".join(moves), Tone.ODD if len(moves) > 1 else Tone.PLAIN)
-        for seen in timeline.seen:
-            yield Fact("seen", seen, Tone.ODD)
-        for refused in refusals(timeline):
-            yield Fact("refused", refused, Tone.ODD)
+        yield from about(timeline, self._names, self._clock)
         for incident in self._incidents:
             yield Fact("happened", in_line(incident, self._clock), Tone.ODD)
 

@@ -52,7 +52,8 @@ class Scrubber:
         self._counted: set[tuple[int, int]] = set()
         self._outside = 0
         self._failures: list[str] = []
-        self._failed = 0
+        self.failed = 0
+        """How many frames and packets were blanked whole, because scrubbing them failed."""
 
     def notes(self) -> list[str]:
         """Return what was blanked, and what could not be decoded and was zeroed, in words."""
@@ -64,21 +65,16 @@ class Scrubber:
         zeroed = counts["zeroed"] + self._outside
         if zeroed:
             notes.append(f"{zeroed:,} bytes that could not be decoded were zeroed")
-        if self._failed:
+        if self.failed:
             notes.append(
-                f"{self._failed:,} frames or packets could not be scrubbed and were blanked whole: "
+                f"{self.failed:,} frames or packets could not be scrubbed and were blanked whole: "
                 + "; ".join(self._failures)
             )
         return notes
 
-    @property
-    def failed(self) -> int:
-        """How many frames and packets were blanked whole, because scrubbing them failed."""
-        return self._failed
-
     def _blank_whole(self, size: int, what: str, error: Exception) -> bytes:
         """Return zeros instead of what could not be scrubbed: no byte of it is known to be harmless."""
-        self._failed += 1
+        self.failed += 1
         if len(self._failures) < _FAILURES_TOLD:
             self._failures.append(f"{what}: {type(error).__name__}: {error}")
         self._outside += size

@@ -395,7 +395,6 @@ class TlsConnection:
         info.client_random = hello.random
         info.server_name = hello.server_name or info.server_name
         info.offered_alpn = hello.alpn or info.offered_alpn
-        info.offered_versions = tuple(version_name(each) for each in hello.versions)
 
     def _server_hello(self, half: TlsHalf, body: bytes) -> None:
         hello = parse_server_hello(body)

@@ -15,7 +15,6 @@ class TlsInfo:
     """A connection as a list shows it; grows as more is seen. Empty strings and tuples are what was not seen.
 
     :ivar version: the version in use, such as ``TLS 1.3``
-    :ivar offered_versions: what the client speaks, best first
     :ivar suite: the cipher suite as IANA names it
     :ivar server_name: the name the client asked for (SNI)
     :ivar offered_alpn: application protocols the client offered
@@ -32,7 +31,6 @@ class TlsInfo:
     """
 
     version: str = ""
-    offered_versions: tuple[str, ...] = ()
     suite: str = ""
     server_name: str = ""
     offered_alpn: tuple[str, ...] = ()

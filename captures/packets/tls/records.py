@@ -252,6 +252,3 @@ class RecordReader:
         hole = RecordHole(self._hole, end, records, self._reason)
         self._hole = None
         return hole
-
-
-Item = TlsRecord | RecordHole

@@ -10,8 +10,6 @@ from __future__ import annotations
 from importlib import import_module
 
 from kproxy.proxy.rules.engine import Rules
-from kproxy.proxy.rules.errors import AnswerError, EditError, ForceNeededError
-from kproxy.proxy.rules.holds import Holds
 from kproxy.proxy.rules.inspection import Inspection
 
 
@@ -22,4 +20,4 @@ def prepare() -> None:
     import_module("kproxy.proxy.rules.edits")
 
 
-__all__ = ["AnswerError", "EditError", "ForceNeededError", "Holds", "Inspection", "Rules", "prepare"]
+__all__ = ["Inspection", "Rules", "prepare"]

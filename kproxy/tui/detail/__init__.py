@@ -3,8 +3,7 @@
 Knows nothing of Textual, like the session.
 """
 
-from dissectors.sides import Side
 from kproxy.tui.detail.make import detail_of
 from kproxy.tui.detail.nodes import ByteBuffer, Detail, FieldNode, Role, SideDetail
 
-__all__ = ["ByteBuffer", "Detail", "FieldNode", "Role", "Side", "SideDetail", "detail_of"]
+__all__ = ["ByteBuffer", "Detail", "FieldNode", "Role", "SideDetail", "detail_of"]

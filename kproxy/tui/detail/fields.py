@@ -9,7 +9,7 @@ from captures.exchanges import Exchange
 from captures.meaning import words
 from dissectors import budget, embedded
 from dissectors.domains import ERROR_CODE, Domain
-from dissectors.masks import Masks
+from dissectors.masks import Masks, merged, zeroed
 from dissectors.records import DECOMPRESSED
 from dissectors.sides import Side
 from dissectors.trace import Node
@@ -18,7 +18,6 @@ from kproxy.text.values import has_parts, parts_of, short
 from kproxy.tui.detail import batches
 from kproxy.tui.detail.log_places import LogPlaces
 from kproxy.tui.detail.nodes import ByteBuffer, FieldNode, Role
-from kproxy.tui.detail.secrets import merged, zeroed
 
 _DEEPEST = 30
 """Levels of what is known beyond the fields; the sender decides how deep these are."""

@@ -99,17 +99,14 @@ class Ask(Dialog[Value | None], Generic[Value]):
                 return
 
 
-def confirmation(
-    question: str | Content, *, yes: str = "yes", no: str = "no", title: str = "", safe: bool = True
-) -> Ask[bool]:
-    """Return a dialog that asks for yes or no; escape, which returns None, is a no.
+def confirmation(question: str | Content, *, yes: str = "yes", no: str = "no", title: str = "") -> Ask[bool]:
+    """Return a dialog that asks for yes or no; Enter means no, and so does escape, which returns None.
 
     :param yes: what is done, in a word or two
     :param no: what is done instead
-    :param safe: whether Enter means no, as it should where something would be lost
     """
     answers = [Answer(True, yes, "y"), Answer(False, no, "n")]
-    return Ask(question, answers, title=title, chosen=1 if safe else 0)
+    return Ask(question, answers, title=title, chosen=1)
 
 
 class Prompt(Dialog[str | None]):

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+
+from textual.worker import Worker
+
 from captures.meaning import words
 from kproxy.text.events import sentence_of
 from kproxy.tui.dialogs.replay import ReplayDialog
@@ -9,6 +15,24 @@ from kproxy.tui.live.actions import LiveActions
 from kproxy.tui.live.state import LiveState
 from kproxy.tui.main.part import Part, work
 from kproxy.tui.views.faults import Faults
+
+_P = ParamSpec("_P")
+
+
+def _carried_out(
+    command: Callable[Concatenate[LiveActions, _P], Coroutine[Any, Any, None]],
+    *,
+    asks: bool = False,
+    confirms: bool = False,
+) -> Callable[Concatenate[LiveCommands, _P], Worker[None]]:
+    """Return the action that carries out a command, see :func:`work`."""
+
+    @work("live", asks=asks, confirms=confirms)
+    @wraps(command)
+    async def carry_out(self: LiveCommands, /, *args: _P.args, **kwargs: _P.kwargs) -> None:
+        await command(self._live, *args, **kwargs)
+
+    return carry_out
 
 
 class LiveCommands(Part):
@@ -79,62 +103,19 @@ class LiveCommands(Part):
             loud.append(f"{state.dropped:,} bytes not recorded")
 
     # ------------------------------------------------------------ holding
-    @work("live", asks=True)
-    async def action_hold_filter(self, text: str | None = None) -> None:
-        """Hold what fits a filter."""
-        await self._live.hold_filter(text)
-
-    @work("live", confirms=True)
-    async def action_hold_toggle(self) -> None:
-        """Switch holding off, and on again."""
-        await self._live.hold_toggle()
-
-    @work("live")
-    async def action_hold_release(self) -> None:
-        """Let the selected held message go on."""
-        await self._live.release()
-
-    @work("live", confirms=True)
-    async def action_hold_release_all(self) -> None:
-        """Let everything go on that is held."""
-        await self._live.release_all()
-
-    @work("live")
-    async def action_hold_kill(self) -> None:
-        """Close the connection of the selected held message."""
-        await self._live.kill()
-
-    @work("live", asks=True)
-    async def action_hold_edit(self) -> None:
-        """Change the selected held message."""
-        await self._live.edit()
+    action_hold_filter = _carried_out(LiveActions.hold_filter, asks=True)
+    action_hold_toggle = _carried_out(LiveActions.hold_toggle, confirms=True)
+    action_hold_release = _carried_out(LiveActions.release)
+    action_hold_release_all = _carried_out(LiveActions.release_all, confirms=True)
+    action_hold_kill = _carried_out(LiveActions.kill)
+    action_hold_edit = _carried_out(LiveActions.edit, asks=True)
+    action_forward_pause = _carried_out(LiveActions.pause, confirms=True)
+    action_forward_toggle = _carried_out(LiveActions.forward_toggle, confirms=True)
+    action_proxy_brokers = _carried_out(LiveActions.show_brokers, asks=True)
+    action_rule_add = _carried_out(LiveActions.rule_add, asks=True)
+    remove_rule = _carried_out(LiveActions.rule_remove, confirms=True)
 
     # ------------------------------------------------------------ forwarding, rules, recorder
-    @work("live", confirms=True)
-    async def action_forward_pause(self) -> None:
-        """Hold every request, or let them go on."""
-        await self._live.pause()
-
-    @work("live", confirms=True)
-    async def action_forward_toggle(self) -> None:
-        """Switch forwarding off, and on again."""
-        await self._live.forward_toggle()
-
-    @work("live", asks=True)
-    async def action_proxy_brokers(self) -> None:
-        """Show the brokers behind the proxy."""
-        await self._live.show_brokers()
-
-    @work("live", asks=True)
-    async def action_rule_add(self, text: str | None = None) -> None:
-        """Add a fault rule."""
-        await self._live.rule_add(text)
-
-    @work("live", confirms=True)
-    async def remove_rule(self, number: int | None) -> None:
-        """Remove a fault rule."""
-        await self._live.rule_remove(number)
-
     @work("live")
     async def action_recorder_keep(self) -> None:
         """Let the flight recorder keep this moment."""

@@ -58,15 +58,14 @@ class ViewLine(Widget):
     ViewLine { height: 1; background: $surface; color: $foreground-muted; padding: 0 1; }
     """
 
+    @dataclass
     class Chosen(Message):
         """A view was clicked.
 
         :ivar name: of the view
         """
 
-        def __init__(self, name: str) -> None:
-            super().__init__()
-            self.name = name
+        name: str
 
     def __init__(self, keymap: Mapping[str, str]) -> None:
         super().__init__()

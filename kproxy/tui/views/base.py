@@ -47,16 +47,16 @@ class View(Widget):
 
     view_name: ClassVar[str]
 
+    @dataclass
     class Narrow(Message):
         """Show the exchanges that fit a filter, of those that are shown now.
 
         :ivar filter: its text
         """
 
-        def __init__(self, filter_text: str) -> None:
-            super().__init__()
-            self.filter = filter_text
+        filter: str
 
+    @dataclass
     class GoTo(Message):
         """Show one exchange in the list.
 
@@ -64,10 +64,8 @@ class View(Widget):
         :ivar path: of the field that is looked for; empty for none
         """
 
-        def __init__(self, number: int, path: str = "") -> None:
-            super().__init__()
-            self.number = number
-            self.path = path
+        number: int
+        path: str = ""
 
     def __init__(self, session: Session) -> None:
         super().__init__(id=self.view_name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from asyncio import Lock
+from collections.abc import Callable
+from functools import partialmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -73,7 +75,6 @@ class ConversationView(View):
         self._wanted = number
 
     async def refresh_data(self) -> None:
-        """Show the window as it is now."""
         async with self._reading:
             if self.session.status.finished and not self._finished:
                 self._finished = True
@@ -136,7 +137,6 @@ class ConversationView(View):
         self.run_worker(self.renew(), group="conversation", exclusive=True)
 
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
-        """Go to the next line whose text matches."""
         return self._diagram.search(pattern, forward=forward)
 
     # ------------------------------------------------------------ what lines do
@@ -167,17 +167,16 @@ class ConversationView(View):
             self._renew()
 
     # ------------------------------------------------------------ keys
-    def action_conversation_down(self) -> None:
-        self._diagram.move(1)
+    def _on_diagram(self, do: Callable[..., None], *steps: int) -> None:
+        do(self._diagram, *steps)
 
-    def action_conversation_up(self) -> None:
-        self._diagram.move(-1)
-
-    def action_conversation_page_down(self) -> None:
-        self._diagram.move_page(1)
-
-    def action_conversation_page_up(self) -> None:
-        self._diagram.move_page(-1)
+    action_conversation_down = partialmethod(_on_diagram, SequenceDiagram.move, 1)
+    action_conversation_up = partialmethod(_on_diagram, SequenceDiagram.move, -1)
+    action_conversation_page_down = partialmethod(_on_diagram, SequenceDiagram.move_page, 1)
+    action_conversation_page_up = partialmethod(_on_diagram, SequenceDiagram.move_page, -1)
+    action_conversation_left = partialmethod(_on_diagram, SequenceDiagram.scroll_sideways, -1)
+    action_conversation_right = partialmethod(_on_diagram, SequenceDiagram.scroll_sideways, 1)
+    action_conversation_enter = partialmethod(_on_diagram, SequenceDiagram.enter)
 
     def action_conversation_top(self) -> None:
         """Go to the beginning of it all."""
@@ -191,15 +190,6 @@ class ConversationView(View):
         self._diagram.move_to_end(last=anchor.last)
         self._to_end = anchor
         self._go(anchor, follow=follow)
-
-    def action_conversation_left(self) -> None:
-        self._diagram.scroll_sideways(-1)
-
-    def action_conversation_right(self) -> None:
-        self._diagram.scroll_sideways(1)
-
-    def action_conversation_enter(self) -> None:
-        self._diagram.enter()
 
     def action_conversation_unfold(self) -> None:
         """Unfold or fold what the line belongs to."""

@@ -77,7 +77,6 @@ class Exchanges(View):
         return self.query_one(DetailPane)
 
     def take_focus(self) -> None:
-        """Give the focus to the list."""
         self.list.focus()
 
     def lay_out(self, arrangement: Arrangement) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from time import time_ns
 from typing import ClassVar
 
@@ -66,15 +67,14 @@ class Faults(View):
     class AddRule(Message):
         """A fault rule is to be added."""
 
+    @dataclass
     class RemoveRule(Message):
         """A fault rule is to be removed.
 
         :ivar number: None if none is selected
         """
 
-        def __init__(self, number: int | None) -> None:
-            super().__init__()
-            self.number = number
+        number: int | None
 
     def __init__(self, session: Session, link: Link | None = None) -> None:
         super().__init__(session)
@@ -94,14 +94,12 @@ class Faults(View):
 
     # ------------------------------------------------------------ what is shown
     def on_shown(self) -> None:
-        """Have the proxy looked at more often."""
         if self._link is not None:
             self._link.watch(True)
             self._timer = self.set_interval(_TICK, self._show)
             self._show()
 
     def on_hidden(self) -> None:
-        """Let it be looked at less often."""
         if self._link is not None:
             self._link.watch(False)
         if self._timer is not None:
@@ -109,11 +107,9 @@ class Faults(View):
             self._timer = None
 
     async def refresh_data(self) -> None:
-        """Show what has changed."""
         self._show()
 
     def state(self) -> tuple[Hashable, ...]:
-        """Return what changes when there is something new to show."""
         return () if self._link is None else (self._link.state.version,)
 
     def _show(self) -> None:
@@ -162,7 +158,6 @@ class Faults(View):
         return LiveState() if self._link is None else self._link.state
 
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
-        """Go to the next row with a text that matches, in the table that has the focus."""
         if self._link is None:
             return False
         name = "#rules" if self.query_one("#rules", RowTable).has_focus else "#held"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partialmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -83,24 +84,19 @@ class LatencyView(View):
 
     # ------------------------------------------------------------ what is counted
     def on_shown(self) -> None:
-        """Begin to count."""
         self._folding.want(True)
 
     def on_hidden(self) -> None:
-        """Stop where it is."""
         self._folding.want(False)
 
     def state(self) -> tuple[Hashable, ...]:
-        """Return what changes when more was counted."""
         return (self.session.status.version, self._folding.version)
 
     @property
     def counting(self) -> Progress | None:
-        """How far counting is."""
         return Progress.of(self._folding)
 
     async def refresh_data(self) -> None:
-        """Show what was counted so far."""
         dimension, measure, selected = self._dimension, self._measure, self._selected
 
         def look(fold: LatencyStats, _: Access) -> _LatencyCounts:
@@ -162,36 +158,22 @@ class LatencyView(View):
         self.post_message(self.Narrow(event.condition))
 
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
-        """Go to the next API, broker or client whose name matches."""
         return self._table.search(pattern, forward=forward)
 
     # ------------------------------------------------------------ keys
-    def action_latency_slower(self) -> None:
-        self._map.move(1, 0)
+    def _on_map(self, do: Callable[..., None], *steps: int) -> None:
+        do(self._map, *steps)
 
-    def action_latency_faster(self) -> None:
-        self._map.move(-1, 0)
-
-    def action_latency_slowest(self) -> None:
-        self._map.move(_FAR, 0)
-
-    def action_latency_fastest(self) -> None:
-        self._map.move(-_FAR, 0)
-
-    def action_latency_earlier(self) -> None:
-        self._map.move(0, -1)
-
-    def action_latency_later(self) -> None:
-        self._map.move(0, 1)
-
-    def action_latency_page_earlier(self) -> None:
-        self._map.move(0, -_PAGE)
-
-    def action_latency_page_later(self) -> None:
-        self._map.move(0, _PAGE)
-
-    def action_latency_enter(self) -> None:
-        self._map.enter()
+    action_latency_slower = partialmethod(_on_map, LatencyMap.move, 1, 0)
+    action_latency_faster = partialmethod(_on_map, LatencyMap.move, -1, 0)
+    action_latency_slowest = partialmethod(_on_map, LatencyMap.move, _FAR, 0)
+    action_latency_fastest = partialmethod(_on_map, LatencyMap.move, -_FAR, 0)
+    action_latency_earlier = partialmethod(_on_map, LatencyMap.move, 0, -1)
+    action_latency_later = partialmethod(_on_map, LatencyMap.move, 0, 1)
+    action_latency_page_earlier = partialmethod(_on_map, LatencyMap.move, 0, -_PAGE)
+    action_latency_page_later = partialmethod(_on_map, LatencyMap.move, 0, _PAGE)
+    action_latency_enter = partialmethod(_on_map, LatencyMap.enter)
+    action_latency_lines = partialmethod(_on_map, LatencyMap.toggle_lines)
 
     def action_latency_longest(self) -> None:
         """Go to the slowest exchange of the row."""
@@ -210,10 +192,6 @@ class LatencyView(View):
         """Go over to the other measure."""
         self._measure = Measure.MEASURED if self._measure is Measure.EXCESS else Measure.EXCESS
         self._renew()
-
-    def action_latency_lines(self) -> None:
-        """Draw what is over time the other way."""
-        self._map.toggle_lines()
 
 
 # ---------------------------------------------------------------- rows

@@ -5,7 +5,10 @@ Widths are certain whatever the bytes are: only printable ASCII is shown as text
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partialmethod
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -91,6 +94,7 @@ class ByteView(SelectableLines, can_focus=True):
     }
     """
 
+    @dataclass
     class ByteSelected(Message):
         """Another byte was selected, by key or mouse.
 
@@ -98,11 +102,9 @@ class ByteView(SelectableLines, can_focus=True):
         :ivar offset: its offset
         """
 
-        def __init__(self, view: ByteView, buffer: int, offset: int) -> None:
-            super().__init__()
-            self.view = view
-            self.buffer = buffer
-            self.offset = offset
+        view: ByteView
+        buffer: int
+        offset: int
 
         @property
         def control(self) -> ByteView:
@@ -349,8 +351,18 @@ class ByteView(SelectableLines, can_focus=True):
             self._scroll_to_cursor(offset)
             self.post_message(self.ByteSelected(self, self._buffer, offset))
 
-    def _page(self) -> int:
-        return max(self.size.height - 1, 1) * self.per_line
+    def _move(self, count: int) -> None:
+        self.move_to(self._cursor + count)
+
+    def _move_page(self, pages: int) -> None:
+        self._move(pages * max(self.size.height - 1, 1) * self.per_line)
+
+    action_bytes_left = partialmethod(_move, -1)
+    action_bytes_right = partialmethod(_move, 1)
+    action_bytes_page_down = partialmethod(_move_page, 1)
+    action_bytes_page_up = partialmethod(_move_page, -1)
+    action_bytes_top = partialmethod(move_to, 0)
+    action_bytes_bottom = partialmethod(move_to, sys.maxsize)
 
     def action_bytes_down(self) -> None:
         if self._cursor + self.per_line < self._count:
@@ -360,38 +372,17 @@ class ByteView(SelectableLines, can_focus=True):
         if self._cursor >= self.per_line:
             self.move_to(self._cursor - self.per_line)
 
-    def action_bytes_left(self) -> None:
-        self.move_to(self._cursor - 1)
-
-    def action_bytes_right(self) -> None:
-        self.move_to(self._cursor + 1)
-
-    def action_bytes_page_down(self) -> None:
-        self.move_to(self._cursor + self._page())
-
-    def action_bytes_page_up(self) -> None:
-        self.move_to(self._cursor - self._page())
-
-    def action_bytes_top(self) -> None:
-        self.move_to(0)
-
-    def action_bytes_bottom(self) -> None:
-        self.move_to(self._count - 1)
-
     def action_bytes_enter(self) -> None:
         self.post_message(self.ShowField())
-
-    def action_bytes_tab(self) -> None:
-        self._step_buffer(1)
-
-    def action_bytes_previous_tab(self) -> None:
-        self._step_buffer(-1)
 
     def _step_buffer(self, step: int) -> None:
         count = 0 if self._detail is None else len(self._detail.buffers)
         if count > 1:
             self._use((self._buffer + step) % count)
             self.post_message(self.ByteSelected(self, self._buffer, 0))
+
+    action_bytes_tab = partialmethod(_step_buffer, 1)
+    action_bytes_previous_tab = partialmethod(_step_buffer, -1)
 
     def on_click(self, event: Click) -> None:
         """Select a byte; in the border, show other bytes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -190,6 +191,7 @@ class CommandLine(TypingLine):
     :param commands: the commands by the names that they have here
     """
 
+    @dataclass
     class Submitted(Message):
         """A command is to be carried out.
 
@@ -197,11 +199,9 @@ class CommandLine(TypingLine):
         :ivar argument: what stands behind it, empty if nothing does
         """
 
-        def __init__(self, line: CommandLine, command: Command, argument: str) -> None:
-            super().__init__()
-            self.line = line
-            self.command = command
-            self.argument = argument
+        line: CommandLine
+        command: Command
+        argument: str
 
         @property
         def control(self) -> CommandLine:

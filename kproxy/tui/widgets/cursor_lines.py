@@ -35,6 +35,22 @@ class CursorLines(ScrollView):
             self.refresh_line(each + self.HEADER)
         return before != self.cursor
 
+    def move_to(self, line: int) -> None:
+        """Move the cursor to a line, as by key."""
+        self.put_cursor(line)
+
+    def move(self, lines: int) -> None:
+        """Move the cursor down, or up where it is negative."""
+        self.move_to(self.cursor + lines)
+
+    def move_page(self, pages: int) -> None:
+        """Move it by pages."""
+        self.move_to(self.cursor + pages * self.page)
+
+    def move_to_end(self, *, last: bool) -> None:
+        """Move it to the first line, or to the last."""
+        self.move_to(self.cursor_lines - 1 if last else 0)
+
     def show_cursor(self) -> None:
         """Bring the cursor into sight, scrolling as little as will do, and leave no room below the last line."""
         before, page = self.scroll_offset.y, self.page

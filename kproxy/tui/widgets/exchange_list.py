@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partialmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -35,6 +36,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
     following: var[bool] = var(False, init=False)
     """Whether the cursor stays with the newest exchange. Moving away from it ends that."""
 
+    @dataclass
     class Selected(Message):
         """The cursor came to something else, by itself or because what is in the list has changed.
 
@@ -42,34 +44,31 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         :ivar held: the held message, None where it is none
         """
 
-        def __init__(self, number: int | None, held: HeldMessage | None) -> None:
-            super().__init__()
-            self.number = number
-            self.held = held
+        number: int | None
+        held: HeldMessage | None
 
     class Entered(Selected):
         """It was chosen, by Enter or by clicking twice."""
 
+    @dataclass
     class SortBy(Message):
         """The title of a column was clicked.
 
         :ivar order: what :class:`~kproxy.session.Order` takes
         """
 
-        def __init__(self, order: str) -> None:
-            super().__init__()
-            self.order = order
+        order: str
 
+    @dataclass
     class FollowingChanged(Message):
         """Following began or ended.
 
         :ivar following: which of these
         """
 
-        def __init__(self, following: bool) -> None:
-            super().__init__()
-            self.following = following
+        following: bool
 
+    @dataclass
     class ProfileChanged(Message):
         """The columns are others now, or as wide as they were dragged.
 
@@ -77,10 +76,8 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         :ivar dragged: the column of which only the width is another, empty if more is
         """
 
-        def __init__(self, profile: Profile, dragged: str = "") -> None:
-            super().__init__()
-            self.profile = profile
-            self.dragged = dragged
+        profile: Profile
+        dragged: str = ""
 
     def __init__(
         self,
@@ -153,23 +150,12 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         return True
 
     # ------------------------------------------------------------ keys
-    def action_list_down(self) -> None:
-        """Go a line down."""
-        self._move(1)
+    def _move_page(self, pages: int) -> None:
+        rows = pages * self._window().body
+        self._move(rows, scroll=rows)
 
-    def action_list_up(self) -> None:
-        """Go a line up."""
-        self._move(-1)
-
-    def action_list_page_down(self) -> None:
-        """Go a page down."""
-        page = self._window().body
-        self._move(page, scroll=page)
-
-    def action_list_page_up(self) -> None:
-        """Go a page up."""
-        page = self._window().body
-        self._move(-page, scroll=-page)
+    def _scroll_sideways(self, steps: int) -> None:
+        self.scroll_to(x=self.scroll_offset.x + steps * _SIDEWAYS, animate=False)
 
     def action_list_top(self) -> None:
         """Go to the first line."""
@@ -179,14 +165,6 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         """Go to the last exchange; from there, to the last held message."""
         last = len(self._position.shown) - 1
         self._go(last if self._position.row < last else self._position.rows - 1)
-
-    def action_list_left(self) -> None:
-        """Scroll to the columns on the left."""
-        self.scroll_to(x=self.scroll_offset.x - _SIDEWAYS, animate=False)
-
-    def action_list_right(self) -> None:
-        """Scroll to the columns on the right."""
-        self.scroll_to(x=self.scroll_offset.x + _SIDEWAYS, animate=False)
 
     def action_list_enter(self) -> None:
         """Choose what is under the cursor."""
@@ -198,6 +176,13 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         if self.following and row < len(self._position.shown) - 1:
             self.following = False
         self._go(row, top=self.scroll_offset.y + scroll if scroll else None)
+
+    action_list_down = partialmethod(_move, 1)
+    action_list_up = partialmethod(_move, -1)
+    action_list_page_down = partialmethod(_move_page, 1)
+    action_list_page_up = partialmethod(_move_page, -1)
+    action_list_left = partialmethod(_scroll_sideways, -1)
+    action_list_right = partialmethod(_scroll_sideways, 1)
 
     def _go(self, row: int, *, top: int | None = None, middle: bool = False) -> None:
         """Move the cursor to a line and bring it into sight.

@@ -6,6 +6,8 @@ on the same field: going down the list, one looks at the same thing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partialmethod
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -66,16 +68,15 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
     }
     """
 
+    @dataclass
     class FieldSelected(Message):
         """Another field was selected, by key or mouse.
 
         :ivar node: the field
         """
 
-        def __init__(self, tree: FieldTree, node: FieldNode) -> None:
-            super().__init__()
-            self.tree = tree
-            self.node = node
+        tree: FieldTree
+        node: FieldNode
 
         @property
         def control(self) -> FieldTree:
@@ -85,25 +86,23 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
     class ShowBytes(Message):
         """The bytes of the selected field are wanted."""
 
+    @dataclass
     class AddColumn(Message):
         """A field is to be a column of the list.
 
         :ivar field: its name in filters: ``client_id``, ``request.topics.name``
         """
 
-        def __init__(self, field: str) -> None:
-            super().__init__()
-            self.field = field
+        field: str
 
+    @dataclass
     class StepExchange(Message):
         """Another exchange is wanted.
 
         :ivar step: 1 for the next, -1 for the one before
         """
 
-        def __init__(self, step: int) -> None:
-            super().__init__()
-            self.step = step
+        step: int
 
     def __init__(self, side: Side, *, id: str | None = None) -> None:  # noqa: A002  # as Textual calls it
         super().__init__(id=id)
@@ -246,32 +245,22 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         if moved:
             self.post_message(self.FieldSelected(self, node))
 
-    def _page(self) -> int:
-        return max(self.size.height - 1, 1)
+    def move_page(self, pages: int) -> None:
+        """Move the cursor by pages, which have a line in common."""
+        self.move_to(self.cursor + pages * max(self.page - 1, 1))
 
-    def action_tree_down(self) -> None:
-        self.move_to(self.cursor + 1)
+    def step_exchange(self, step: int) -> None:
+        """Ask for the exchange so many further on."""
+        self.post_message(self.StepExchange(step))
 
-    def action_tree_up(self) -> None:
-        self.move_to(self.cursor - 1)
-
-    def action_tree_page_down(self) -> None:
-        self.move_to(self.cursor + self._page())
-
-    def action_tree_page_up(self) -> None:
-        self.move_to(self.cursor - self._page())
-
-    def action_tree_top(self) -> None:
-        self.move_to(0)
-
-    def action_tree_bottom(self) -> None:
-        self.move_to(len(self.lines) - 1)
-
-    def action_tree_next_exchange(self) -> None:
-        self.post_message(self.StepExchange(1))
-
-    def action_tree_previous_exchange(self) -> None:
-        self.post_message(self.StepExchange(-1))
+    action_tree_down = partialmethod(CursorLines.move, 1)
+    action_tree_up = partialmethod(CursorLines.move, -1)
+    action_tree_page_down = partialmethod(move_page, 1)
+    action_tree_page_up = partialmethod(move_page, -1)
+    action_tree_top = partialmethod(CursorLines.move_to_end, last=False)
+    action_tree_bottom = partialmethod(CursorLines.move_to_end, last=True)
+    action_tree_next_exchange = partialmethod(step_exchange, 1)
+    action_tree_previous_exchange = partialmethod(step_exchange, -1)
 
     # ------------------------------------------------------------ folding
     def _fold(self, node: FieldNode, fold: Fold) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from textual.message import Message
@@ -46,6 +47,7 @@ class FilterBar(TypingLine):
     :param history: name of the history
     """
 
+    @dataclass
     class Applied(Message):
         """A filter was typed.
 
@@ -53,11 +55,9 @@ class FilterBar(TypingLine):
         :ivar value: what ``check`` has made of it, None for everything
         """
 
-        def __init__(self, bar: FilterBar, text: str, value: Any) -> None:
-            super().__init__()
-            self.bar = bar
-            self.text = text
-            self.value = value
+        bar: FilterBar
+        text: str
+        value: Any
 
         @property
         def filter(self) -> Filter | None:

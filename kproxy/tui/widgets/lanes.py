@@ -5,7 +5,10 @@ It can be zoomed and panned. The cursor is on a rebalance; how long that took is
 
 from __future__ import annotations
 
+import sys
+from dataclasses import dataclass
 from datetime import tzinfo
+from functools import partialmethod
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -96,15 +99,14 @@ class Lanes(Widget, can_focus=True):
     }
     """
 
+    @dataclass
     class Selected(Message):
         """The cursor came to another rebalance.
 
         :ivar place: its index in the timeline
         """
 
-        def __init__(self, place: int) -> None:
-            super().__init__()
-            self.place = place
+        place: int
 
     class Entered(Selected):
         """A rebalance was chosen."""
@@ -242,53 +244,18 @@ class Lanes(Widget, can_focus=True):
             self.scroll_members(1)
 
     # ------------------------------------------------------------ keys
-    def action_timeline_earlier(self) -> None:
-        """Go to the rebalance before."""
-        self.move(-1)
-
-    def action_timeline_later(self) -> None:
-        """Go to the next rebalance."""
-        self.move(1)
-
-    def action_timeline_first(self) -> None:
-        """Go to the first rebalance."""
-        self.select(0)
-
-    def action_timeline_last(self) -> None:
-        """Go to the latest rebalance."""
-        self.select(len(self._rebalances) - 1)
-
-    def action_timeline_up(self) -> None:
-        """Show members further up."""
-        self.scroll_members(-1)
-
-    def action_timeline_down(self) -> None:
-        """Show members further down."""
-        self.scroll_members(1)
-
-    def action_timeline_zoom_in(self) -> None:
-        """Show less time."""
-        self.zoom(1)
-
-    def action_timeline_zoom_out(self) -> None:
-        """Show more time."""
-        self.zoom(-1)
-
-    def action_timeline_whole(self) -> None:
-        """Show all the time."""
-        self.zoom(0)
-
-    def action_timeline_pan_earlier(self) -> None:
-        """Show what was before."""
-        self.pan(-1)
-
-    def action_timeline_pan_later(self) -> None:
-        """Show what came after."""
-        self.pan(1)
-
-    def action_timeline_enter(self) -> None:
-        """Show the exchange that began the rebalance."""
-        self.enter()
+    action_timeline_earlier = partialmethod(move, -1)
+    action_timeline_later = partialmethod(move, 1)
+    action_timeline_first = partialmethod(select, 0)
+    action_timeline_last = partialmethod(select, sys.maxsize)
+    action_timeline_up = partialmethod(scroll_members, -1)
+    action_timeline_down = partialmethod(scroll_members, 1)
+    action_timeline_zoom_in = partialmethod(zoom, 1)
+    action_timeline_zoom_out = partialmethod(zoom, -1)
+    action_timeline_whole = partialmethod(zoom, 0)
+    action_timeline_pan_earlier = partialmethod(pan, -1)
+    action_timeline_pan_later = partialmethod(pan, 1)
+    action_timeline_enter = enter
 
     # ------------------------------------------------------------ drawing
     @property

@@ -115,15 +115,14 @@ class LatencyMap(Widget, can_focus=True):
     }
     """
 
+    @dataclass
     class Entered(Message):
         """What is under the cursor was chosen.
 
         :ivar condition: filter for it
         """
 
-        def __init__(self, condition: str) -> None:
-            super().__init__()
-            self.condition = condition
+        condition: str
 
     def __init__(self, zone: tzinfo | None) -> None:
         super().__init__()

@@ -13,6 +13,8 @@ that is empty all the way down is not shown.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partialmethod
 from operator import is_
 from typing import ClassVar
 
@@ -92,6 +94,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
     }
     """
 
+    @dataclass
     class _About(Message):
         """Something about a row.
 
@@ -99,10 +102,8 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         :ivar key: of the row
         """
 
-        def __init__(self, table: RowTable, key: Hashable) -> None:
-            super().__init__()
-            self.table = table
-            self.key = key
+        table: RowTable
+        key: Hashable
 
         @property
         def control(self) -> RowTable:
@@ -162,7 +163,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         """Move the cursor to a row; return whether there is such a line."""
         place = self._lines.place(key)
         if place is not None:
-            self._move(place)
+            self.move_to(place)
         return place is not None
 
     def sort_by(self, column: int | None, *, descending: bool = False) -> None:
@@ -237,9 +238,9 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         self.show_cursor()
         self.refresh()
 
-    def _move(self, place: int) -> None:
+    def move_to(self, line: int) -> None:
         self._moved = True
-        self.put_cursor(place)
+        self.put_cursor(line)
         self._tell()
 
     # ------------------------------------------------------------ drawing
@@ -301,23 +302,12 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         return 1 + len(self._lines)
 
     # ------------------------------------------------------------ keys and mouse
-    def action_table_down(self) -> None:
-        self._move(self.cursor + 1)
-
-    def action_table_up(self) -> None:
-        self._move(self.cursor - 1)
-
-    def action_table_page_down(self) -> None:
-        self._move(self.cursor + self.page)
-
-    def action_table_page_up(self) -> None:
-        self._move(self.cursor - self.page)
-
-    def action_table_top(self) -> None:
-        self._move(0)
-
-    def action_table_bottom(self) -> None:
-        self._move(len(self._lines) - 1)
+    action_table_down = partialmethod(CursorLines.move, 1)
+    action_table_up = partialmethod(CursorLines.move, -1)
+    action_table_page_down = partialmethod(CursorLines.move_page, 1)
+    action_table_page_up = partialmethod(CursorLines.move_page, -1)
+    action_table_top = partialmethod(CursorLines.move_to_end, last=False)
+    action_table_bottom = partialmethod(CursorLines.move_to_end, last=True)
 
     def action_table_right(self) -> None:
         """Scroll to the right; columns that were left out come back for that."""
@@ -353,24 +343,20 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         if parent.row.key not in self._unfolded:
             self.select(parent.row.key)
 
-    def action_table_sort(self) -> None:
-        """Sort by the next of the columns that are shown; behind the last comes the order of the rows themselves."""
-        self._sort_by_neighbour(1)
-
-    def action_table_sort_back(self) -> None:
-        """Sort by the column before."""
-        self._sort_by_neighbour(-1)
-
     def action_table_reverse(self) -> None:
         """Turn the order round."""
         if self.order is not None:
             self.sort_by(self.order.column, descending=not self.order.descending)
 
     def _sort_by_neighbour(self, step: int) -> None:
+        """Sort by another of the columns that are shown; behind the last comes the order of the rows themselves."""
         choices: list[int | None] = [None, *self._widths]
         now = None if self.order is None else self.order.column
         at = choices.index(now) if now in choices else 0
         self._sort_first(choices[(at + step) % len(choices)])
+
+    action_table_sort = partialmethod(_sort_by_neighbour, 1)
+    action_table_sort_back = partialmethod(_sort_by_neighbour, -1)
 
     def _sort_first(self, column: int | None) -> None:
         """Sort by a column the way one wants to see it first: large numbers, or the beginning of the alphabet."""
@@ -386,7 +372,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         if offset.y == 0:
             self._click_title(x)
         elif place is not None:
-            self._move(place)
+            self.move_to(place)
             if self._lines[place].row.children and 0 <= x < INDENT:
                 self.action_table_unfold()
             elif event.chain == 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -28,6 +29,7 @@ class SearchBar(TypingLine):
         *bindings(Place.SEARCHING),
     ]
 
+    @dataclass
     class Search(Message):
         """Something is to be looked for.
 
@@ -36,12 +38,10 @@ class SearchBar(TypingLine):
         :ivar deep: in every field and in the frames
         """
 
-        def __init__(self, bar: SearchBar, search: ParsedSearch, *, forward: bool, deep: bool) -> None:
-            super().__init__()
-            self.bar = bar
-            self.search = search
-            self.forward = forward
-            self.deep = deep
+        bar: SearchBar
+        search: ParsedSearch
+        forward: bool
+        deep: bool
 
         @property
         def control(self) -> SearchBar:

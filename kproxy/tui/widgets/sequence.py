@@ -8,6 +8,7 @@ has no more room. All arrows go between clients on the left and brokers on the r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import tzinfo
 from itertools import zip_longest
 from typing import ClassVar
@@ -123,15 +124,14 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
     }
     """
 
+    @dataclass
     class Entered(Message):
         """A line was chosen.
 
         :ivar line: which
         """
 
-        def __init__(self, line: Line) -> None:
-            super().__init__()
-            self.line = line
+        line: Line
 
     def __init__(self, zone: tzinfo | None, *, empty: str = "Nothing to show.") -> None:
         super().__init__()
@@ -193,11 +193,11 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         for place, line in enumerate(self._lines):
             if line.step is not None and best < line.step.number <= number:
                 best, at = line.step.number, place
-        self._move(at)
+        self.move_to(at)
 
     def go_to_fold(self, key: FoldKey) -> None:
         """Put the cursor on the first line of what comes several times over."""
-        self._move(next((place for place, line in enumerate(self._lines) if line.fold == key), self.cursor))
+        self.move_to(next((place for place, line in enumerate(self._lines) if line.fold == key), self.cursor))
 
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         """Go to the next line whose text matches; return whether there is one."""
@@ -205,23 +205,11 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         for distance in range(1, count + 1):
             place = (self.cursor + step * distance) % count
             if pattern.found(self._lines[place].text):
-                self._move(place)
+                self.move_to(place)
                 return True
         return False
 
     # ------------------------------------------------------------ the cursor
-    def move(self, lines: int) -> None:
-        """Move the cursor down, or up where it is negative."""
-        self._move(self.cursor + lines)
-
-    def move_page(self, pages: int) -> None:
-        """Move it by pages."""
-        self._move(self.cursor + pages * self.page)
-
-    def move_to_end(self, *, last: bool) -> None:
-        """Move it to the first line, or to the last."""
-        self._move(len(self._lines) - 1 if last else 0)
-
     def scroll_sideways(self, steps: int) -> None:
         """Scroll to the right, or to the left where it is negative."""
         self.scroll_to(x=self.scroll_offset.x + steps * _SCROLLED, animate=False, force=True)
@@ -231,8 +219,8 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         if self.current is not None:
             self.post_message(self.Entered(self.current))
 
-    def _move(self, place: int) -> None:
-        self.put_cursor(place)
+    def move_to(self, line: int) -> None:
+        self.put_cursor(line)
         if self.following and self.cursor < len(self._lines) - 1:
             self.following = False
             self.refresh()
@@ -241,7 +229,7 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         """Move the cursor; a second click chooses the line."""
         place = self.line_of_click(event)
         if place is not None:
-            self._move(place)
+            self.move_to(place)
             if event.chain == 2:
                 self.enter()
 

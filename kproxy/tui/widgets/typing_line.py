@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partialmethod
 from typing import ClassVar
 
 from rich.highlighter import Highlighter
@@ -113,15 +115,14 @@ class TypingLine(Widget):
     }
     """
 
+    @dataclass
     class Cancelled(Message):
         """The line was closed without anything.
 
         :ivar line: which
         """
 
-        def __init__(self, line: TypingLine) -> None:
-            super().__init__()
-            self.line = line
+        line: TypingLine
 
         @property
         def control(self) -> TypingLine:
@@ -397,15 +398,12 @@ class TypingLine(Widget):
         self._typed = typed
         return True
 
-    def action_typing_page_up(self) -> None:
-        """Go back by a page of offers."""
+    def _page(self, pages: int) -> None:
         if self._list.is_open:
-            self._list.page(-1)
+            self._list.page(pages)
 
-    def action_typing_page_down(self) -> None:
-        """Go on by a page of offers."""
-        if self._list.is_open:
-            self._list.page(1)
+    action_typing_page_up = partialmethod(_page, -1)
+    action_typing_page_down = partialmethod(_page, 1)
 
     def action_typing_close(self) -> None:
         """Close what is offered; without any, the line."""

@@ -67,18 +67,6 @@ def test_our_reader_reads_comments_names_and_times(tmp_path: Path) -> None:
     assert interface.snapshot_length == 0
 
 
-def test_tls_keys_come_back(tmp_path: Path) -> None:
-    key_log = b"CLIENT_RANDOM 00 11\n"  # the shape of an SSLKEYLOGFILE line, padded to 4 bytes in the block
-    file = io.BytesIO()
-    writer = PcapngWriter(file)
-    writer.tls_keys(key_log)
-    path = tmp_path / "a.pcapng"
-    path.write_bytes(file.getvalue())
-    reader = read_packets(open_source(path))
-    list(reader)
-    assert reader.secrets == [key_log]
-
-
 def test_an_interface_that_was_not_declared() -> None:
     file = io.BytesIO()
     writer = PcapngWriter(file)

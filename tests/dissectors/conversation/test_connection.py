@@ -36,7 +36,7 @@ def test_a_request_is_seen_and_then_answered() -> None:
     assert play.conversation.in_flight == 1
     play.broker(response(1)).expect("answered 1/1")
     assert play.conversation.in_flight == 0
-    assert play.conversation.next_event() is None
+    assert not list(play.conversation.events())
 
 
 def test_frames_know_their_place_header_and_payload() -> None:

@@ -55,17 +55,6 @@ def test_what_is_kept_is_there_the_next_time() -> None:
         assert now.profile == now.profiles["two"] == Profile("two", COLUMNS)
 
 
-def test_what_is_kept_can_be_forgotten() -> None:
-    settings = Settings()
-    settings.keep_filter("slow", "latency > 1s")
-    settings.keep_profile(Profile("two", COLUMNS))
-    settings.forget_filter("slow")
-    settings.forget_profile("two")
-    assert "slow" not in Settings().filters
-    assert "two" not in Settings().profiles
-    assert Settings().profile == DEFAULT
-
-
 def test_the_file_goes_first(file: Path) -> None:
     Settings().keep_theme("nord")
     Settings().keep_filter("mine", "latency > 1s")
@@ -79,9 +68,7 @@ def test_what_is_in_the_file_is_not_kept_a_second_time(file: Path) -> None:
     settings = Settings(load_settings(file))
     for keep in (
         lambda: settings.keep_filter("mine", "error"),
-        lambda: settings.forget_filter("mine"),
         lambda: settings.keep_profile(Profile("mine", COLUMNS)),
-        lambda: settings.forget_profile("mine"),
     ):
         with pytest.raises(SettingsError, match=r"'mine' is in .*mine\.toml: change it there"):
             keep()

@@ -207,8 +207,7 @@ def test_heartbeats_that_say_nothing_new_are_one_run() -> None:
     assert isinstance(first, Beat)
     assert (seconds(first.time), seconds(first.last), seconds(first.last_end)) == (0, 9, 9.001)
     assert (first.number, first.last_number) == (1, 16)
-    # the longest time from one to the next, and after which that was
-    assert (first.longest, first.longest_number) == (5_000_000_000, 13)
+    assert first.longest == 5_000_000_000  # from one to the next
     assert first.latest == first.last_end
 
 

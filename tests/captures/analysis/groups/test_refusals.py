@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC
+
 import pytest
 
-from captures.analysis.groups.facts import refusals
+from captures.analysis.groups.facts import about
+from captures.names import Names
+from captures.time_format import Clock
 from tests.captures.analysis.groups.compare import read_groups
 from tests.captures.analysis.groups.truth import FOLDER, read
 
@@ -26,8 +30,10 @@ def test_who_was_refused_is_told_with_who_has_its_place(name: str) -> None:
     timeline = read_groups(str(FOLDER / f"{name}.pcap.zst"))[read(name).group]
     found = [(each.client, each.instance, each.name, each.count, each.holder) for each in timeline.refused]
     assert found == REFUSED[name]
-    assert len(refusals(timeline)) == len(found)
-    for text, each in zip(refusals(timeline), timeline.refused, strict=True):
+    told = [
+        fact.text for fact in about(timeline, Names(), Clock(UTC, dated=False)) if fact.title == "refused"
+    ]
+    for text, each in zip(told, timeline.refused, strict=True):
         assert text.startswith(each.client)
         assert f"#{each.number}" in text
         assert (f"{each.holder} has its group.instance.id" in text) == bool(each.holder)

@@ -160,7 +160,7 @@ def test_a_coordinator_that_moved_is_marked() -> None:
     moved = [CoordinatorSeen(at(0), "10.0.0.1:9092", 3), CoordinatorSeen(at(30), "10.0.0.2:9092", 90)]
     text = written(timeline(rebalance(), coordinators=moved))
     assert "coordinator" in classes(pictures(text)[0])
-    assert "10.0.0.2:9092 from 14:13:50.000" in text
+    assert "then 14:13:50.000 10.0.0.2:9092" in text
 
 
 def test_storms_are_folded_and_all_of_them_are_there() -> None:
