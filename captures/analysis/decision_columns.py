@@ -88,6 +88,11 @@ class DecisionColumns:
         self._flags = columns.flat("flags")
 
     @property
+    def whole(self) -> bool:
+        """Whether these are all exchanges that there are, shown in the order of :attr:`numbers`."""
+        return self.numbers is not None
+
+    @property
     def nothing(self) -> Bools:
         """No exchange."""
         return np.zeros(len(self.columns), np.bool_)

@@ -27,7 +27,7 @@ from dissectors import wire
 from dissectors.codec import CODEC_MASK
 from dissectors.message_version import MessageVersion
 from dissectors.projection import Tree
-from dissectors.records import Codec, record_set
+from dissectors.records import record_set
 from dissectors.records.batch import CONTROL, CRC_START, HEADER_AT, MIN_LENGTH, TRANSACTIONAL
 from dissectors.records.legacy import ENTRY_OVERHEAD
 from dissectors.trace import Node, trace
@@ -62,9 +62,7 @@ class BatchTrait(IntFlag):
     OLD = 1
     """Magic 0 or 1."""
     TRANSACTIONAL = 2
-    COMPRESSED = 4
-    """Magic 2, with a codec."""
-    DAMAGED = 8
+    DAMAGED = 4
     """The checksum does not match."""
 
 
@@ -87,7 +85,6 @@ def header_facts(field: bytes) -> tuple[int, int, int]:
     traits = 0
     for batch in batches:
         traits |= BatchTrait.OLD * (batch.magic < 2) | BatchTrait.TRANSACTIONAL * batch.transactional
-        traits |= BatchTrait.COMPRESSED * (batch.magic == 2 and batch.codec != Codec.NONE)
         traits |= BatchTrait.DAMAGED * (not batch.crc_valid)
     times = [batch.max_timestamp for batch in batches if batch.max_timestamp >= 0] or [_LEAST]
     return traits, min(times), max(times)
@@ -551,7 +548,6 @@ def _add_headers(more: HeaderTallies, data: Bytes, fields: Int64s, at: Int64s, e
     places = zip((at + CRC_START).tolist(), end.tolist(), strict=True)
     computed = np.array([crc32c.crc32c(view[begin:stop]) for begin, stop in places], np.int64)
     traits = np.where(attributes & TRANSACTIONAL, int(BatchTrait.TRANSACTIONAL), 0)
-    traits |= np.where(attributes & CODEC_MASK, int(BatchTrait.COMPRESSED), 0)
     traits |= np.where(computed != _number(data, at + _CRC_AT, ">u4"), int(BatchTrait.DAMAGED), 0)
     more.traits[fields] |= traits
     times = _number(data, at + _MAX_TIMESTAMP_AT, ">i8")

@@ -110,7 +110,7 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "flow_codec": ColumnKind("int64", "codec of its batches if it has nothing but whole ones of magic 2 with the same,"
                              " else -1", ragged=True),
     "batch_traits": ColumnKind("int64", "what complete batches of Produce, Fetch and ShareFetch have: 1 magic 0 or 1,"
-                               " 2 a transaction, 4 a codec in magic 2, 8 a wrong checksum; added up"),
+                               " 2 a transaction, 4 a wrong checksum; added up"),
     "batch_earliest": ColumnKind("int64", "the earliest of the latest timestamps of these batches, in ms"),
     "batch_latest": ColumnKind("int64", "the latest of them"),
     "transactional": ColumnKind("int8", "Produce: 1 if it names a transactional ID"),

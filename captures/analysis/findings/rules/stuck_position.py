@@ -130,7 +130,7 @@ class StuckPosition(Rule):
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         clients, commits = rows.clients[0], rows.of_api({ApiKey.OFFSET_COMMIT})
-        if rows.numbers is None or self._may_stand(rows, rows.of_consumers, "fetched", clients):
+        if not rows.whole or self._may_stand(rows, rows.of_consumers, "fetched", clients):
             return None
         if self._may_stand(rows, commits, "committed", np.zeros_like(clients)):
             return None

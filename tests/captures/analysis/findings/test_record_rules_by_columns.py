@@ -191,7 +191,7 @@ def test_ordinary_traffic_needs_few_exchanges(tmp_path: Path) -> None:
 def test_samples_are_those_that_are_worth_a_look(counts: list[int]) -> None:
     sizes = np.array(counts, np.int64)
     rows, last = np.arange(len(sizes)), np.cumsum(sizes)
-    flow = Flow("app", "orders", Codec.NONE, rows + 1, rows, rows, sizes, sizes)
+    flow = Flow(rows + 1, rows, rows, sizes, sizes)
     expected = [
         row
         for row, end in enumerate(last.tolist())

@@ -142,8 +142,7 @@ def of_headers(x):
     return {
         "batch_traits": any(batch.magic < 2 for batch in batches)
         + 2 * any(batch.transactional for batch in batches)
-        + 4 * any(batch.magic == 2 and batch.codec != 0 for batch in batches)
-        + 8 * any(not batch.crc_valid for batch in batches),
+        + 4 * any(not batch.crc_valid for batch in batches),
         "batch_earliest": min(times, default=NO_VALUE),
         "batch_latest": max(times, default=NO_VALUE),
         "transactional": int(bool(names)) if x.api_key == 0 else 0,
