@@ -266,10 +266,9 @@ class Shape:
     ) -> None:
         outer, self._beside = self._beside, None
         for member, child in zip(con.members, node.children or (), strict=False):
-            inner, number, each = (
-                None if trees is None else trees.get(member.name, _UNWANTED)
-                for trees in (wanted, varied, own)
-            )
+            inner = None if wanted is None else wanted.get(member.name, _UNWANTED)
+            number = None if varied is None else varied.get(member.name, _UNWANTED)
+            each = None if own is None else own.get(member.name, _UNWANTED)
             self._mark(member.con, child, inner, number, each)
         self._beside = outer
 

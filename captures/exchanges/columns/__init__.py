@@ -119,7 +119,7 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "told_topics": ColumnKind("int32", "topic of each partition in the response to these", ragged=True, coded=True),
     "told_partitions": ColumnKind("int64", "number of the partition", ragged=True),
     "told_offsets": ColumnKind("int64", "Produce: base offset; Fetch: high watermark; -1 for none", ragged=True),
-    "told_errors": ColumnKind("int64", "error code", ragged=True),
+    "told_errors": ColumnKind("int64", "error code; the least number where it could not be read", ragged=True),
     "told_stable": ColumnKind("int64", "Fetch: last stable offset; -1 for none", ragged=True),
     "forgotten_topics": ColumnKind("int32", "Fetch: topic of each partition that leaves the session", ragged=True,
                                    coded=True),

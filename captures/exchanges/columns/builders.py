@@ -301,9 +301,10 @@ class Replica(ColumnBuilder):
         return ASKED_BY_REPLICAS
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
-        value = parts.request.value if parts.request is not None else None
-        if value:
-            self._replica.block[index] = replica_of(value)
+        request = parts.request
+        # one that was read is that of a consumer even if nothing is in it: since v15 only replicas say who they are
+        if request is not None and request.value is not None and (request.value or not request.problem):
+            self._replica.block[index] = replica_of(request.value)
 
 
 class Acks(ColumnBuilder):
@@ -491,7 +492,7 @@ class Offsets(PlaceBuilder):
             index,
             places,
             _numbers_of(parts.response, field, structs),
-            [number(row, "error_code", 0) for row in structs],
+            [number(row, "error_code", NO_VALUE) for row in structs],
             _numbers_of(parts.response, "last_stable_offset", structs),
         )
         forgotten = [

@@ -153,7 +153,9 @@ def of_offsets(x, names):
     ):
         for name_, at, part in places(response, outer, inner):
             offset = part.get("base_offset", part.get("high_watermark", -1))
-            told.append((name_, at, offset, part.get("error_code", 0), part.get("last_stable_offset", -1)))
+            told.append(
+                (name_, at, offset, part.get("error_code", NO_VALUE), part.get("last_stable_offset", -1))
+            )
     forgotten = [
         (topic(holder, name), at)
         for holder in rows(request, "forgotten_topics_data")
@@ -347,3 +349,14 @@ def test_columns_are_taken_by_arrow_without_a_copy(capture):
     taken = pyarrow.LargeListArray.from_arrays(members.offsets, members.values)
     assert taken.to_pylist() == lists(members)
     assert taken.values.buffers()[1].address == members.values.ctypes.data
+
+
+@pytest.mark.parametrize("name", ["replica_id", "asked_offsets", "told_errors", "batch_traits"])
+def test_a_column_says_the_same_whether_others_are_filled_with_it_or_not(name):
+    capture = open_capture(str(FOLDER / "20_k430_ck_zstd.pcap"))
+    capture.read()
+    alone, among_others = ExchangeColumns(capture), ExchangeColumns(capture)
+    among_others.prepare(COLUMNS)
+    found = [columns[name] for columns in (alone, among_others)]
+    values = [column.values if isinstance(column, RaggedArray) else column for column in found]
+    assert values[0].tolist() == values[1].tolist()
