@@ -136,7 +136,7 @@ class Diff(CaptureRun[DiffOptions]):
     def _of_windows(self) -> Comparison:
         from captures.analysis.comparison.compare import compare_sides
         from captures.analysis.comparison.side import Side, Window
-        from captures.analysis.groups.history import HISTORIES, NEEDED, GroupHistories
+        from captures.analysis.groups.history import HISTORIES, GroupHistories
         from captures.exchanges import ExchangeReader
         from kproxy.text.summary import Tally
 
@@ -148,7 +148,7 @@ class Diff(CaptureRun[DiffOptions]):
         # who was a member before tells more of a rebalance than its window alone does
         histories, tally = GroupHistories(names, capture), Tally()
         add = capture.faults.guarded(histories.add, HISTORIES)
-        for exchange in reading.exchanges_of(NEEDED, reader, tally, "following groups"):
+        for exchange in reading.exchanges_of_groups(reader, tally):
             add(exchange)
         sides = []
         for begin, end in self.windows:

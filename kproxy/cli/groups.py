@@ -101,7 +101,7 @@ class Groups(CaptureRun[GroupsOptions]):
 
     # ------------------------------------------------------------ reading
     def _timelines(self, capture: Capture) -> list[GroupTimeline]:
-        from captures.analysis.groups.history import HISTORIES, NEEDED
+        from captures.analysis.groups.history import HISTORIES
         from captures.analysis.incidents.history import IncidentHistories
         from captures.exchanges import ExchangeReader
         from kproxy.text.summary import Tally
@@ -111,7 +111,7 @@ class Groups(CaptureRun[GroupsOptions]):
         histories = IncidentHistories(reader.knowledge.topic_name, capture)
         tally = Tally()
         add = capture.faults.guarded(histories.add, HISTORIES)
-        for exchange in self.reading.exchanges_of(NEEDED, reader, tally, "following groups"):
+        for exchange in self.reading.exchanges_of_groups(reader, tally):
             add(exchange)
         timelines = histories.result()
         self.incidents = histories.incidents
