@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from captures.analysis.exchange_groups import COUNTED, RowGroups, client_names
+from captures.analysis.exchange_groups import COUNTED, client_names
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Flag
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns
@@ -28,6 +28,8 @@ TAKEN = (
     "batch_traits",
     "flow_codec",
     "max_bytes",
+    "groups",
+    "asked_offsets",
 )
 """The columns of messages that :class:`DecisionColumns` takes."""
 _OF_BATCHES = ("topics", "bytes", "batches", "records", "uncounted", "codec")
@@ -86,6 +88,11 @@ class DecisionColumns:
         self.latency = columns.flat("latency")
         self._connection = columns.flat("connection")
         self._flags = columns.flat("flags")
+
+    @property
+    def whole(self) -> bool:
+        """Whether these are all exchanges that there are, shown in the order of :attr:`numbers`."""
+        return self.numbers is not None
 
     @property
     def nothing(self) -> Bools:
@@ -236,14 +243,6 @@ class DecisionColumns:
         """Tell whether names of topics may have been told after the first of some exchanges."""
         first = np.flatnonzero(among)[:1]
         return bool(len(first) and self.of_api(TOPIC_NAMES)[int(first[0]) :].any())
-
-    def spans(self, among: Bools, *keys: Int64s) -> int:
-        """Return the longest time from the first to the last of some exchanges with equal keys, in ns."""
-        rows = np.flatnonzero(among)
-        times = self.columns.flat("time")[rows]
-        groups = RowGroups(*(key[rows] for key in keys))
-        ends = zip(groups.least(times), groups.greatest(times), strict=True)
-        return max((last - first for first, last in ends), default=0)
 
     def first(self, among: Bools) -> Bools:
         """Return the first of each connection among some."""

@@ -9,8 +9,9 @@ be whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from captures.exchanges import Exchange
 from captures.meaning import Names
@@ -54,6 +55,23 @@ class FetchSeen:
     replica: int = -1
 
 
+class FetchStep(NamedTuple):
+    """What a Fetch or ShareFetch says of its session.
+
+    :ivar asked: as :class:`FetchSeen` has it
+    :ivar forgotten: partitions that leave the session
+    :ivar epoch: -1 where there is none
+    :ivar session_id: 0 where there is none
+    :ivar given: the ID that the response tells, 0 if none
+    """
+
+    asked: list[tuple[TopicPartition, int]]
+    forgotten: Iterable[TopicPartition]
+    epoch: int
+    session_id: int
+    given: int
+
+
 class FetchSessions:
     """Follows the sessions of all connections; exchanges of a connection in their order, each once.
 
@@ -80,35 +98,46 @@ class FetchSessions:
         of = exchange.connection, text(request, "member_id")
         asked = list(self._asked(request))
         former = self._named_meanwhile(request) if self._unnamed else []
-        session, dropped = self._step(of, request, asked)
-        # what is fetched by its name now is not fetched by its ID any more
-        dropped += [place for place in former if session.partitions.pop(place, None) is not None]
-        if number(response, "session_id", 0) > 0:
-            session.id = response["session_id"]
-        return FetchSeen(
-            session=session,
-            asked=asked,
-            dropped=dropped,
-            end=exchange.end,
-            replica=replica_of(request),
+        seen = self.follow(
+            of,
+            FetchStep(
+                asked,
+                self._forgotten(request),
+                number(request, "session_epoch", number(request, "share_session_epoch")),
+                number(request, "session_id", 0),
+                number(response, "session_id", 0),
+            ),
+            exchange.end,
+            replica_of(request),
         )
+        # what is fetched by its name now is not fetched by its ID any more
+        seen.dropped.extend(place for place in former if seen.session.partitions.pop(place, None) is not None)
+        return seen
 
-    def _step(
-        self, of: tuple[int, str], request: Body, asked: list[tuple[TopicPartition, int]]
-    ) -> tuple[FetchSession, list[TopicPartition]]:
-        epoch = number(request, "session_epoch", number(request, "share_session_epoch"))
+    def follow(self, of: tuple[int, str], step: FetchStep, end: int, replica: int) -> FetchSeen:
+        """Return what a Fetch fetches, by what it says itself.
+
+        :param of: connection, and member of a share group, empty for others
+        :param end: of the exchange, as :class:`FetchSeen` has it
+        :param replica: likewise
+        """
+        session, dropped = self._step(of, step)
+        if step.given > 0:
+            session.id = step.given
+        return FetchSeen(session=session, asked=step.asked, dropped=dropped, end=end, replica=replica)
+
+    def _step(self, of: tuple[int, str], step: FetchStep) -> tuple[FetchSession, list[TopicPartition]]:
+        asked = step.asked
         before = self._sessions.pop(of, None)
-        if epoch <= 0:  # FetchMetadata.java: 0 opens a session, -1 is without one or closes it
+        if step.epoch <= 0:  # FetchMetadata.java: 0 opens a session, -1 is without one or closes it
             session = self._remember(of, FetchSession(partitions=dict(asked), whole=True))
             known = before.partitions if before is not None else {}
             return session, [place for place in known if place not in session.partitions]
-        named = number(request, "session_id", 0)
+        named = step.session_id
         session = before if before is not None and before.id == named else FetchSession(named)
         self._remember(of, session)
         session.partitions.update(asked)
-        dropped = [
-            place for place in self._forgotten(request) if session.partitions.pop(place, None) is not None
-        ]
+        dropped = [place for place in step.forgotten if session.partitions.pop(place, None) is not None]
         return session, dropped
 
     def _remember(self, of: tuple[int, str], session: FetchSession) -> FetchSession:

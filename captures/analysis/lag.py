@@ -15,26 +15,35 @@ on, a partition of a group takes no more than :data:`MOST_SLICES` of them.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from captures.analysis.client_identity import client_name
-from captures.analysis.fetch_sessions import MOST_SESSIONS, FetchSession, FetchSessions
-from captures.analysis.positions import LEARNED_FROM, Position, Positions, lag_behind
-from captures.exchanges import Exchange, rfc3339
+from captures.analysis.fetch_sessions import MOST_SESSIONS, FetchSeen, FetchSession, FetchSessions
+from captures.analysis.position_columns import TOLD, PositionColumns, PositionsTold
+from captures.analysis.positions import LEARNED_FROM, News, Position, Positions, Told, lag_behind
+from captures.arrays import Int64s
+from captures.exchanges import Exchange, ExchangeReader, rfc3339
+from captures.exchanges.columns import ExchangeColumns
 from captures.filters.groups import GroupInference
 from captures.json_objects import OrNull, Time
 from captures.meaning import Names
 from captures.meaning.places import TopicPartition
-from dissectors.api_keys import MEMBER_APIS, ApiKey
+from dissectors.api_keys import GROUP_HEARTBEATS, MEMBER_APIS, ApiKey
 
 MOST_SLICES = 120
 LEAST_SLICE = 100_000_000
 """ns, the width of a slice at first; it doubles."""
 
-NEEDED = LEARNED_FROM | MEMBER_APIS
+NEEDED = (LEARNED_FROM | MEMBER_APIS) - {ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS}
 """APIs whose exchanges tell something of lag; others need not be added."""
+_NAMING = MEMBER_APIS - GROUP_HEARTBEATS - {ApiKey.SYNC_GROUP}
+"""APIs that tell which group a client belongs to, and no more of that however often they are seen."""
+FOLLOWING = "following offsets"
+"""What is being done, for faults."""
 _TELL_ENDS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS})
 
 Group = str
@@ -159,11 +168,23 @@ class _PartitionLag:
     committed_at: int | None = None
 
 
+@dataclass(slots=True)
+class _Measured:
+    """What the groups of a partition were measured by last.
+
+    :ivar end: of the partition
+    :ivar known: whether the lag of one was known
+    """
+
+    end: int | None = None
+    known: bool = False
+
+
 class LagStats:
     """Follows the lag of all groups; exchanges in the order of their requests, each once.
 
-    They are taken in in the order of their responses, as these tell what is known when: an exchange is kept until no
-    response can come before its own.
+    They are taken in in the order of their responses, as these tell what is known when: what an exchange tells is kept
+    until no response can come before its own. Of a whole capture columns tell most (:meth:`add_all`).
 
     :param names: tells names of topic IDs
     """
@@ -173,8 +194,9 @@ class LagStats:
         self._positions = Positions(names)
         self._sessions = FetchSessions(names)
         self._inference = GroupInference(names)
-        self._waiting: list[tuple[int, int, Exchange]] = []
+        self._waiting: list[tuple[int, int, bool, Exchange | list[News]]] = []
         self._kept: dict[TopicPartition, dict[Group, _PartitionLag]] = {}
+        self._measured: dict[TopicPartition, _Measured] = {}
         self._ends: dict[TopicPartition, tuple[int, int]] = {}
         self._answered: dict[int, tuple[FetchSession, int]] = {}
         self._width = LEAST_SLICE
@@ -189,10 +211,63 @@ class LagStats:
             self._inference.observe(exchange)
         self._take_in(exchange.time)
         if key == ApiKey.FETCH:
-            self._fetched(exchange)
+            seen = self._sessions.add(exchange)
+            if seen is not None:
+                of = exchange.connection, client_name(exchange), lambda: self._inference.group_of(exchange)[0]
+                self._fetched(seen, exchange.time, *of, answered=exchange.response is not None)
         if key in LEARNED_FROM:
-            end = exchange.end
-            heapq.heappush(self._waiting, (end, exchange.number, exchange))
+            heapq.heappush(self._waiting, (exchange.end, exchange.number, key in _TELL_ENDS, exchange))
+
+    def add_all(self, reader: ExchangeReader, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
+        """Learn from exchanges of a capture that was read to its end; yields the numbers of those that tell something.
+
+        :param columns: of the exchanges, in the order of their numbers: :data:`TAKEN`
+        :param indexes: in the reader, of each row of the columns
+        """
+        told = PositionColumns(columns)
+        first = told.naming(_NAMING)
+        whole = told.of_api(NEEDED - TOLD - (_NAMING - LEARNED_FROM)) | (first & ~told.of_api(TOLD))
+        whole |= told.of_api(NEEDED) & told.intervened
+        by_columns = told.of_api(TOLD) & told.sure & ~whole
+        names = by_columns & first
+        rows = np.flatnonzero(whole | by_columns)
+        reader.learn(len(reader))
+        decoded = reader.several(indexes[whole | names].tolist())
+        news = told.told(np.flatnonzero(by_columns))
+        numbers = (indexes[rows] + reader.first).tolist()
+        for number, taken, named in zip(
+            numbers, by_columns[rows].tolist(), names[rows].tolist(), strict=True
+        ):
+            exchange = next(decoded) if named or not taken else None
+            tells = next(news) if taken else None
+            try:
+                if exchange is not None:
+                    (self._inference.observe if taken else self.add)(exchange)
+                if tells is not None:
+                    self._add(tells, number)
+            except Exception as error:
+                reader.capture.faults.note(error, FOLLOWING, number)
+            yield number
+
+    def _add(self, told: PositionsTold, number: int) -> None:
+        """Learn from what columns tell of one exchange."""
+        self._latest = max(self._latest, told.time)
+        self._take_in(told.time)
+        step = told.step
+        if step is not None:
+            seen = self._sessions.follow((told.connection, ""), step, told.end, told.replica)
+            self._fetched(
+                seen,
+                told.time,
+                told.connection,
+                told.client,
+                lambda: self._inference.infer(
+                    told.connection, told.named, lambda: {at for at, _ in step.asked}
+                ),
+                answered=told.answered,
+            )
+        if told.news:
+            heapq.heappush(self._waiting, (told.end, number, told.key in _TELL_ENDS, told.news))
 
     def result(self, latest: int = 0) -> list[LagRow]:
         """Return a row for each partition of each group, in the order of their names.
@@ -228,37 +303,58 @@ class LagStats:
     def _take_in(self, until: int | None) -> None:
         """Take in what was answered by then; all there is if None."""
         while self._waiting and (until is None or self._waiting[0][0] <= until):
-            time, _, exchange = heapq.heappop(self._waiting)
-            for place in self._positions.add(exchange):
-                self._learn(place, time, tells_ends=exchange.api_key in _TELL_ENDS)
+            time, _, tells_ends, source = heapq.heappop(self._waiting)
+            every = self._positions.news(source) if isinstance(source, Exchange) else source
+            touched: dict[TopicPartition, list[_PartitionLag]] = {}
+            for news in every:
+                self._positions.take(news)
+                committed = touched.setdefault(news.place, [])
+                if news.what is Told.COMMITTED:
+                    kept = self._kept.setdefault(news.place, {}).setdefault(news.who, _PartitionLag())
+                    if kept.committed != news.value:
+                        kept.committed, kept.committed_at = news.value, time
+                    committed.append(kept)
+            for place, committed in touched.items():
+                self._learn(place, time, committed, tells_ends=tells_ends)
 
-    def _learn(self, place: TopicPartition, time: int, *, tells_ends: bool) -> None:
+    def _learn(
+        self, place: TopicPartition, time: int, committed: list[_PartitionLag], *, tells_ends: bool
+    ) -> None:
+        """Measure what has changed: all groups if the end has, else those that have committed."""
         known = self._positions.of(place)
-        if known is None:
-            return
+        assert known is not None, "something was told of it"
         if known.end is not None and tells_ends:
             self._ends[place] = known.end, time
-        if known.committed:
-            by_group = self._kept.setdefault(place, {})
-            for group, offset in known.committed.items():
-                kept = by_group.setdefault(group, _PartitionLag())
-                if kept.committed != offset:
-                    kept.committed, kept.committed_at = offset, time
-        self._measure(self._kept.get(place, {}).values(), known, time)
+        by_group = self._kept.get(place)
+        if by_group is None:
+            return
+        measured = self._measured.setdefault(place, _Measured())
+        end = known.known_end
+        if end != measured.end:
+            measured.end, measured.known = end, False
+            committed = list(by_group.values())
+        self._measure(committed, measured, time)
+        if measured.known:
+            self._cover(time)
 
-    def _fetched(self, exchange: Exchange) -> None:
-        seen = self._sessions.add(exchange)
-        if seen is not None and exchange.response is not None:
-            self._answered.pop(exchange.connection, None)
-            self._answered[exchange.connection] = seen.session, seen.end  # the latest comes last
+    def _fetched(
+        self,
+        seen: FetchSeen,
+        time: int,
+        connection: int,
+        client: str,
+        group_of: Callable[[], Group | None],
+        *,
+        answered: bool,
+    ) -> None:
+        if answered:
+            self._answered.pop(connection, None)
+            self._answered[connection] = seen.session, seen.end  # the latest comes last
             if len(self._answered) > MOST_SESSIONS:
                 self._confirm(*self._answered.pop(next(iter(self._answered))))
-        if seen is None or seen.replica >= 0:
-            return
-        group, _ = self._inference.group_of(exchange)
+        group = None if seen.replica >= 0 else group_of()
         if group is None:
             return
-        client = client_name(exchange)
         for place, offset in seen.asked:
             if offset < 0:
                 continue
@@ -266,16 +362,15 @@ class LagStats:
             kept.fetching = _FetchPosition(offset, client)
             known = self._positions.of(place)
             if known is not None:
-                self._measure((kept,), known, exchange.time)
+                measured = self._measured.setdefault(place, _Measured(known.known_end))
+                self._measure((kept,), measured, time)
 
-    def _measure(self, every: Iterable[_PartitionLag], known: Position, time: int) -> None:
-        covered, end = False, known.known_end
+    def _measure(self, every: Iterable[_PartitionLag], measured: _Measured, time: int) -> None:
         for kept in every:
-            lag = _lag(kept, end)
+            lag = _lag(kept, measured.end)
             if lag is not None:
-                if not covered:
-                    self._cover(time)
-                    covered = True
+                self._cover(time)
+                measured.known = True
                 kept.series.add(time, self._width, lag)
 
     def _cover(self, time: int) -> None:

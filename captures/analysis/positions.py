@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.record_traffic import commits_of
@@ -20,9 +22,23 @@ from captures.meaning.payload import headers
 from captures.meaning.places import TopicPartition, rows_by_place
 from dissectors.api_keys import ApiKey
 
+ALL = -1
+"""The acks of a producer that waits for all replicas."""
 _LATEST = -1
-_ALL = -1
 _COUNTED_FROM_0 = 2
+
+
+class Told(Enum):
+    """What is told of a partition: a value of :class:`Position`, or that it is there at all."""
+
+    NOTHING = "nothing"
+    END = "end"
+    REACHED = "reached"
+    """The end is there, or further on."""
+    BEGIN = "begin"
+    LEADER = "leader"
+    COMMITTED = "committed"
+    FETCHED = "fetched"
 
 
 @dataclass(slots=True)
@@ -34,6 +50,7 @@ class Position:
     :ivar leader: node ID; None if not told, -1 if there was none
     :ivar committed: group -> offset up to which it has committed
     :ivar fetched: client -> offset that it fetches from next
+    :ivar furthest: the greatest of these offsets, 0 if there is none
     """
 
     end: int | None = None
@@ -41,12 +58,12 @@ class Position:
     leader: int | None = None
     committed: dict[str, int] = field(default_factory=dict)
     fetched: dict[str, int] = field(default_factory=dict)
+    furthest: int = 0
 
     @property
     def known_end(self) -> int | None:
         """The end; None if it is not known, or a group or client has come further, so that it is out of date."""
-        furthest = max(max(self.committed.values(), default=0), max(self.fetched.values(), default=0), 0)
-        return None if self.end is None or self.end < furthest else self.end
+        return None if self.end is None or self.end < self.furthest else self.end
 
     def lag(self, offset: int) -> int | None:
         """Return how many offsets lie between a position and the end; None if the end is not known or out of date."""
@@ -59,11 +76,49 @@ class Position:
         self.leader = other.leader if self.leader is None else self.leader
         self.committed = other.committed | self.committed
         self.fetched = other.fetched | self.fetched
+        self._look_anew()
+
+    def take(self, what: Told, who: str, value: int) -> None:
+        """Take in a value that was told.
+
+        :param who: the group that has committed, or the client that fetches
+        """
+        match what:
+            case Told.END:
+                self.end = value
+            case Told.REACHED:
+                self.end = max(self.end or 0, value)
+            case Told.BEGIN:
+                self.begin = value
+            case Told.LEADER:
+                self.leader = value
+            case Told.COMMITTED | Told.FETCHED:
+                offsets = self.committed if what is Told.COMMITTED else self.fetched
+                before, offsets[who] = offsets.get(who), value
+                if value >= self.furthest:
+                    self.furthest = value
+                elif before == self.furthest:
+                    self._look_anew()
+
+    def _look_anew(self) -> None:
+        self.furthest = max((*self.committed.values(), *self.fetched.values(), 0))
 
 
 def lag_behind(end: int | None, offset: int) -> int | None:
     """Return how many offsets lie between a position and an end; None if that is not known, or out of date."""
     return None if end is None or end < offset else end - offset
+
+
+class News(NamedTuple):
+    """Something that a message told of a partition.
+
+    :ivar who: as :meth:`Position.take` has it
+    """
+
+    place: TopicPartition
+    what: Told
+    who: str = ""
+    value: int = 0
 
 
 class Positions:
@@ -75,21 +130,30 @@ class Positions:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._positions: dict[TopicPartition, Position] = {}
-        self._touched: dict[TopicPartition, None] = {}
         self._undecided: dict[str, dict[tuple[str, TopicPartition], int]] = {}
         """Transactional ID -> group and partition -> offset."""
         self.nodes: dict[int, str] = {}
         """Node ID -> ``host:port``, as Metadata tells."""
 
-    def add(self, exchange: Exchange) -> list[TopicPartition]:
-        """Learn from one exchange; return the partitions that it told of, as :meth:`of` takes them."""
-        self._touched = {}
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange."""
+        for news in self.news(exchange):
+            self.take(news)
+
+    def news(self, exchange: Exchange) -> Iterator[News]:
+        """Yield what an exchange tells, for :meth:`take`; exchanges in their order, each once."""
         learn = _LEARN.get(-1 if exchange.api_key is None else exchange.api_key)
         if learn is not None:
-            request = exchange.request_body
-            response = exchange.response_body
-            learn(self, client_name(exchange), request, response)
-        return list(self._touched)
+            yield from learn(self, client_name(exchange), exchange.request_body, exchange.response_body)
+
+    def take(self, news: News) -> Position:
+        """Take in what was told; return what is known of the partition now."""
+        place, what, who, value = news
+        known = self._positions.get(place)
+        if known is None:
+            known = self._positions[place] = Position()
+        known.take(what, who, value)
+        return known
 
     def of(self, place: TopicPartition) -> Position | None:
         """Return what is known of a partition by now; None if nothing is."""
@@ -109,20 +173,13 @@ class Positions:
             out.setdefault(place, Position()).include(known)
         return out
 
-    def _of(self, place: TopicPartition) -> Position:
-        self._touched[place] = None
-        known = self._positions.get(place)
-        if known is None:
-            known = self._positions[place] = Position()
-        return known
-
     def _places(
         self, body: Body, topics: str, partitions: str = "partitions"
     ) -> Iterator[tuple[TopicPartition, Body]]:
         return rows_by_place(body, topics, self._names, partitions)
 
-    def _produce(self, _: str, request: Body, response: Body) -> None:
-        if number(request, "acks", 0) != _ALL:
+    def _produce(self, _: str, request: Body, response: Body) -> Iterator[News]:
+        if number(request, "acks", 0) != ALL:
             return
         sent = dict(self._places(request, "topic_data", "partition_data"))
         for place, row in self._places(response, "responses", "partition_responses"):
@@ -130,71 +187,72 @@ class Positions:
             base = number(row, "base_offset")
             # a producer counts from 0 in what it sends; message sets of magic 0 and 1 may do otherwise
             if row.get("error_code") == 0 and base >= 0 and batches and batches[-1].magic >= _COUNTED_FROM_0:
-                known = self._of(place)
-                known.end = max(known.end or 0, base + batches[-1].last_offset + 1)
+                yield News(place, Told.REACHED, "", base + batches[-1].last_offset + 1)
 
-    def _fetch(self, client: str, request: Body, response: Body) -> None:
+    def _fetch(self, client: str, request: Body, response: Body) -> Iterator[News]:
         replica = replica_of(request)
         for place, row in self._places(request, "topics"):
             if replica < 0 and number(row, "fetch_offset") >= 0:
-                self._of(place).fetched[client] = row["fetch_offset"]
+                yield News(place, Told.FETCHED, client, row["fetch_offset"])
         for place, row in self._places(response, "responses"):
             if row.get("error_code"):
                 continue
-            known = self._of(place)
+            yield News(place, Told.NOTHING)
             if number(row, "high_watermark") >= 0:
-                known.end = row["high_watermark"]
+                yield News(place, Told.END, "", row["high_watermark"])
             if number(row, "log_start_offset") >= 0:
-                known.begin = row["log_start_offset"]
+                yield News(place, Told.BEGIN, "", row["log_start_offset"])
 
-    def _list_offsets(self, _: str, request: Body, response: Body) -> None:
+    def _list_offsets(self, _: str, request: Body, response: Body) -> Iterator[News]:
         asked = {place: number(row, "timestamp", 0) for place, row in self._places(request, "topics")}
         for place, row in self._places(response, "topics"):
             found = row.get("old_style_offsets") or (number(row, "offset"),)
             if asked.get(place) == _LATEST and not row.get("error_code") and found[0] >= 0:
-                self._of(place).end = found[0]
+                yield News(place, Told.END, "", found[0])
 
-    def _commit(self, _: str, request: Body, response: Body) -> None:
+    def _commit(self, _: str, request: Body, response: Body) -> Iterator[News]:
         for place, offset, error in commits_of(request, response, self._names):
             if error == 0:
-                self._of(place).committed[text(request, "group_id")] = offset
+                yield News(place, Told.COMMITTED, text(request, "group_id"), offset)
 
-    def _txn_commit(self, _: str, request: Body, response: Body) -> None:
+    def _txn_commit(self, _: str, request: Body, response: Body) -> Iterator[News]:
         undecided = self._undecided.setdefault(text(request, "transactional_id"), {})
         for place, offset, error in commits_of(request, response, self._names):
             if error == 0:
                 undecided[text(request, "group_id"), place] = offset
+        yield from ()
 
-    def _end_txn(self, _: str, request: Body, response: Body) -> None:
+    def _end_txn(self, _: str, request: Body, response: Body) -> Iterator[News]:
         if response.get("error_code") != 0:
             return
         decided = self._undecided.pop(text(request, "transactional_id"), {})
         if request.get("committed"):
             for (group, place), offset in decided.items():
-                self._of(place).committed[group] = offset
+                yield News(place, Told.COMMITTED, group, offset)
 
-    def _init_producer_id(self, _: str, request: Body, response: Body) -> None:
+    def _init_producer_id(self, _: str, request: Body, response: Body) -> Iterator[News]:
         # aborts what the former producer with the same ID has left open
         if response.get("error_code") == 0:
             self._undecided.pop(text(request, "transactional_id"), None)
+        yield from ()
 
-    def _offset_fetch(self, _: str, request: Body, response: Body) -> None:
+    def _offset_fetch(self, _: str, request: Body, response: Body) -> Iterator[News]:
         # one group asks for itself before v8, and is not named again in the response
         for holder in rows(response, "groups") or [{**response, "group_id": request.get("group_id")}]:
             for place, row in self._places(holder, "topics"):
                 if number(row, "committed_offset") >= 0 and not row.get("error_code"):
-                    self._of(place).committed[text(holder, "group_id")] = row["committed_offset"]
+                    yield News(place, Told.COMMITTED, text(holder, "group_id"), row["committed_offset"])
 
-    def _metadata(self, _: str, request: Body, response: Body) -> None:
+    def _metadata(self, _: str, request: Body, response: Body) -> Iterator[News]:
         for broker in rows(response, "brokers"):
             if broker.get("node_id") is not None:
                 self.nodes[broker["node_id"]] = f"{text(broker, 'host', '?')}:{broker.get('port', '?')}"
         for place, row in self._places(response, "topics"):
             if row.get("leader_id") is not None:
-                self._of(place).leader = row["leader_id"]
+                yield News(place, Told.LEADER, "", row["leader_id"])
 
 
-_LEARN: dict[int, Callable[..., None]] = {
+_LEARN: dict[int, Callable[..., Iterator[News]]] = {
     ApiKey.PRODUCE: Positions._produce,
     ApiKey.FETCH: Positions._fetch,
     ApiKey.LIST_OFFSETS: Positions._list_offsets,

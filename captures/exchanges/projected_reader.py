@@ -10,7 +10,7 @@ full. Only inside what is skipped it does not look (see there).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -81,6 +81,23 @@ def _constant(on_side: Side, *paths: str) -> Paths:
     return lambda key, version, side: wanted if side == on_side else frozenset()
 
 
+_HIGH_WATERMARKS = _constant("response", "responses.partitions.high_watermark")
+_STABLE_OFFSETS = _constant("response", "responses.partitions.last_stable_offset")
+_OFFSETS: tuple[Paths, ...] = (
+    _HIGH_WATERMARKS,
+    _STABLE_OFFSETS,
+    _constant(
+        "request",
+        "session_id", "session_epoch", "topics.partitions.fetch_offset", "topics.partitions.committed_offset",
+    ),
+    _constant("response", "session_id", "responses.partition_responses.base_offset"),
+)  # fmt: skip
+
+
+def _sent_records(key: int, version: int, side: Side) -> frozenset[str]:
+    return record_paths(key, version, side) if side == "request" else frozenset()
+
+
 NEEDS: dict[str, tuple[Paths, ...]] = {
     "errors": (error_paths, expected_paths),
     "waits": (wait_paths,),
@@ -96,8 +113,19 @@ NEEDS: dict[str, tuple[Paths, ...]] = {
     BATCH_HEADERS: (
         record_paths,
         _constant("request", "transactional_id", "v3_and_below_transactional_id"),
+        _HIGH_WATERMARKS,
+        _STABLE_OFFSETS,
+    ),
+    "offsets": (
+        *_OFFSETS,
+        topic_paths,
+        _sent_records,
         _constant(
-            "response", "responses.partitions.high_watermark", "responses.partitions.last_stable_offset"
+            "response",
+            *(
+                f"{path}.error_code"
+                for path in ("topics.partitions", "responses.partitions", "responses.partition_responses")
+            ),
         ),
     ),
     "fetch limits": (
@@ -109,6 +137,12 @@ NEEDS: dict[str, tuple[Paths, ...]] = {
     "software": (_constant("request", "client_software_name", "client_software_version"),),
 }
 """What may be asked of exchanges, and the fields that it takes."""
+OWN: dict[str, tuple[Paths, ...]] = {
+    "waits": (_HIGH_WATERMARKS,),
+    BATCH_HEADERS: (_HIGH_WATERMARKS, _STABLE_OFFSETS),
+    "offsets": _OFFSETS,
+}
+"""Of these fields numbers that each exchange has its own of, so that they do not tell exchanges apart."""
 
 
 @lru_cache(_PROJECTIONS_KEPT)
@@ -127,6 +161,10 @@ def paths_of(needs: frozenset[str], key: int, version: int, side: Side) -> froze
     return frozenset(wanted)
 
 
+def _own_paths(needs: frozenset[str], key: int, version: int, side: Side) -> set[str]:
+    return {path for need in needs for find in OWN.get(need, ()) for path in find(key, version, side)}
+
+
 class Part(NamedTuple):
     """One side of an exchange.
 
@@ -137,6 +175,7 @@ class Part(NamedTuple):
     :ivar problem: whether not all of it could be read, as far as that was looked at
     :ivar tallies: of many exchanges: what the records fields of each hold, those of ``value`` being an example
     :ivar numbers: likewise: the numbers of each that summaries insert, a row each; if summaries are wanted
+    :ivar own: likewise: the numbers of :data:`OWN` by field, a row each, a column for each struct that has the field
     """
 
     asked: int
@@ -146,11 +185,12 @@ class Part(NamedTuple):
     problem: bool = False
     tallies: RecordTallies | None = None
     numbers: Int64s | None = None
+    own: Mapping[str, Int64s] | None = None
 
     @property
     def distinct(self) -> bool:
         """Whether exchanges that have it differ in something that was read."""
-        return self.tallies is not None or self.numbers is not None
+        return self.tallies is not None or self.numbers is not None or bool(self.own)
 
 
 class Parts(NamedTuple):
@@ -200,6 +240,7 @@ class _SideParts(NamedTuple):
         return part._replace(
             tallies=None if part.tallies is None else part.tallies.of(at),
             numbers=None if part.numbers is None else part.numbers[at],
+            own=part.own and {name: numbers[at] for name, numbers in part.own.items()},
         )
 
 
@@ -353,7 +394,9 @@ class ProjectedReader:
                     here = chosen[group.chosen[members]]
                     found.which[here] = len(found.parts)
                     found.places[here] = members
-                    found.parts.append(part._replace(tallies=group.tallies, numbers=group.numbers))
+                    found.parts.append(
+                        part._replace(tallies=group.tallies, numbers=group.numbers, own=group.own)
+                    )
 
     def _part(self, plan: _Plan, row: int, payload: bytes | None) -> Part:
         """Read one message.
@@ -444,11 +487,13 @@ class _Plan:
         self._told = version == asked and (key, side) != (ApiKey.API_VERSIONS, "response")
         if self._told and key != ApiKey.API_VERSIONS:
             varied = known_fields(message[version].struct, tree(inserted_paths(key, side)))
+            own = known_fields(message[version].struct, tree(_own_paths(needs, key, version, side)))
             summaries = "summaries" in needs
             self.shapes = Shapes(
                 message[version],
                 self._projection.wanted,
                 varied if summaries else None,
+                own=own,
                 headers=BATCH_HEADERS in needs,
             )
 

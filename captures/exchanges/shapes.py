@@ -7,13 +7,13 @@ and the same wanted bytes decode to the same wanted values, so one of them is de
 (:meth:`Shapes.classes`).
 
 Records fields are the exception: each message has its own, and what their batch headers tell is read for all messages
-together (:class:`RecordTallies`). So is the high watermark beside them, and with the headers the last stable offset.
+together (:class:`RecordTallies`). So are numbers that mostly differ, such as offsets: their own ones.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from enum import IntFlag
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from dissectors import wire
 from dissectors.codec import CODEC_MASK
 from dissectors.message_version import MessageVersion
 from dissectors.projection import Tree
-from dissectors.records import Codec, record_set
+from dissectors.records import Batch, record_set
 from dissectors.records.batch import CONTROL, CRC_START, HEADER_AT, MIN_LENGTH, TRANSACTIONAL
 from dissectors.records.legacy import ENTRY_OVERHEAD
 from dissectors.trace import Node, trace
@@ -45,8 +45,7 @@ _LONGEST_EXAMPLE = 1 << 16
 
 _STRUCTURE, _WANTED, _NUMBER, _TEXT, _BYTES = range(5)
 _UNWANTED: Tree = {}
-_HIGH_WATERMARK, _LAST_STABLE = "high_watermark", "last_stable_offset"
-_LONG = 8
+_HIGH_WATERMARK = "high_watermark"
 _LENGTH_AT, _MAGIC_AT, _CRC_AT, _ATTRIBUTES_AT, _DELTA_AT, _MAX_TIMESTAMP_AT, _COUNT_AT = (
     HEADER_AT[name]
     for name in (
@@ -62,9 +61,7 @@ class BatchTrait(IntFlag):
     OLD = 1
     """Magic 0 or 1."""
     TRANSACTIONAL = 2
-    COMPRESSED = 4
-    """Magic 2, with a codec."""
-    DAMAGED = 8
+    DAMAGED = 4
     """The checksum does not match."""
 
 
@@ -87,10 +84,19 @@ def header_facts(field: bytes) -> tuple[int, int, int]:
     traits = 0
     for batch in batches:
         traits |= BatchTrait.OLD * (batch.magic < 2) | BatchTrait.TRANSACTIONAL * batch.transactional
-        traits |= BatchTrait.COMPRESSED * (batch.magic == 2 and batch.codec != Codec.NONE)
         traits |= BatchTrait.DAMAGED * (not batch.crc_valid)
     times = [batch.max_timestamp for batch in batches if batch.max_timestamp >= 0] or [_LEAST]
     return traits, min(times), max(times)
+
+
+def offset_behind(batches: Sequence[Batch]) -> int:
+    """Return the offset behind the last of some batches, -1 if there is none, or it is of magic 0 or 1."""
+    return as_int64(batches[-1].last_offset + 1) if batches and batches[-1].magic >= 2 else -1
+
+
+def as_int64(number: int) -> int:
+    """Return a number as int64 arithmetic has it, which wraps around: offsets of a foreign batch may be any."""
+    return (number - _LEAST) % (1 << 64) + _LEAST
 
 
 class RecordTallies(NamedTuple):
@@ -105,8 +111,8 @@ class RecordTallies(NamedTuple):
     :ivar uncounted: compressed messages of magic 0 and 1, which do not tell how many are in them
     :ivar markers: control records
     :ivar last: last offset of the only batch, -1 where there is not exactly one
-    :ivar high_watermark: that stands beside the field; the least number where none does, or it is not wanted
-    :ivar last_stable: last stable offset, likewise
+    :ivar behind: offset behind the last batch, -1 where there is none, or it is of magic 0 or 1
+    :ivar high_watermark: that stands beside the field; the least number where none does, or it is no own number
     :ivar headers: what else the headers tell, None if that was not asked
     """
 
@@ -117,9 +123,9 @@ class RecordTallies(NamedTuple):
     uncounted: Int64s
     markers: Int64s
     last: Int64s
+    behind: Int64s
     codec: Int64s
     high_watermark: Int64s
-    last_stable: Int64s
     headers: HeaderTallies | None = None
 
     def of(self, rows: Int64s | Bools) -> RecordTallies:
@@ -143,12 +149,12 @@ class _Hole(NamedTuple):
 
     :ivar compact: how its length is written
     :ivar records: whether its records are wanted
-    :ivar beside: segments and positions of the offsets beside it that are wanted, by their names
+    :ivar beside: which of the own numbers is the high watermark beside it; None if none is
     """
 
     compact: bool
     records: bool
-    beside: Mapping[str, tuple[int, int]]
+    beside: int | None
 
 
 class ShapeMatch(NamedTuple):
@@ -158,12 +164,14 @@ class ShapeMatch(NamedTuple):
     :ivar keys: of these the wanted bytes, a row for each
     :ivar tallies: what their records fields hold, None if there are none
     :ivar numbers: the varied numbers of each, None if there are none
+    :ivar own: the own numbers of each, by field: a row for each message, a column for each struct that has the field
     """
 
     fits: Bools
     keys: Bytes
     tallies: RecordTallies | None
     numbers: Int64s | None
+    own: Mapping[str, Int64s]
 
 
 class Shape:
@@ -174,6 +182,7 @@ class Shape:
     :param body: of the example, which is sound
     :param varied: wanted numbers that may be another positive number in each message. If they are told, records fields
         have to be empty in the same messages, and else whole batches of magic 2 with one codec.
+    :param own: wanted numbers that each message has its own of, whatever they are; their names are unique
     :param headers: whether to read all that batch headers tell
     :raises ValueError: if it has to be decoded by itself
     """
@@ -185,19 +194,21 @@ class Shape:
         body: bytes,
         varied: Tree | None = None,
         *,
+        own: Tree = _UNWANTED,
         headers: bool = False,
     ) -> None:
         traced = trace(con, body)
         if traced.error is not None or traced.end != len(body):
             raise ValueError("it is not sound")
         self._roles = np.zeros(len(body), np.uint8)
-        self._found: list[tuple[int, int, int, bool, bool, dict[str, int]]] = []
-        self._beside: dict[str, int] = {}
+        self._found: list[tuple[int, int, int, bool, bool, int | None]] = []
+        self._beside: int | None = None
         self._headers = headers
-        self._of_each = (_HIGH_WATERMARK, _LAST_STABLE) if headers else (_HIGH_WATERMARK,)
         self._strict = varied is not None
         self._varied: list[tuple[int, int]] = []
-        self._mark(con, traced.root, wanted, varied or {})
+        self._own: list[tuple[int, int]] = []
+        self._own_names: list[str] = []
+        self._mark(con, traced.root, wanted, varied or {}, own)
         self._segments, self._holes = self._cut(np.frombuffer(body, np.uint8))
         self.least = sum(segment.length for segment in self._segments) + len(self._holes)
         self.hits = 0
@@ -205,33 +216,39 @@ class Shape:
         """By their wanted bytes what messages of the shape stand for."""
 
     # ------------------------------------------------------------ made of the example
-    def _mark(self, con: wire.WireType, node: Node, wanted: Tree | None, varied: Tree | None) -> None:
+    def _mark(
+        self, con: wire.WireType, node: Node, wanted: Tree | None, varied: Tree | None, own: Tree | None
+    ) -> None:
         """Mark the bytes of a node.
 
         :param wanted: what of it is wanted: None for all, nothing of an empty tree
         :param varied: what of it is a varied number, likewise
+        :param own: what of it is an own number, likewise
         """
         match con:
             case wire.Struct():
-                self._mark_members(con, node, wanted, varied)
+                self._mark_members(con, node, wanted, varied, own)
             case wire.Array():
                 children = node.children or []
                 if children and isinstance(con.element, wire.FixedWidth):
                     self._set(children[0].start, children[-1].end, _NUMBER if wanted == {} else _WANTED)
                 else:
                     for child in children:
-                        self._mark(con.element, child, wanted, varied)
+                        self._mark(con.element, child, wanted, varied, own)
             case wire.NullableStruct():
                 if node.children is not None:
-                    self._mark(con.struct, node, wanted, varied)
+                    self._mark(con.struct, node, wanted, varied, own)
             case wire.FixedWidth() | wire.Uuid():
-                unwanted = wanted == {}
+                place = node.start, node.end - node.start
                 if varied is None:
-                    self._varied.append((node.start, node.end - node.start))
-                    unwanted = True
-                if node.name in self._of_each and not unwanted:
-                    self._beside[str(node.name)], unwanted = node.start, True
-                self._set(node.start, node.end, _NUMBER if unwanted else _WANTED)
+                    self._varied.append(place)
+                if own is None:
+                    if node.name == _HIGH_WATERMARK:
+                        self._beside = len(self._own)
+                    self._own.append(place)
+                    self._own_names.append(str(node.name))
+                passed_over = wanted == {} or varied is None or own is None
+                self._set(node.start, node.end, _NUMBER if passed_over else _WANTED)
             case wire.String() if node.value is not None:
                 size = len(node.value.encode())
                 self._set(node.end - size, node.end, _TEXT if wanted == {} else _WANTED)
@@ -242,20 +259,17 @@ class Shape:
                     self._set(content, node.end, _WANTED)
                 else:
                     self._set(node.start, node.end, _BYTES)
-                    place = (node.start, content, node.end)
-                    self._found.append((*place, con.compact, records, self._beside))
+                    self._found.append((node.start, content, node.end, con.compact, records, self._beside))
 
-    def _mark_members(self, con: wire.Struct, node: Node, wanted: Tree | None, varied: Tree | None) -> None:
-        outer, self._beside = self._beside, {}
-        before = len(self._found)
+    def _mark_members(
+        self, con: wire.Struct, node: Node, wanted: Tree | None, varied: Tree | None, own: Tree | None
+    ) -> None:
+        outer, self._beside = self._beside, None
         for member, child in zip(con.members, node.children or (), strict=False):
             inner = None if wanted is None else wanted.get(member.name, _UNWANTED)
             number = None if varied is None else varied.get(member.name, _UNWANTED)
-            self._mark(member.con, child, inner, number)
-        if len(self._found) == before and _LAST_STABLE in self._beside:
-            # there are no records beside which they would be read
-            for start in self._beside.values():
-                self._set(start, start + _LONG, _WANTED)
+            each = None if own is None else own.get(member.name, _UNWANTED)
+            self._mark(member.con, child, inner, number, each)
         self._beside = outer
 
     def _set(self, start: int, end: int, role: int) -> None:
@@ -273,18 +287,15 @@ class Shape:
             structure = np.flatnonzero(roles == _STRUCTURE)
             texts, wanted = np.flatnonzero(roles == _TEXT), np.flatnonzero(roles == _WANTED)
             segments.append(_Segment(end - begin, structure, body[begin:end][structure], texts, wanted))
-        holes = []
-        for number, (_, _, _, compact, records, offsets) in enumerate(self._found):
-            # they stand in the same struct, before the records
-            beside = {name: (number, start - begins[number]) for name, start in offsets.items()}
-            if any(place < 0 for _, place in beside.values()):
-                raise ValueError("a bytes field lies between the high watermark and the records")
-            holes.append(_Hole(compact, records, beside))
-        self._numbers = [
-            (number, start - begins[number], f">i{size}")
-            for start, size in self._varied
-            for number in [bisect_right(begins, start) - 1]
-        ]
+        holes = [_Hole(*each[3:]) for each in self._found]
+        self._numbers, self._own_numbers = (
+            [
+                (number, start - begins[number], f">i{size}")
+                for start, size in places
+                for number in [bisect_right(begins, start) - 1]
+            ]
+            for places in (self._varied, self._own)
+        )
         return segments, holes
 
     # ------------------------------------------------------------ other messages
@@ -318,48 +329,50 @@ class Shape:
                 at = at + size
         fits &= at == ends
         key = np.concatenate(keys, axis=1)[fits] if keys else np.zeros((np.count_nonzero(fits), 0), np.uint8)
-        found = ShapeMatch(fits, key, self._tallies(data, places, begins, fits), None)
+        own = _columns(data, begins, fits, self._own_numbers)
+        by_name = {
+            name: own[:, [at for at, each in enumerate(self._own_names) if each == name]]
+            for name in dict.fromkeys(self._own_names)
+        }
+        found = ShapeMatch(fits, key, self._tallies(data, places, own, fits), None, by_name)
         if self._strict:
             found = self._told_apart(found, data, begins)
         return found._replace(keys=np.ascontiguousarray(found.keys))
 
     def _told_apart(self, found: ShapeMatch, data: Bytes, begins: list[Int64s]) -> ShapeMatch:
         """Read the varied numbers; add to the keys which are not positive, and the codecs of records."""
-        fits, key, tallies, _ = found
+        fits, key, tallies, _, own = found
         numbers = None
         if tallies is not None:
             alike = (tallies.codec >= 0) | (tallies.size == 0)
             chosen = alike.all(1)
             key, tallies = key[chosen], tallies.of(chosen)
+            own = {name: numbers_of[chosen] for name, numbers_of in own.items()}
             fits = fits.copy()
             fits[fits] = chosen
             codecs = np.where(tallies.size == 0, 0, tallies.codec + 1).astype(np.uint8)
             key = np.concatenate([key, codecs], axis=1)
         if self._numbers:
-            columns = [_number(data, begins[at][fits] + place, kind) for at, place, kind in self._numbers]
-            numbers = np.stack(columns, axis=1)
+            numbers = _columns(data, begins, fits, self._numbers)
             key = np.concatenate([key, np.minimum(numbers, 1).view(np.uint8)], axis=1)
-        return ShapeMatch(fits, key, tallies, numbers)
+        return ShapeMatch(fits, key, tallies, numbers, own)
 
     def _tallies(
-        self, data: Bytes, places: list[tuple[Int64s, Int64s]], begins: list[Int64s], fits: Bools
+        self, data: Bytes, places: list[tuple[Int64s, Int64s]], own: Int64s, fits: Bools
     ) -> RecordTallies | None:
         chosen = [number for number, hole in enumerate(self._holes) if hole.records]
         if not chosen:
             return None
         starts = np.stack([places[number][0][fits] for number in chosen], axis=1)
         sizes = np.stack([places[number][1][fits] for number in chosen], axis=1)
-        marks = []
-        for name in (_HIGH_WATERMARK, _LAST_STABLE):
-            mark = np.full(starts.shape, _LEAST)
-            for column, number in enumerate(chosen):
-                if name in self._holes[number].beside:
-                    segment, place = self._holes[number].beside[name]
-                    mark[:, column] = _number(data, begins[segment][fits] + place, ">i8")
-            marks.append(mark)
+        mark = np.full(starts.shape, _LEAST)
+        for column, number in enumerate(chosen):
+            beside = self._holes[number].beside
+            if beside is not None:
+                mark[:, column] = own[:, beside]
         found, headers = _tally(data, starts.ravel(), sizes.ravel(), headers=self._headers)
         more = None if headers is None else HeaderTallies(*(each.reshape(starts.shape) for each in headers))
-        return RecordTallies._make([*(column.reshape(starts.shape) for column in found), *marks, more])
+        return RecordTallies._make([*(column.reshape(starts.shape) for column in found), mark, more])
 
 
 class Shapes:
@@ -368,15 +381,23 @@ class Shapes:
     :param layout: of the messages
     :param wanted: fields that are wanted
     :param varied: numbers among them, as :class:`Shape` takes them
+    :param own: likewise
     :param headers: likewise
     """
 
     def __init__(
-        self, layout: MessageVersion, wanted: Tree, varied: Tree | None = None, *, headers: bool = False
+        self,
+        layout: MessageVersion,
+        wanted: Tree,
+        varied: Tree | None = None,
+        *,
+        own: Tree = _UNWANTED,
+        headers: bool = False,
     ) -> None:
         self._layout = layout
         self._wanted = wanted
         self._varied = varied
+        self._own = own
         self._headers = headers
         self._shapes: list[Shape] = []
 
@@ -399,7 +420,14 @@ class Shapes:
             example = int(rest[0])
             body = bytes(memoryview(frames.data)[int(starts[example]) : int(frames.ends[example])])
             try:
-                shape = Shape(self._layout.struct, self._wanted, body, self._varied, headers=self._headers)
+                shape = Shape(
+                    self._layout.struct,
+                    self._wanted,
+                    body,
+                    self._varied,
+                    own=self._own,
+                    headers=self._headers,
+                )
             except ValueError:
                 in_vain += 1
                 rest = rest[1:]
@@ -424,11 +452,11 @@ class Shapes:
         if not long_enough.any():
             return rest
         asked = rest[long_enough]
-        fits, keys, tallies, numbers = shape.fit(data, starts[asked], frames.ends[asked])
+        fits, keys, tallies, numbers, own = shape.fit(data, starts[asked], frames.ends[asked])
         if not fits.any():
             return rest
         shape.hits += int(np.count_nonzero(fits))
-        found.append(Group(shape, asked[fits], keys, tallies, numbers))
+        found.append(Group(shape, asked[fits], keys, tallies, numbers, own))
         left = ~long_enough
         left[long_enough] = ~fits
         return rest[left]
@@ -441,13 +469,15 @@ class Group(NamedTuple):
     :ivar keys: the wanted bytes of each
     :ivar tallies: what their records fields hold, None if there are none
     :ivar numbers: the varied numbers of each, None if there are none
+    :ivar own: the own numbers of each, by field, as :class:`ShapeMatch` has them
     """
 
     shape: Shape
     chosen: Int64s
     keys: Bytes
     tallies: RecordTallies | None
-    numbers: Int64s | None = None
+    numbers: Int64s | None
+    own: Mapping[str, Int64s]
 
     def codes(self) -> tuple[Int64s, list[bytes]]:
         """Return numbers for the wanted bytes of each message, and the wanted bytes by number."""
@@ -464,6 +494,20 @@ class Group(NamedTuple):
 
 
 # ---------------------------------------------------------------- bytes to numbers
+def _columns(
+    data: Bytes, begins: Sequence[Int64s], fits: Bools, places: Sequence[tuple[int, int, str]]
+) -> Int64s:
+    """Read numbers of some messages: a row for each message, a column for each place.
+
+    :param begins: where the segments of each message begin
+    :param places: segment, position in it, and kind of each number
+    """
+    made = np.empty((np.count_nonzero(fits), len(places)), np.int64)
+    for column, (segment, place, kind) in enumerate(places):
+        made[:, column] = _number(data, begins[segment][fits] + place, kind)
+    return made
+
+
 def _number(data: Bytes, at: Int64s, kind: str) -> Int64s:
     """Read a number at each of some places; where it would lie outside it is read from elsewhere."""
     size = np.dtype(kind).itemsize
@@ -494,7 +538,7 @@ def _tally(
     told = HeaderTallies(*(np.full(len(starts), blank, np.int64) for blank in (0, _LEAST, _LEAST)))
     count, held = len(starts), sizes.copy()
     batches, batch_bytes, records, uncounted, markers = (np.zeros(count, np.int64) for _ in range(5))
-    last, codec = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    last, behind, codec = (np.full(count, -1, np.int64) for _ in range(3))
     ends = starts + sizes
     alive = np.flatnonzero(sizes >= _MAGIC_AT + 1)
     at = starts[alive]
@@ -513,6 +557,8 @@ def _tally(
         announced = _number(data, at + _COUNT_AT, ">i4")
         attributes = data[at + _ATTRIBUTES_AT + 1]
         control = attributes & CONTROL != 0
+        latest = _number(data, at, ">i8") + _number(data, at + _DELTA_AT, ">i4")
+        behind[alive] = latest + 1
         batches[alive] += 1
         batch_bytes[alive] += end - at
         if headers:
@@ -524,7 +570,7 @@ def _tally(
             codec[alive] = np.where(codec[alive] == attributes & CODEC_MASK, codec[alive], -1)
         else:
             codec[alive] = attributes & CODEC_MASK
-            last[alive] = _number(data, at, ">i8") + _number(data, at + _DELTA_AT, ">i4")
+            last[alive] = latest
         more = ends[alive] - end >= _MAGIC_AT + 1
         alive, at = alive[more], end[more]
     for index in np.flatnonzero(odd).tolist():
@@ -535,12 +581,13 @@ def _tally(
         uncounted[index], markers[index] = found.uncounted, found.markers
         complete = record_set(field).batches
         batch_bytes[index] = sum(batch.size for batch in complete)
-        last[index] = complete[0].last_offset if len(complete) == 1 else -1
+        last[index] = as_int64(complete[0].last_offset) if len(complete) == 1 else -1
+        behind[index] = offset_behind(complete)
         codec[index] = -1
         if headers:
             told.traits[index], told.earliest[index], told.latest[index] = header_facts(field)
     codec[batch_bytes != held] = -1
-    tallies = held, batches, batch_bytes, records, uncounted, markers, last, codec
+    tallies = held, batches, batch_bytes, records, uncounted, markers, last, behind, codec
     return tallies, told if headers else None
 
 
@@ -551,7 +598,6 @@ def _add_headers(more: HeaderTallies, data: Bytes, fields: Int64s, at: Int64s, e
     places = zip((at + CRC_START).tolist(), end.tolist(), strict=True)
     computed = np.array([crc32c.crc32c(view[begin:stop]) for begin, stop in places], np.int64)
     traits = np.where(attributes & TRANSACTIONAL, int(BatchTrait.TRANSACTIONAL), 0)
-    traits |= np.where(attributes & CODEC_MASK, int(BatchTrait.COMPRESSED), 0)
     traits |= np.where(computed != _number(data, at + _CRC_AT, ">u4"), int(BatchTrait.DAMAGED), 0)
     more.traits[fields] |= traits
     times = _number(data, at + _MAX_TIMESTAMP_AT, ">i8")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntFlag
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,13 @@ class Flag(IntFlag):
     @property
     def names(self) -> list[str]:
         """The flags set, in lower case."""
-        return [flag.name.lower() for flag in Flag if flag in self and flag.name] if self else []
+        return list(_names(self)) if self else []
+
+
+@lru_cache
+def _names(flags: Flag) -> tuple[str, ...]:
+    """Return the names of a set of flags; going through an ``IntFlag`` takes longer than the rest of a line."""
+    return tuple(flag.name.lower() for flag in Flag if flag in flags and flag.name)
 
 
 NO_ANSWER_SEEN = Flag.UNANSWERED | Flag.NOT_RECORDED

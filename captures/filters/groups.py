@@ -43,7 +43,7 @@ _FETCH_NEEDS = frozenset({"request.topics"})
 MOST_MEMBERS = 64
 """Members that are remembered of a client in a group: one that crashes again and again is a new one each time."""
 
-_Client = tuple[str | None, str]
+ClientOfHost = tuple[str | None, str]
 """Client ID and host."""
 
 
@@ -60,10 +60,10 @@ class GroupInference:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._by_connection: dict[int, set[str]] = {}
-        self._by_client: dict[_Client, set[str]] = {}
-        self._assigned: dict[tuple[_Client, str], set[TopicPartition]] = {}
+        self._by_client: dict[ClientOfHost, set[str]] = {}
+        self._assigned: dict[tuple[ClientOfHost, str], set[TopicPartition]] = {}
         self._told_apart: dict[int, str | None] = {}
-        self._members: dict[tuple[_Client, str], dict[str, frozenset[TopicPartition] | None]] = {}
+        self._members: dict[tuple[ClientOfHost, str], dict[str, frozenset[TopicPartition] | None]] = {}
         self._topologies: dict[str, dict[str, list[str]]] = {}
 
     @classmethod
@@ -126,8 +126,23 @@ class GroupInference:
             return (named[0] if len(named) == 1 else None), False
         if exchange.api_key not in INFERRED or _is_replica(exchange):
             return None, False
-        group = self._infer(exchange)
+        group = self.infer(exchange.connection, _client(exchange), lambda: self._wanted(exchange))
         return group, group is not None
+
+    def infer(
+        self, connection: int, client: ClientOfHost, wanted: Callable[[], set[TopicPartition]]
+    ) -> str | None:
+        """Return the group that a Fetch or Produce belongs to, by what is known by now; None if that is not told.
+
+        :param wanted: returns what a Fetch asks for; it is asked only if more than one group remains
+        """
+        candidates = self._by_connection.get(connection) or self._by_client.get(client)
+        if not candidates:
+            return None
+        if len(candidates) == 1:
+            return next(iter(candidates))
+        group = self._by_assignment(client, candidates, wanted())
+        return group if group is not None else self._told_apart.get(connection)
 
     def member_of(self, group: str, client_id: str | None, host: str, place: TopicPartition) -> str:
         """Return the member ID of the client that fetches a partition for a group; empty if it is not known.
@@ -140,7 +155,7 @@ class GroupInference:
         return next((each for each in reversed(known) if place in (known[each] or ())), "")
 
     def _know_member(
-        self, exchange: Exchange, of: tuple[_Client, str], assigned: frozenset[TopicPartition] | None
+        self, exchange: Exchange, of: tuple[ClientOfHost, str], assigned: frozenset[TopicPartition] | None
     ) -> None:
         request = exchange.request_body
         response = exchange.response_body
@@ -154,19 +169,6 @@ class GroupInference:
         known[member] = before if assigned is None else assigned  # the latest comes last
         if len(known) > MOST_MEMBERS:
             del known[next(iter(known))]
-
-    def _infer(self, exchange: Exchange) -> str | None:
-        candidates = self._candidates(exchange)
-        if len(candidates) == 1:
-            return next(iter(candidates))
-        if not candidates:
-            return None
-        group = self._by_assignment(exchange, candidates)
-        return group if group is not None else self._told_apart.get(exchange.connection)
-
-    def _candidates(self, exchange: Exchange) -> set[str]:
-        on_connection = self._by_connection.get(exchange.connection)
-        return on_connection or self._by_client.get(_client(exchange)) or set()
 
     def candidates_of(self, columns: TableColumns, rows: Int64s) -> Candidates:
         """Return the groups to which some rows of a table may belong, as far as connection and client tell."""
@@ -192,28 +194,30 @@ class GroupInference:
         codes[without] = of_client[client_of[clients[without]], host_of[connections[without]]]
         return Candidates(codes, values)
 
-    def _by_assignment(self, exchange: Exchange, candidates: Iterable[str]) -> str | None:
-        if exchange.api_key != ApiKey.FETCH:
-            return None
-        wanted = {(topic, index) for topic, indexes in self._fetched(exchange).items() for index in indexes}
+    def _by_assignment(
+        self, client: ClientOfHost, candidates: Iterable[str], wanted: set[TopicPartition]
+    ) -> str | None:
         if not wanted:
             return None
-        client = _client(exchange)
         fitting = [group for group in candidates if wanted <= self._assigned.get((client, group), set())]
         return fitting[0] if len(fitting) == 1 else None
 
-    def _fetched(self, exchange: Exchange) -> dict[str, list[int]]:
+    def _wanted(self, exchange: Exchange) -> set[TopicPartition]:
+        """Return what a Fetch asks for."""
         request = exchange.request
-        if request is None or request.version is None:
-            return {}
+        if exchange.api_key != ApiKey.FETCH or request is None or request.version is None:
+            return set()
         body = dict(request.value or {})
         # partitions to forget are fetched no more
         body.pop("forgotten_topics_data", None)
-        return topics_in(ApiKey.FETCH, request.version, body, self._names)
+        found = topics_in(ApiKey.FETCH, request.version, body, self._names)
+        return {TopicPartition(topic, index) for topic, indexes in found.items() for index in indexes}
 
     def _observe_fetch(self, exchange: Exchange) -> None:
         """Note what the partitions of a Fetch say about its connection; later ones may name none (KIP-227)."""
-        group = self._by_assignment(exchange, self._candidates(exchange))
+        client = _client(exchange)
+        candidates = self._by_connection.get(exchange.connection) or self._by_client.get(client) or ()
+        group = self._by_assignment(client, candidates, self._wanted(exchange))
         if group is None:
             return
         known = self._told_apart.setdefault(exchange.connection, group)
@@ -244,7 +248,7 @@ def _numbered(texts: Iterable[str | None]) -> dict[str | None, int]:
     return {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}
 
 
-def _client(exchange: Exchange) -> _Client:
+def _client(exchange: Exchange) -> ClientOfHost:
     return exchange.client_id, split_endpoint(exchange.client)[0]
 
 

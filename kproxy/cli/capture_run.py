@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from functools import cached_property
@@ -141,12 +141,15 @@ class CaptureInput:
         self.tally.add_columns(columns)
         return columns
 
-    def exchanges_of(self, apis: Collection[int], reader: ExchangeReader, label: str) -> Iterator[Exchange]:
-        """Yield the exchanges of some APIs, in the order of their numbers; all are counted."""
+    def exchanges_of_groups(self, reader: ExchangeReader) -> Iterator[Exchange]:
+        """Yield the exchanges that tell something of groups, in the order of their numbers; all are counted."""
         import numpy as np
 
-        wanted = np.isin(reader.capture.table.column("api_key")[reader.rows], list(apis))
-        self.counted(reader, np.flatnonzero(~wanted), (), label)  # the others are counted as they go by
+        from captures.analysis.groups.history import needed
+
+        label, wanted = "following groups", needed(reader.capture.table.column("api_key")[reader.rows])
+        # the others are counted by columns
+        self.counted(reader, np.flatnonzero(~wanted), (), label)
         exchanges = self.tally.counting(reader.several(np.flatnonzero(wanted).tolist()))
         yield from with_progress(exchanges, lambda each: each.number, len(reader), label)
 

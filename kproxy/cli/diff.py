@@ -132,7 +132,7 @@ class Diff(CaptureRun[DiffOptions]):
     def _of_windows(self) -> Comparison:
         from captures.analysis.comparison.compare import compare_sides
         from captures.analysis.comparison.side import Side, Window
-        from captures.analysis.groups.history import HISTORIES, NEEDED, GroupHistories
+        from captures.analysis.groups.history import HISTORIES, GroupHistories
 
         assert self.windows is not None
         (reading,) = self.readings
@@ -142,7 +142,7 @@ class Diff(CaptureRun[DiffOptions]):
         # who was a member before tells more of a rebalance than its window alone does
         histories = GroupHistories(names, capture)
         add = capture.faults.guarded(histories.add, HISTORIES)
-        for exchange in reading.exchanges_of(NEEDED, reader, "following groups"):
+        for exchange in reading.exchanges_of_groups(reader):
             add(exchange)
         sides = []
         for begin, end in self.windows:

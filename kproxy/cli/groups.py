@@ -99,14 +99,14 @@ class Groups(CaptureRun[GroupsOptions]):
 
     # ------------------------------------------------------------ reading
     def _timelines(self, capture: Capture) -> list[GroupTimeline]:
-        from captures.analysis.groups.history import HISTORIES, NEEDED
+        from captures.analysis.groups.history import HISTORIES
         from captures.analysis.incidents.history import IncidentHistories
 
         read_to_the_end(capture)
         reader = self.reading.reader(capture)
         histories = IncidentHistories(reader.knowledge.topic_name, capture)
         add = capture.faults.guarded(histories.add, HISTORIES)
-        for exchange in self.reading.exchanges_of(NEEDED, reader, "following groups"):
+        for exchange in self.reading.exchanges_of_groups(reader):
             add(exchange)
         timelines = histories.result()
         self.incidents = histories.incidents

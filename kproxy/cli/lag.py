@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import groupby
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import command, option, options
+from kproxy.cli.common import with_progress
 from kproxy.cli.options import GroupOption, JobsOption, ReadingOptions, ReportOptions, UtcOption
 from kproxy.cli.selection import chosen
 from kproxy.output import terminal_width
@@ -45,16 +47,20 @@ class Lag(CaptureRun[LagOptions]):
     """One run of ``kproxy lag``."""
 
     def run(self) -> None:
-        from captures.analysis.lag import NEEDED, LagStats, total
+        import numpy as np
+
+        from captures.analysis.lag import FOLLOWING, LagStats, total
+        from captures.analysis.position_columns import TAKEN
         from kproxy.cli.results import GroupLag, LagResult
         from kproxy.text.formats import spaced
 
         capture = self.reading.capture()
         reader, tally = self.reading.reader(capture), self.reading.tally
         stats = LagStats(reader.knowledge.topic_name)
-        add = capture.faults.guarded(stats.add, "following offsets")
-        for exchange in self.reading.exchanges_of(NEEDED, reader, "following offsets"):
-            add(exchange)
+        everything = np.arange(len(reader))
+        columns = self.reading.counted(reader, everything, TAKEN, FOLLOWING)
+        told = stats.add_all(reader, columns, everything)
+        deque(with_progress(told, lambda number: number, len(reader), FOLLOWING), maxlen=0)
         nothing: list[LagRow] = []
         rows = capture.faults.made(
             partial(stats.result, tally.last), "telling how far groups are behind", nothing

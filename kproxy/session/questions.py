@@ -215,7 +215,7 @@ def _of_windows(
     import numpy as np
 
     from captures.analysis.comparison.side import Side, Window
-    from captures.analysis.groups.history import HISTORIES, NEEDED, GroupHistories
+    from captures.analysis.groups.history import HISTORIES, GroupHistories, needed
     from captures.filters.values import resolved
 
     names, capture = access.plain.knowledge.topic_name, access.capture
@@ -229,9 +229,8 @@ def _of_windows(
     # who was a member before tells more of a rebalance than its window alone does
     histories = GroupHistories(names, capture)
     keys = capture.table.column("api_key")[access.plain.rows]
-    needed = np.flatnonzero(np.isin(keys, list(NEEDED))).tolist()
     add = capture.faults.guarded(histories.add, HISTORIES)
-    learning = map(add, access.plain.several(needed))
+    learning = map(add, access.plain.several(np.flatnonzero(needed(keys)).tolist()))
     for work in (learning, good.read(access.plain), bad.read(access.plain)):
         yield from _through(access, work)
     return good, bad, histories.result()

@@ -86,8 +86,12 @@ def _tree(text: str) -> grammar.Node | None:
 
 
 # ---------------------------------------------------------------- of an exchange
-def of_exchange(exchange: Exchange, context: Context = NO_CONTEXT) -> list[QuickFilter]:
-    """Return filters for what an exchange is about, who took part in it, and how it went."""
+def of_exchange(exchange: Exchange, context: Context = NO_CONTEXT) -> Iterator[QuickFilter]:
+    """Yield filters for what an exchange is about, who took part in it, and how it went."""
+    yield from _fitting(_of_exchange(exchange, context), exchange, context)
+
+
+def _of_exchange(exchange: Exchange, context: Context) -> list[QuickFilter]:
     offers = [
         *_each("topic", "topic", reads.topics(exchange, context)),
         *_each("group", "group", reads.groups(exchange, context)),
@@ -117,7 +121,7 @@ def of_exchange(exchange: Exchange, context: Context = NO_CONTEXT) -> list[Quick
                 f"api == {quoted(exchange.api)} and version == {exchange.version}",
             )
         )
-    return _fitting(offers, exchange, context)
+    return offers
 
 
 def _each(label: str, field: str, values: Iterable[str]) -> Iterator[QuickFilter]:
@@ -134,18 +138,20 @@ def _duration(microseconds: int) -> str:
 
 
 # ---------------------------------------------------------------- of a field
-def of_field(path: str, value: Any, exchange: Exchange, context: Context = NO_CONTEXT) -> list[QuickFilter]:
-    """Return filters for one field of an exchange, before those for the exchange.
+def of_field(
+    path: str, value: Any, exchange: Exchange, context: Context = NO_CONTEXT
+) -> Iterator[QuickFilter]:
+    """Yield filters for one field of an exchange, before those for the exchange.
 
     :param path: of the field, as annotations write it: ``response.responses[0].error_code``; those of the header are
         ``request.header.client_id``
     :param value: of the field; None if it has none, or it is masked
     """
-    others = of_exchange(exchange, context)
+    others = _of_exchange(exchange, context)
     about = [one for one in others if isinstance(value, str) and value and one.label.endswith(f": {value}")]
     header = _HEADER.fullmatch(path)
     made = _of_header(header[1], header[2], value, exchange) if header else _of_body(path, value)
-    return list(dict.fromkeys([*about, *_fitting(made, exchange, context), *others]))
+    yield from _fitting([*about, *made, *others], exchange, context)
 
 
 _HEADER = re.compile(r"(request|response)\.header\.(\w+)")
@@ -257,12 +263,12 @@ def _readable(value: bytes) -> bool:
         return False
 
 
-def _fitting(offers: Iterable[QuickFilter], exchange: Exchange, context: Context) -> list[QuickFilter]:
-    """Return those that keep the exchange.
+def _fitting(offers: Iterable[QuickFilter], exchange: Exchange, context: Context) -> Iterator[QuickFilter]:
+    """Yield those that keep the exchange, each once.
 
     Not all do: of a message set, for one, the tree shows fields of single messages where the language knows batches.
     """
-    return [one for one in dict.fromkeys(offers) if _fits(one.text, exchange, context)]
+    return (one for one in dict.fromkeys(offers) if _fits(one.text, exchange, context))
 
 
 def _fits(text: str, exchange: Exchange, context: Context) -> bool:

@@ -74,8 +74,8 @@ class Lives:
     def waited_in_vain(self, exchange: Exchange) -> bool:
         """Tell whether an answer was waited for; a client that leaves cuts off its own long polls."""
         _, over, _ = self._end(exchange.connection)
-        observed = int(self._capture.observed_until(exchange.connection))
-        return (over if over != _NEVER else observed) - exchange.time > LONG_UNANSWERED
+        until = int(self._capture.observed_until(exchange.connection)) if over == _NEVER else over
+        return until - exchange.time > LONG_UNANSWERED
 
     def lines(self) -> Iterator[Line]:
         """Yield the lines of connections that were opened and closed."""

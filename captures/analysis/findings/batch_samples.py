@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.exchange_groups import RowGroups
-from captures.arrays import Int64s
+from captures.arrays import Bools, Int64s
 from dissectors.api_keys import ApiKey
 from dissectors.codec import Codec
 
@@ -22,6 +24,14 @@ def worth_a_look(count: int) -> bool:
     return count <= _FIRST or not count & (count - 1)
 
 
+class FlowKey(NamedTuple):
+    """What record data is told apart by."""
+
+    client: str
+    topic: str
+    codec: Codec
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Flow:
     """Record data that a client produces to a topic with one codec, an element for each partition of a request.
@@ -33,14 +43,17 @@ class Flow:
     :ivar batches: how many
     """
 
-    client: str
-    topic: str
-    codec: Codec
     numbers: Int64s
     rows: Int64s
     times: Int64s
     sizes: Int64s
     batches: Int64s
+
+    def passed(self, begin: int, until: int | None) -> Flow:
+        """Return the elements from one on, up to the exchange of a number, or all if None."""
+        end = None if until is None else int(np.searchsorted(self.numbers, until))
+        columns = (self.numbers, self.rows, self.times, self.sizes, self.batches)
+        return Flow(*(column[begin:end] for column in columns))
 
     def sampled(self, ordinals: Int64s, counts: Int64s) -> Int64s:
         """Return the rows of what is worth a look.
@@ -58,7 +71,38 @@ def _by_id(key: int, version: int) -> bool:
     return key == ApiKey.PRODUCE and version >= _FIRST_BY_ID
 
 
-def produced_flows(rows: DecisionColumns) -> list[Flow] | None:
+class SampledFlows:
+    """The flows that a rule is shown only samples of.
+
+    :param chosen: tells by the codec which flows are sampled; of the others nothing is
+    """
+
+    def __init__(self, chosen: Callable[[Codec], bool]) -> None:
+        self._chosen = chosen
+        self._known: dict[FlowKey, Flow] = {}
+
+    def deciding(self, rows: DecisionColumns, *, by_batch: bool) -> Bools | None:
+        """Return the samples, and what shows that something is produced; None where all has to be shown.
+
+        :param by_batch: whether batches are counted, or else elements
+        """
+        flows = _produced_flows(rows)
+        if flows is None:
+            return None
+        found = rows.evidence_of(rows.of_api({ApiKey.PRODUCE}))
+        self._known = {key: flow for key, flow in flows.items() if self._chosen(key.codec)}
+        for flow in self._known.values():
+            counts = flow.batches if by_batch else np.ones_like(flow.batches)
+            found[flow.sampled(np.cumsum(counts), counts)] = True
+        return found
+
+    def passed(self, key: FlowKey, begin: int, until: int | None = None) -> Flow | None:
+        """Return what has gone by of a flow, as :meth:`Flow.passed` does; None where all is shown."""
+        flow = self._known.get(key)
+        return None if flow is None else flow.passed(begin, until)
+
+
+def _produced_flows(rows: DecisionColumns) -> dict[FlowKey, Flow] | None:
     """Return what is produced, by flow; None where columns do not tell what rules would count.
 
     That is where codecs or topics cannot be told apart, kproxy intervened, or not all exchanges are there.
@@ -66,26 +110,18 @@ def produced_flows(rows: DecisionColumns) -> list[Flow] | None:
     sent = rows.produced
     there = np.flatnonzero(sent.batches)
     mine = rows.of_api({ApiKey.PRODUCE})
-    if rows.numbers is None or (sent.codec[there] < 0).any() or not rows.untouched[mine].all():
+    if not rows.whole or (sent.codec[there] < 0).any() or not rows.untouched[mine].all():
         return None
     if rows.named_meanwhile(rows.of_version(_by_id)):
         return None
-    times = rows.columns.flat("time")
+    numbers, times = rows.numbers, rows.columns.flat("time")
+    assert numbers is not None, "a whole capture has them"
     keys = (sent.client, sent.topic, sent.codec)
-    flows = []
+    flows = {}
     for group in RowGroups(*(key[there] for key in keys)) if len(there) else ():
         at = there[group]
         client, topic, codec = (int(key[at[0]]) for key in keys)
         in_rows = sent.rows[at]
-        flow = Flow(
-            sent.clients[client],
-            sent.topics[topic],
-            Codec(codec),
-            rows.numbers[in_rows],
-            in_rows,
-            times[in_rows],
-            sent.size[at],
-            sent.batches[at],
-        )
-        flows.append(flow)
+        named = FlowKey(sent.clients[client], sent.topics[topic], Codec(codec))
+        flows[named] = Flow(numbers[in_rows], in_rows, times[in_rows], sent.size[at], sent.batches[at])
     return flows

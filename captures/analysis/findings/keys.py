@@ -8,6 +8,7 @@ from zlib import crc32
 import numpy as np
 
 from captures.analysis.client_identity import client_name
+from captures.analysis.exchange_groups import client_names
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Exchange
 from captures.exchanges.columns import ExchangeColumns
@@ -53,14 +54,8 @@ def buckets(key: Key, columns: ExchangeColumns, connections: Int64s, count: int)
         case Key.CONNECTION:
             return _spread(connections % count, count)
         case Key.CLIENT:
-            named, ends = columns.texts("client_id"), columns.texts("client")
-            of_ids = _hashed([text or "" for text in named] + [""], count)
-            has_id = np.array([bool(text) for text in named] + [False], np.bool_)
-            of_hosts = _hashed([(end or "").rpartition(":")[0] for end in ends], count)
-            clients = columns.flat("client_id")
-            return _spread(
-                np.where(has_id[clients], of_ids[clients], of_hosts[columns.flat("client")]), count
-            )
+            clients, names = client_names(columns)
+            return _spread(_hashed(names, count)[clients], count)
         case Key.BROKER:
             of_brokers = _hashed([end or "" for end in columns.texts("broker")], count)
             return _spread(of_brokers[columns.flat("broker")], count)

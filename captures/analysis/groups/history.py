@@ -36,6 +36,7 @@ from captures.analysis.groups.silence import Silences, explain_timeouts
 from captures.analysis.groups.storms import mark_storms
 from captures.analysis.groups.words import compose
 from captures.analysis.record_traffic import RecordTraffic
+from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture, Exchange
 from captures.faults import RaisedFaults
 from captures.meaning import Names, words
@@ -55,6 +56,15 @@ _INTERVAL = 3_000_000_000
 
 NEEDED = OF_MEMBERS | OF_TOPICS | BY_CONSUMPTION | BY_FAREWELLS
 """APIs whose exchanges tell something of groups; others need not be added."""
+
+
+def needed(api_keys: Int64s) -> Bools:
+    """Return which exchanges of a whole capture tell something of groups: none if no member said anything.
+
+    :param api_keys: of all exchanges
+    """
+    found: Bools = np.isin(api_keys, list(NEEDED if np.isin(api_keys, list(OF_MEMBERS)).any() else ()))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

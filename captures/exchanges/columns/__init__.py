@@ -34,6 +34,8 @@ from captures.exchanges.columns.builders import (
     Errors,
     FetchLimits,
     Flows,
+    Offsets,
+    PlaceBuilder,
     ProblemsColumn,
     Records,
     Replica,
@@ -109,8 +111,24 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "flow_markers": ColumnKind("int64", "control records", ragged=True),
     "flow_codec": ColumnKind("int64", "codec of its batches if it has nothing but whole ones of magic 2 with the same,"
                              " else -1", ragged=True),
+    "asked_topics": ColumnKind("int32", "Produce, Fetch, OffsetCommit: topic of each partition in the request",
+                               ragged=True, coded=True),
+    "asked_partitions": ColumnKind("int64", "number of the partition", ragged=True),
+    "asked_offsets": ColumnKind("int64", "offset that is fetched or committed; of Produce the one behind its last batch"
+                                " of magic 2, as the producer counts; -1 for none", ragged=True),
+    "told_topics": ColumnKind("int32", "topic of each partition in the response to these", ragged=True, coded=True),
+    "told_partitions": ColumnKind("int64", "number of the partition", ragged=True),
+    "told_offsets": ColumnKind("int64", "Produce: base offset; Fetch: high watermark; -1 for none", ragged=True),
+    "told_errors": ColumnKind("int64", "error code; the least number where it could not be read", ragged=True),
+    "told_stable": ColumnKind("int64", "Fetch: last stable offset; -1 for none", ragged=True),
+    "forgotten_topics": ColumnKind("int32", "Fetch: topic of each partition that leaves the session", ragged=True,
+                                   coded=True),
+    "forgotten_partitions": ColumnKind("int64", "number of the partition", ragged=True),
+    "session_epoch": ColumnKind("int64", "Fetch: epoch of its session, where the version has sessions"),
+    "session_id": ColumnKind("int64", "Fetch: ID of its session"),
+    "session_given": ColumnKind("int64", "Fetch: ID of the session, as the response tells it"),
     "batch_traits": ColumnKind("int64", "what complete batches of Produce, Fetch and ShareFetch have: 1 magic 0 or 1,"
-                               " 2 a transaction, 4 a codec in magic 2, 8 a wrong checksum; added up"),
+                               " 2 a transaction, 4 a wrong checksum; added up"),
     "batch_earliest": ColumnKind("int64", "the earliest of the latest timestamps of these batches, in ms"),
     "batch_latest": ColumnKind("int64", "the latest of them"),
     "transactional": ColumnKind("int8", "Produce: 1 if it names a transactional ID"),
@@ -139,6 +157,8 @@ def reference() -> str:
 
 
 _CODES_OF = {"partition_topics": "topics"}
+_BY_NAME = frozenset({"topics", "flows", "offsets"})
+"""Needs of columns with topics by their names, which other exchanges may tell."""
 
 
 class ExchangeColumns:
@@ -233,16 +253,14 @@ class ExchangeColumns:
                 maker = self._maker("topics")
                 assert isinstance(maker, Topics)
                 return maker.texts
-            case "flow_topics":
-                flows = self._maker("flows")
-                assert isinstance(flows, Flows)
-                return flows.texts
             case "wait_reason":
                 waits = self._maker("waits")
                 assert isinstance(waits, Waits)
                 return waits.dictionary.texts
             case coded:
                 named = self._maker(_NEEDS[coded])
+                if isinstance(named, PlaceBuilder):
+                    return named.texts
                 assert isinstance(named, TextBuilder), f"{name} has no texts"
                 return named.dictionary.texts
 
@@ -250,7 +268,7 @@ class ExchangeColumns:
     def _maker(self, need: str) -> Builder:
         maker = self._makers.get(need)
         if maker is None:
-            if need in ("topics", "flows"):
+            if need in _BY_NAME:
                 self._maker("topic names")
             maker = self._makers[need] = self._new_maker(need, self._knowledge)
         return maker
@@ -264,8 +282,8 @@ class ExchangeColumns:
             case "software":
                 table = self._capture.table
                 return Software(lambda row: table.column("connection")[row])
-            case "flows":
-                return Flows(self._topic_name)
+            case "flows" | "offsets":
+                return (Flows if need == "flows" else Offsets)(self._topic_name)
             case _:
                 return _MAKERS[need]()
 
@@ -277,7 +295,7 @@ class ExchangeColumns:
         deque(self._filling(makers), maxlen=0)
 
     def _filling(self, makers: list[Builder]) -> Iterator[None]:
-        if any(maker.need in ("topics", "flows") for maker in makers):
+        if any(maker.need in _BY_NAME for maker in makers):
             makers = [*makers, self._maker("topic names")]
         behind = {maker.need: maker for maker in makers if maker.filled < len(self)}
         for start in {maker.filled for maker in behind.values()}:
@@ -426,7 +444,8 @@ _NEEDS: Mapping[str, str] = {
     "expected_error_codes": "errors",
     "wait": "waits",
     "wait_reason": "waits",
-    **{f"flow_{name}": "flows" for name in Flows.COLUMNS},
+    **dict.fromkeys(Flows.names(), "flows"),
+    **dict.fromkeys(Offsets.names(), "offsets"),
     "undecoded": PROBLEMS,
     "guessed": PROBLEMS,
     "response_told": PROBLEMS,

@@ -7,7 +7,8 @@ has no :data:`paths <captures.exchanges.projected_reader.NEEDS>`: their rows hav
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,11 +24,12 @@ from captures.exchanges.columns.arrays import (
 )
 from captures.exchanges.columns.waits import designed_waits
 from captures.exchanges.projected_reader import BATCH_HEADERS, PROBLEMS, Part, Parts
-from captures.exchanges.shapes import header_facts
+from captures.exchanges.shapes import RecordTallies, header_facts, offset_behind
 from captures.meaning import designed_wait_ns, errors_in, expected_errors, groups_in, members_in, topics_in
-from captures.meaning.exchange import Names, number, replica_of, rows, text
-from captures.meaning.flows import CARRIERS, asked_for, carried
-from captures.meaning.payload import payload, record_fields, record_paths, tally
+from captures.meaning.exchange import Body, Names, items, number, replica_of, rows, text
+from captures.meaning.flows import CARRIERS, asked_for, carried, named
+from captures.meaning.payload import headers, payload, record_fields, record_paths, tally
+from captures.meaning.places import index as partition_of
 from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
 from dissectors.codec import CODEC_LABELS
 from dissectors.session_context import TOPIC_NAMES, SessionContext
@@ -40,6 +42,8 @@ _PRODUCE, _FETCH = frozenset({ApiKey.PRODUCE}), frozenset({ApiKey.FETCH})
 Column = NDArray[Any] | RaggedArray
 Index: TypeAlias = "int | Int64s"
 """Of a row, or of several."""
+Place: TypeAlias = "tuple[str | None, int | None]"
+"""Topic, or its ID where it has no name, and partition; None for what was not read."""
 
 
 def bodies(parts: Parts) -> Iterator[tuple[int, dict[str, Any], Side]]:
@@ -297,9 +301,10 @@ class Replica(ColumnBuilder):
         return ASKED_BY_REPLICAS
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
-        value = parts.request.value if parts.request is not None else None
-        if value:
-            self._replica.block[index] = replica_of(value)
+        request = parts.request
+        # one that was read is that of a consumer even if nothing is in it: since v15 only replicas say who they are
+        if request is not None and request.value is not None and (request.value or not request.problem):
+            self._replica.block[index] = replica_of(request.value)
 
 
 class Acks(ColumnBuilder):
@@ -340,47 +345,44 @@ class ProblemsColumn(ColumnBuilder):
             self._told.block[index] = 1
 
 
-class Flows(ColumnBuilder):
-    """Record data by partition: what Produce requests and Fetch responses carry, and what a Fetch asks for."""
+class PlaceBuilder(ColumnBuilder):
+    """Numbers by partition: of each a code of the topic, the number of the partition, and others.
 
-    need = "flows"
-    COLUMNS = ("topics", "partitions", "bytes", "batches", "records", "uncounted", "markers", "codec")
+    :param tables: the columns of each table by what they begin with, in a row for each partition
+    """
+
+    TABLES: Mapping[str, tuple[str, ...]]
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._flows = _Rectangles(len(self.COLUMNS))
-        super().__init__(flows=self._flows)
+        self._tables = {name: _Rectangles(len(columns)) for name, columns in self.TABLES.items()}
+        super().__init__(**self._tables)
 
-    def apis(self) -> frozenset[int] | None:
-        return CARRIERS
+    @classmethod
+    def names(cls) -> list[str]:
+        """Return the names of the columns."""
+        return [f"{table}_{column}" for table, columns in cls.TABLES.items() for column in columns]
 
-    def add(self, index: Index, parts: Parts, latency: Index) -> None:
-        request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
-        asked = [self._place(*place) for place in asked_for(parts.key, request)]
-        found = list(carried(parts.key, request, response))
-        tallies = parts.tallies("request" if parts.key == ApiKey.PRODUCE else "response")
-        count = 1 if isinstance(index, int) else len(index)
-        made = np.zeros((count, len(asked) + len(found), len(self.COLUMNS)), np.int64)
-        made[:, :, -1] = -1
-        made[:, : len(asked), :2] = np.array(asked, np.int64).reshape(-1, 2)
-        field = 0
-        for at, (name, partition, data) in enumerate(found, len(asked)):
-            made[:, at, :2] = self._place(name, partition)
-            if tallies is None:
-                made[:, at, 2:] = _flow(data)
-            elif data is not None:
-                made[:, at, 2:] = np.stack([getattr(tallies, name)[:, field] for name in _TALLIED], axis=1)
-                field += 1
-        known = (made[0, :, :2] >= 0).all(1) if len(made) else np.zeros(0, np.bool_)
-        self._flows.add(index, made[:, known])
+    def _fill(self, table: str, index: Index, places: Sequence[Place], *numbers: Any) -> None:
+        """Add the partitions of some exchanges, but those of which not all was read.
 
-    def _place(self, name: str | None, partition: int | None) -> tuple[int, int]:
-        return -1 if name is None else self.dictionary[name], -1 if partition is None else partition
+        :param numbers: those behind the place: of each partition, or of each exchange and partition
+        """
+        rows = 1 if isinstance(index, int) else len(index)
+        coded = [(-1 if name is None else self.dictionary[name], number) for name, number in places]
+        known = np.array([code >= 0 and number is not None for code, number in coded], np.bool_)
+        if not known.any():
+            return
+        made = np.empty((rows, len(coded), len(self.TABLES[table])), np.int64)
+        made[:, :, :2] = np.array([(code, -1 if number is None else number) for code, number in coded])
+        for at, column in enumerate(numbers, 2):
+            made[:, :, at] = column
+        self._tables[table].add(index, made[:, known])
 
     def _recoded(self, name: str, values: NDArray[Any], codes: Int64s) -> NDArray[Any]:
-        flows = values.reshape(-1, len(self.COLUMNS)).copy()
-        flows[:, 0] = codes[flows[:, 0]]
-        return flows.ravel()
+        found = values.reshape(-1, len(self.TABLES[name])).copy()
+        found[:, 0] = codes[found[:, 0]]
+        return found.ravel()
 
     @property
     def texts(self) -> list[str]:
@@ -388,9 +390,145 @@ class Flows(ColumnBuilder):
         return [self._names(topic) or topic for topic in self.dictionary.texts]
 
     def column(self, name: str) -> Column:
-        flows = self._flows.grown.ragged
-        place, width = self.COLUMNS.index(name.removeprefix("flow_")), len(self.COLUMNS)
-        return RaggedArray(flows.values[place::width], flows.offsets // width)
+        table, _, column = name.partition("_")
+        found, columns = self._tables[table].grown.ragged, self.TABLES[table]
+        return RaggedArray(found.values[columns.index(column) :: len(columns)], found.offsets // len(columns))
+
+
+class Flows(PlaceBuilder):
+    """Record data by partition: what Produce requests and Fetch responses carry, and what a Fetch asks for."""
+
+    need = "flows"
+    TABLES = MappingProxyType(
+        {"flow": ("topics", "partitions", "bytes", "batches", "records", "uncounted", "markers", "codec")}
+    )
+
+    def apis(self) -> frozenset[int] | None:
+        return CARRIERS
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
+        asked = list(asked_for(parts.key, request))
+        found = list(carried(parts.key, request, response))
+        tallies = parts.tallies("request" if parts.key == ApiKey.PRODUCE else "response")
+        count = 1 if isinstance(index, int) else len(index)
+        made = np.zeros((len(_TALLIED), count, len(asked) + len(found)), np.int64)
+        made[-1] = -1
+        field = 0
+        for at, (_, _, data) in enumerate(found, len(asked)):
+            if tallies is None:
+                made[:, :, at] = np.array(_flow(data))[:, None]
+            elif data is not None:
+                made[:, :, at] = [getattr(tallies, name)[:, field] for name in _TALLIED]
+                field += 1
+        self._fill("flow", index, [*asked, *(place[:2] for place in found)], *made)
+
+
+class Offsets(PlaceBuilder):
+    """How far Produce, Fetch and OffsetCommit are in each partition."""
+
+    need = "offsets"
+    TABLES = MappingProxyType(
+        {
+            "asked": ("topics", "partitions", "offsets"),
+            "told": ("topics", "partitions", "offsets", "errors", "stable"),
+            "forgotten": ("topics", "partitions"),
+        }
+    )
+    _REQUEST: Mapping[int, tuple[str, str, str]] = MappingProxyType(
+        {
+            ApiKey.PRODUCE: ("topic_data", "partition_data", ""),
+            ApiKey.FETCH: ("topics", "partitions", "fetch_offset"),
+            ApiKey.OFFSET_COMMIT: ("topics", "partitions", "committed_offset"),
+        }
+    )
+    _RESPONSE: Mapping[int, tuple[str, str, str]] = MappingProxyType(
+        {
+            ApiKey.PRODUCE: ("responses", "partition_responses", "base_offset"),
+            ApiKey.FETCH: ("responses", "partitions", "high_watermark"),
+            ApiKey.OFFSET_COMMIT: ("topics", "partitions", ""),
+        }
+    )
+
+    _SESSION: Mapping[str, tuple[str, Side]] = MappingProxyType(
+        {
+            "session_epoch": ("session_epoch", "request"),
+            "session_id": ("session_id", "request"),
+            "session_given": ("session_id", "response"),
+        }
+    )
+
+    def __init__(self, names: Names) -> None:
+        super().__init__(names)
+        self._flat = {name: _Flat() for name in self._SESSION}
+        self._columns = {**self._columns, **self._flat}
+
+    @classmethod
+    def names(cls) -> list[str]:
+        return [*super().names(), *cls._SESSION]
+
+    def apis(self) -> frozenset[int] | None:
+        return frozenset(self._REQUEST)
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
+        if parts.key == ApiKey.FETCH:
+            for name, (column, side) in self._SESSION.items():
+                part = parts.request if side == "request" else parts.response
+                if part is not None and column in (part.value or {}):
+                    self._flat[name].block[np.atleast_1d(index)] = _numbers_of(
+                        part, column, [part.value or {}]
+                    )[:, 0]
+        outer, inner, field = self._REQUEST[parts.key]
+        places, structs = _partitions(request, outer, inner)
+        asked = _numbers_of(parts.request, field, structs)
+        if parts.key == ApiKey.PRODUCE:
+            asked = _behind(parts.tallies("request"), structs)
+        self._fill("asked", index, places, asked)
+        outer, inner, field = self._RESPONSE[parts.key]
+        places, structs = _partitions(response, outer, inner)
+        self._fill(
+            "told",
+            index,
+            places,
+            _numbers_of(parts.response, field, structs),
+            [number(row, "error_code", NO_VALUE) for row in structs],
+            _numbers_of(parts.response, "last_stable_offset", structs),
+        )
+        forgotten = [
+            (named(holder), partition)
+            for holder in rows(request, "forgotten_topics_data")
+            for partition in items(holder, "partitions")
+        ]
+        self._fill("forgotten", index, forgotten)
+
+    def column(self, name: str) -> Column:
+        return self._flat[name].grown.array if name in self._flat else super().column(name)
+
+    def _recoded(self, name: str, values: NDArray[Any], codes: Int64s) -> NDArray[Any]:
+        return values if name in self._flat else super()._recoded(name, values, codes)
+
+
+def _partitions(body: Body, outer: str, inner: str) -> tuple[list[Place], list[Body]]:
+    """Return the partition structs of a body, with their places."""
+    structs = [(named(holder), row) for holder in rows(body, outer) for row in rows(holder, inner)]
+    return [(name, partition_of(row)) for name, row in structs], [row for _, row in structs]
+
+
+def _numbers_of(part: Part | None, field: str, structs: Sequence[Body]) -> Int64s:
+    """Return a number of each struct of a message, -1 where it has none: of all exchanges that share the message."""
+    own = (part.own or {}).get(field) if part is not None else None
+    return np.array([[number(row, field) for row in structs]], np.int64) if own is None else own
+
+
+def _behind(tallies: RecordTallies | None, structs: Sequence[Body]) -> Int64s:
+    """Return the offset behind the last batch that is sent to each partition, counted from the first one sent."""
+    if tallies is None:
+        return np.array([[offset_behind(headers(row.get("records"))) for row in structs]], np.int64)
+    sent = np.array([row.get("records") is not None for row in structs], np.bool_)
+    found = np.full((len(tallies.behind), len(structs)), -1, np.int64)
+    found[:, sent] = tallies.behind
+    return found
 
 
 _TALLIED = ("size", "batches", "records", "uncounted", "markers", "codec")
@@ -436,23 +574,17 @@ class BatchHeaders(ColumnBuilder):
             traits, earliest, latest = (
                 np.array([fact[at] for fact in facts], np.int64)[None] for at in range(3)
             )
-            held_back: Bools = np.array([any(map(_held_back, partitions))])
         else:
             traits, earliest, latest = tallies.headers
-            told = (tallies.last_stable >= 0) & (tallies.last_stable < tallies.high_watermark)
-            alone = any(_held_back(row) for row in partitions if row.get("records") is None)
-            held_back = np.logical_or(told.any(1), alone)
+        stable, end = (
+            _numbers_of(parts.response, name, partitions) for name in ("last_stable_offset", "high_watermark")
+        )
         self._traits.block[index] = np.bitwise_or.reduce(traits, axis=1)
         self._latest.block[index] = latest.max(1, initial=NO_VALUE)
         never = np.iinfo(np.int64).max
         least = np.where(earliest == NO_VALUE, never, earliest).min(1, initial=never)
         self._earliest.block[index] = np.where(least == never, NO_VALUE, least)
-        self._open.block[index] = held_back
-
-
-def _held_back(partition: Any) -> bool:
-    """Whether a partition has records behind its last stable offset."""
-    return 0 <= number(partition, "last_stable_offset") < number(partition, "high_watermark")
+        self._open.block[index] = ((stable >= 0) & (stable < end)).any(1)
 
 
 class FetchLimits(ColumnBuilder):

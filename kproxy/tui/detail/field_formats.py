@@ -50,7 +50,7 @@ def _harmless(text: str) -> str:
 
 def _filter(field: FieldNode, exchanges: Sequence[Exchange], context: Context) -> str:
     knowledge = FilterContext()
-    offers = of_field(field.path, field.value, exchanges[0], knowledge)
-    if not offers:
+    offer = next(of_field(field.path, field.value, exchanges[0], knowledge), None)
+    if offer is None:
         raise CannotCopyError("no filter can be made of this field")
-    return f"{offers[0].text}\n"
+    return f"{offer.text}\n"

@@ -171,8 +171,8 @@ class ListCommands(Part):
             exchange = access.exchange(number)
             context = Context(access.reader.knowledge.topic_name)
             if field is not None:
-                return of_field(field.path, field.value, exchange, context)
-            return of_exchange(exchange, context)
+                return list(of_field(field.path, field.value, exchange, context))
+            return list(of_exchange(exchange, context))
 
         try:
             offers = await self.session.run(make, Priority.LOOK)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from captures.analysis import lag
-from captures.analysis.lag import LEAST_SLICE, MOST_SLICES, LagOverTime, LagRow, LagStats, total
+from captures.analysis.lag import LEAST_SLICE, MOST_SLICES, NEEDED, LagOverTime, LagRow, LagStats, total
 from captures.exchanges import Exchange, ExchangeReader, open_capture
+from captures.exchanges.columns import ExchangeColumns
 from dissectors.records import Record
 from dissectors.records.build import build_batch
 from tests.captures.analysis.kit import MS, exchange
+from tests.captures.recorded import CAPTURES, FOLDER
 
 RECORDED = Path(__file__).parents[2] / "data" / "groups"
 SECOND = 1_000_000_000
@@ -307,3 +310,41 @@ def test_lag_grows_while_a_member_is_stopped() -> None:
     stopped, taken_over = 1_795_254_708_570_000_000, 1_795_254_713_817_000_000
     assert found[5].highest_at is not None
     assert stopped < found[5].highest_at < taken_over + SECOND
+
+
+def rows_of(path: Path, *, by_columns: bool) -> list[LagRow]:
+    capture = open_capture(str(path))
+    capture.read()
+    reader = ExchangeReader(capture, annotate=False, summary=False)
+    stats = LagStats(reader.knowledge.topic_name)
+    if by_columns:
+        for _ in stats.add_all(reader, ExchangeColumns(capture, reader.rows), np.arange(len(reader))):
+            pass
+    else:
+        reader.learn(len(reader))
+        for each in reader:
+            if each.api_key in NEEDED:
+                stats.add(each)
+    assert not capture.faults
+    return stats.result(capture.latest)
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("name", CAPTURES)
+def test_columns_tell_what_exchanges_do(name: str) -> None:
+    path = FOLDER / name
+    assert rows_of(path, by_columns=True) == rows_of(path, by_columns=False)
+
+
+def test_of_what_columns_tell_hardly_any_exchange_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    read = ExchangeReader.exchange
+    monkeypatch.setattr(
+        ExchangeReader, "exchange", lambda self, index: made.append(index) or read(self, index)
+    )
+    path = RECORDED / "21_k430_java_sigstop.pcap.zst"
+    by_columns = rows_of(path, by_columns=True)
+    few = len(made)
+    made.clear()
+    assert rows_of(path, by_columns=False) == by_columns
+    assert few < len(made) / 10

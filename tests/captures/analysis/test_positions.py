@@ -164,8 +164,10 @@ def test_records_that_may_be_lost_yet_do_not() -> None:
 def test_an_exchange_says_of_which_partitions_it_tells() -> None:
     stats = Positions({}.get)
     assert stats.of(("orders", 3)) is None
-    assert stats.add(fetch(10, 12)) == [("orders", 3)]
-    assert stats.add(exchange(3, 12)) == []
+    stats.add(exchange(3, 12))
+    assert {news.place for news in stats.news(fetch(10, 12))} == {("orders", 3)}
+    assert stats.of(("orders", 3)) is None
+    stats.add(fetch(10, 12))
     known = stats.of(("orders", 3))
     assert known is not None
     assert known.end == 12

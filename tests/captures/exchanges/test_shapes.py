@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from captures.exchanges.shapes import Group, Shape, header_facts
+from captures.exchanges.shapes import Group, Shape, header_facts, offset_behind
 from captures.meaning.payload import payload
+from dissectors import wire
 from dissectors.apis import NAMES
 from dissectors.message_version import MessageVersion
-from dissectors.projection import Projection
+from dissectors.projection import Projection, tree
 from dissectors.records import Record, record_set
 from dissectors.records.build import build_batch
 from tests.dissectors.test_generated import by_key
@@ -39,26 +40,45 @@ def changed(rng: Random, body: bytes) -> bytes:
     return bytes(made)
 
 
-def without_what_each_has(value: Any) -> Any:
-    """Leave out what is read for each message by itself: records and the high watermark beside them."""
+def without_what_each_has(value: Any, own: set[str], found: dict[str, list[int]]) -> Any:
+    """Leave out what is read for each message by itself: records, and own numbers, which are collected by name."""
     if isinstance(value, list):
-        return [without_what_each_has(item) for item in value]
-    if isinstance(value, dict):
-        return {
-            name: None if name in ("records", "high_watermark") else without_what_each_has(inner)
-            for name, inner in value.items()
-        }
-    return value
+        return [without_what_each_has(item, own, found) for item in value]
+    if not isinstance(value, dict):
+        return value
+    left = {}
+    for name, inner in value.items():
+        if name in own:
+            found.setdefault(name, []).append(inner)
+        elif name != "records":
+            left[name] = without_what_each_has(inner, own, found)
+    return left
 
 
-def grouped(shape: Shape, bodies: list[bytes]) -> tuple[np.ndarray, list[tuple[int, int]], Any]:
-    """Return which bodies have a shape, of these the index and the code of their wanted bytes, and the tallies."""
+def numbers_in(con: wire.WireType, paths: list[str]) -> dict[str, str]:
+    """Return the paths that lead to numbers whose name no other field has, by their names."""
+    found = {}
+    for path in paths:
+        here = con
+        for name in path.split("."):
+            inside = wire.struct_inside(here)
+            members = inside[0].members if inside else ()
+            here = next((member.con for member in members if member.name == name), wire.INT8)
+        name = path.rpartition(".")[2]
+        alone = sum(other.rpartition(".")[2] == name for other in paths_of(con)) == 1
+        if alone and here in (wire.INT16, wire.INT32, wire.INT64):
+            found[name] = path
+    return found
+
+
+def grouped(shape: Shape, bodies: list[bytes]) -> tuple[np.ndarray, list[tuple[int, int]], Any, Any]:
+    """Return which bodies have a shape, of these index and code of their wanted bytes, tallies, and own numbers."""
     data = np.frombuffer(b"".join(bodies), np.uint8)
     ends = np.cumsum([len(body) for body in bodies])
-    fits, keys, tallies, _ = shape.fit(data, ends - [len(body) for body in bodies], ends)
+    fits, keys, tallies, _, own = shape.fit(data, ends - [len(body) for body in bodies], ends)
     chosen = np.flatnonzero(fits)
-    codes, _ = Group(shape, chosen, keys, tallies).codes()
-    return fits, list(zip(chosen.tolist(), codes.tolist(), strict=True)), tallies
+    codes, _ = Group(shape, chosen, keys, tallies, None, own).codes()
+    return fits, list(zip(chosen.tolist(), codes.tolist(), strict=True)), tallies, own
 
 
 @pytest.mark.sample(6)
@@ -70,20 +90,24 @@ def test_messages_of_one_shape_with_the_same_wanted_bytes_have_the_same_values(
         seed = f"{label(layout)} shapes"
         rng = Random(seed)
         paths = paths_of(layout.struct)
-        projection = Projection(layout, rng.sample(paths, min(len(paths), 4)))
+        wanted = rng.sample(paths, min(len(paths), 4))
+        projection = Projection(layout, wanted)
+        numbers = numbers_in(layout.struct, wanted)
         example = layout.build(Values(seed).draw(layout.struct))
         try:
-            shape = Shape(layout.struct, projection.wanted, example)
+            shape = Shape(layout.struct, projection.wanted, example, own=tree(numbers.values()))
         except ValueError:
             continue
         bodies = [example, *(changed(rng, example) for _ in range(COPIES))]
-        fits, coded, _ = grouped(shape, bodies)
+        fits, coded, _, own = grouped(shape, bodies)
+        assert own.keys() <= numbers.keys()
         values: dict[int, Any] = {}
-        for index, code in coded:
-            value = projection.exactly(bodies[index])
-            if code not in values:
-                values[code] = value
-            assert without_what_each_has(value) == without_what_each_has(values[code]), (seed, index)
+        for place, (index, code) in enumerate(coded):
+            found: dict[str, list[int]] = {}
+            value = without_what_each_has(projection.exactly(bodies[index]), set(own), found)
+            assert value == values.setdefault(code, value), (seed, index)
+            for name, column in own.items() if value is not None else ():
+                assert column[place].tolist() == found[name], (seed, index, name)
         assert fits[0] or not example.isascii()
 
 
@@ -106,8 +130,9 @@ def test_each_message_has_its_own_records() -> None:
         bodies.append(
             layout.build({"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses})
         )
-    shape = Shape(layout.struct, projection.wanted, bodies[1], headers=True)
-    fits, coded, tallies = grouped(shape, bodies)
+    own_ones = tree(f"responses.partitions.{name}" for name in beside[1:])
+    shape = Shape(layout.struct, projection.wanted, bodies[1], own=own_ones, headers=True)
+    fits, coded, tallies, own = grouped(shape, bodies)
     assert fits.all()
     assert {code for _, code in coded} == {0}
     for row, records in enumerate(contents):
@@ -118,5 +143,13 @@ def test_each_message_has_its_own_records() -> None:
         complete = record_set(records).batches
         assert int(tallies.batch_bytes[row, 0]) == sum(batch.size for batch in complete)
         assert int(tallies.last[row, 0]) == (complete[0].last_offset if len(complete) == 1 else -1)
-        assert int(tallies.high_watermark[row, 0]) == int(tallies.last_stable[row, 0]) == row
+        assert int(tallies.high_watermark[row, 0]) == int(own["last_stable_offset"][row, 0]) == row
+        assert int(tallies.behind[row, 0]) == offset_behind(complete)
         assert tuple(int(column[row, 0]) for column in tallies.headers) == header_facts(records)
+
+
+def test_offsets_beyond_int64_wrap_around() -> None:
+    (first, *_) = record_set(BATCH).batches
+    far = BATCH.replace(first.base_offset.to_bytes(8, "big"), (2**63 - 1).to_bytes(8, "big"), 1)
+    assert offset_behind(record_set(far).batches) == -(2**63) + 2
+    assert offset_behind([]) == -1

@@ -292,7 +292,7 @@ _LOOKED_AT = {
     "journey": "Fetch",
     "follow": "Metadata",
     "groups": "Fetch",
-    "lag": "Fetch",
+    "lag": "SyncGroup",
     "api-versions": "ApiVersions",
     "diff": "ApiVersions",
 }

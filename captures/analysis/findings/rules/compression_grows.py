@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
-
-import numpy as np
+from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.batch_samples import Flow, produced_flows, worth_a_look
+from captures.analysis.findings.batch_samples import FlowKey, SampledFlows, worth_a_look
 from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
@@ -23,12 +21,6 @@ from captures.meaning import words
 from dissectors.api_keys import ApiKey
 from dissectors.budget import Budget, of_message
 from dissectors.records import Batch, Codec
-
-
-class _Flow(NamedTuple):
-    client: str
-    topic: str
-    codec: str
 
 
 @dataclass(slots=True)
@@ -70,27 +62,18 @@ class CompressionGrows(Rule):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._flows: dict[_Flow, _BatchSample] = {}
+        self._flows: dict[FlowKey, _BatchSample] = {}
         self._produces = 0
-        self._passing: dict[_Flow, Flow] = {}
+        self._compressed = SampledFlows(lambda codec: codec != Codec.NONE)
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        flows = produced_flows(rows)
-        if flows is None:
-            return None
-        found = rows.evidence_of(rows.of_api({ApiKey.PRODUCE}))
-        for flow in flows:
-            if flow.codec != Codec.NONE:
-                self._passing[_Flow(flow.client, flow.topic, flow.codec.label)] = flow
-                found[flow.sampled(np.cumsum(flow.batches), flow.batches)] = True
-        return found
+        return self._compressed.deciding(rows, by_batch=True)
 
-    def _pass(self, key: _Flow, sampled: _BatchSample, until: int | None = None) -> None:
+    def _pass(self, key: FlowKey, sampled: _BatchSample, until: int | None = None) -> None:
         """Count what was not shown of a flow, up to the exchange of a number."""
-        flow = self._passing.get(key)
-        if flow is not None:
-            end = None if until is None else int(np.searchsorted(flow.numbers, until))
-            sampled.batches = max(sampled.batches, int(flow.batches[:end].sum()))
+        passed = self._compressed.passed(key, 0, until)
+        if passed is not None:
+            sampled.batches = max(sampled.batches, int(passed.batches.sum()))
 
     def add(self, exchange: Exchange) -> None:
         self._produces += 1
@@ -99,7 +82,7 @@ class CompressionGrows(Rule):
             for batch in part.batches:
                 # a message set of magic 0 and 1 holds its codec inside: it is not compared
                 if batch.magic == 2 and batch.codec != Codec.NONE:
-                    flow = _Flow(client_name(exchange), part.topic, batch.codec.label)
+                    flow = FlowKey(client_name(exchange), part.topic, batch.codec)
                     sampled = self._flows.setdefault(flow, _BatchSample())
                     self._pass(flow, sampled, exchange.number)
                     self._batch(exchange, sampled, batch, budget)
@@ -124,10 +107,11 @@ class CompressionGrows(Rule):
             self._pass(flow, sampled)
             if sampled.batches < self.limit("batches") or sampled.packed <= sampled.plain:
                 continue
+            codec = flow.codec.label
             growth = 100 * (sampled.packed - sampled.plain) / max(sampled.plain, 1)
             yield self.finding(
-                f"client {flow.client}, topic {flow.topic}, {flow.codec}",
-                f"Batches that client {flow.client} compresses with {flow.codec} for {flow.topic} are {growth:.0f}% "
+                f"client {flow.client}, topic {flow.topic}, {codec}",
+                f"Batches that client {flow.client} compresses with {codec} for {flow.topic} are {growth:.0f}% "
                 f"larger than without ({words.volume(sampled.plain // sampled.sampled)} become "
                 f"{words.volume(sampled.packed // sampled.sampled)} on average, {sampled.sampled} of "
                 f"{words.counted(sampled.batches, 'batch', 'batches')} looked at).",
@@ -135,7 +119,7 @@ class CompressionGrows(Rule):
                 "compression.type=none for this topic if its values are compressed or encrypted already.",
                 sampled.seen,
                 filter_text=f"api == Produce and {of_client(flow.client)} and {of_topic(flow.topic)}"
-                f" and codec == {flow.codec}",
+                f" and codec == {codec}",
             )
 
     def blind(self) -> str:

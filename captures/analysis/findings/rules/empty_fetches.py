@@ -91,7 +91,7 @@ class EmptyFetches(Rule):
         self._lines: dict[_Line, _FetchCounts] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        if rows.numbers is None:
+        if not rows.whole:
             return None
         mine, clients = rows.of_consumers & rows.answered, rows.clients
         sizes = rows.columns.ragged("flow_bytes")

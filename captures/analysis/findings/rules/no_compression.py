@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
-
-import numpy as np
+from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.batch_samples import Flow, produced_flows, worth_a_look
+from captures.analysis.findings.batch_samples import FlowKey, SampledFlows, worth_a_look
 from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
@@ -26,11 +24,6 @@ from dissectors.records import Codec, compress
 
 _SAMPLE = 1 << 16
 """Bytes of a batch that are compressed to see what it would save."""
-
-
-class _Flow(NamedTuple):
-    client: str
-    topic: str
 
 
 @dataclass(slots=True)
@@ -75,36 +68,25 @@ class NoCompression(Rule):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._flows: dict[_Flow, _Plain] = {}
+        self._flows: dict[FlowKey, _Plain] = {}
         self._produces = 0
-        self._passing: dict[_Flow, Flow] = {}
+        self._uncompressed = SampledFlows(lambda codec: codec == Codec.NONE)
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        flows = produced_flows(rows)
-        if flows is None:
-            return None
-        found = rows.evidence_of(rows.of_api({ApiKey.PRODUCE}))
-        for flow in flows:
-            if flow.codec == Codec.NONE:
-                self._passing[_Flow(flow.client, flow.topic)] = flow
-                every = np.arange(1, len(flow.rows) + 1)
-                found[flow.sampled(every, np.ones_like(every))] = True
-        return found
+        return self._uncompressed.deciding(rows, by_batch=False)
 
-    def _pass(self, key: _Flow, plain: _Plain, until: int | None = None) -> None:
+    def _pass(self, key: FlowKey, plain: _Plain, until: int | None = None) -> None:
         """Count what was not shown of a flow, up to the exchange of a number."""
-        flow = self._passing.get(key)
-        if flow is not None:
-            begin = plain.seen.count
-            end = None if until is None else int(np.searchsorted(flow.numbers, until))
-            plain.seen.note_all(flow.numbers[begin:end], flow.times[begin:end])
-            plain.size += int(flow.sizes[begin:end].sum())
+        passed = self._uncompressed.passed(key, plain.seen.count, until)
+        if passed is not None:
+            plain.seen.note_all(passed.numbers, passed.times)
+            plain.size += int(passed.sizes.sum())
 
     def add(self, exchange: Exchange) -> None:
         self._produces += 1
         for part in self.scene.records.produced(exchange):
             if part.batches and all(batch.codec == Codec.NONE for batch in part.batches):
-                flow = _Flow(client_name(exchange), part.topic)
+                flow = FlowKey(client_name(exchange), part.topic, Codec.NONE)
                 plain = self._flows.setdefault(flow, _Plain())
                 self._pass(flow, plain, exchange.number)
                 self._plain(exchange, plain, part)

@@ -74,7 +74,7 @@ class SmallBatches(Rule):
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         mine, sent = rows.of_api({ApiKey.PRODUCE}), rows.produced
         unknown = ((sent.uncounted > 0) | (sent.batches == 0)).any()
-        if rows.numbers is None or unknown or not rows.untouched[mine].all():
+        if not rows.whole or unknown or not rows.untouched[mine].all():
             return None
         clients, names = rows.clients
         count = len(names)

@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, TypeVar
 
-import numpy as np
-
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_group, of_topic
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_FETCH, consumer
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
+from captures.analysis.findings.standing import StandingPositions
 from captures.analysis.groups.model import Certainty
-from captures.arrays import Bools, Int64s
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, text
@@ -129,16 +128,13 @@ class StuckPosition(Rule):
         self._fetches = 0
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        clients, commits = rows.clients[0], rows.of_api({ApiKey.OFFSET_COMMIT})
-        if rows.numbers is None or self._may_stand(rows, rows.of_consumers, "fetched", clients):
+        if not rows.whole or not rows.untouched.all():
             return None
-        if self._may_stand(rows, commits, "committed", np.zeros_like(clients)):
-            return None
-        return rows.evidence_of(rows.of_consumers)
-
-    def _may_stand(self, rows: DecisionColumns, among: Bools, limit: str, clients: Int64s) -> bool:
-        """Tell whether some exchanges go on for so long that a position may have stood still for too long."""
-        return rows.spans(among, clients) >= self.limit(limit) * MS
+        standing = StandingPositions(rows, self.limit("times"))
+        found = standing.fetched(self.limit("fetched") * MS) | standing.committed(
+            self.limit("committed") * MS
+        )
+        return found | rows.evidence_of(rows.of_consumers)
 
     def add(self, exchange: Exchange) -> None:
         if exchange.api_key == ApiKey.PRODUCE:

@@ -89,7 +89,7 @@ class TinyFetches(Rule):
         self._fetches = 0
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        if rows.numbers is None or not rows.untouched.all():
+        if not rows.whole or not rows.untouched.all():
             return None
         allowed = rows.columns.flat("max_bytes")[rows.of_consumers]
         least = allowed[allowed != NO_VALUE].min(initial=np.iinfo(np.int64).max)

@@ -8,12 +8,14 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 
-from captures.analysis.groups.history import GroupHistories
+from captures.analysis.groups.history import GroupHistories, needed
 from captures.analysis.groups.model import GroupTimeline, Kind, Trigger
 from captures.exchanges import Exchange, ExchangeReader, Flag, open_capture
 from captures.json_objects import to_json
+from dissectors.api_keys import ApiKey
 from dissectors.sides import SIDES
 from tests.captures.analysis.groups.kit import at
 from tests.captures.analysis.groups.talk import Talk, one_member, two_members
@@ -242,3 +244,16 @@ def test_nothing_is_told_anew_while_members_only_send_heartbeats(monkeypatch: py
 def told_of(talk: Talk) -> GroupTimeline:
     (timeline,) = told(talk.said, lambda _: None)
     return timeline
+
+
+def test_without_members_no_exchange_is_needed() -> None:
+    produce_and_fetch = np.array([0, 1, 3, 0, 1])
+    assert not needed(produce_and_fetch).any()
+    assert needed(np.append(produce_and_fetch, ApiKey.HEARTBEAT)).tolist() == [
+        False,
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]

@@ -11,7 +11,7 @@ import pytest
 
 from captures.exchanges import ExchangeReader, open_capture
 from captures.exchanges.columns import COLUMNS, NO_VALUE, ExchangeColumns, RaggedArray
-from captures.exchanges.columns.builders import Flows
+from captures.exchanges.columns.builders import Flows, Offsets
 from captures.meaning import groups_in, members_in, topics_in
 from captures.meaning.exchange import rows
 from captures.meaning.payload import payload, record_fields, record_paths
@@ -21,7 +21,10 @@ from dissectors.records import record_set
 from dissectors.sides import SIDES
 from tests.captures.recorded import CAPTURES, FOLDER
 
-COMPARED = {name for name in COLUMNS if not name.startswith("flow_")} - {"partition_topics"} | {"flows"}
+TABLES = {**Flows.TABLES, **Offsets.TABLES}
+COMPARED = {name for name in COLUMNS if name.partition("_")[0] not in TABLES} - {"partition_topics"} | {
+    *TABLES
+}
 
 
 def of_full_decode(capture):
@@ -74,7 +77,8 @@ def of_full_decode(capture):
             "records": counted[0],
             "batches": counted[1],
             "record_bytes": counted[2],
-            "flows": of_flows(x, reader.knowledge.topic_name),
+            "flow": of_flows(x, reader.knowledge.topic_name),
+            **of_offsets(x, reader.knowledge.topic_name),
             "undecoded": sum(
                 1 << ("request", "response").index(side) for side in {side for side, _ in x.problems}
             )
@@ -121,6 +125,53 @@ def codec_of(data):
     return int(codecs.pop()) if len(codecs) == 1 and whole else -1
 
 
+def of_offsets(x, names):
+    """How far an exchange is in each partition, and of which session it is."""
+    request, response = (
+        (body.value if body and x.api_key in (0, 1, 8) else None) or {} for body in (x.request, x.response)
+    )
+
+    def name(uuid):
+        return names(uuid) or uuid
+
+    def places(body, outer, inner):
+        for holder in rows(body, outer):
+            for part in rows(holder, inner):
+                if index(part) is not None and topic(holder, name) != "?":
+                    yield topic(holder, name), index(part), part
+
+    asked, told = [], []
+    for outer, inner in (("topic_data", "partition_data"), ("topics", "partitions")):
+        for name_, at, part in places(request, outer, inner):
+            batches = record_set(part.get("records") or b"").batches
+            newest = batches[-1].last_offset + 1 if batches and batches[-1].magic == 2 else -1
+            asked.append((name_, at, part.get("fetch_offset", part.get("committed_offset", newest))))
+    for outer, inner in (
+        ("responses", "partition_responses"),
+        ("responses", "partitions"),
+        ("topics", "partitions"),
+    ):
+        for name_, at, part in places(response, outer, inner):
+            offset = part.get("base_offset", part.get("high_watermark", -1))
+            told.append(
+                (name_, at, offset, part.get("error_code", NO_VALUE), part.get("last_stable_offset", -1))
+            )
+    forgotten = [
+        (topic(holder, name), at)
+        for holder in rows(request, "forgotten_topics_data")
+        for at in holder.get("partitions") or ()
+    ]
+    fetch = x.api_key == 1
+    return {
+        "asked": asked,
+        "told": told,
+        "forgotten": forgotten,
+        "session_epoch": request.get("session_epoch", NO_VALUE) if fetch else NO_VALUE,
+        "session_id": request.get("session_id", NO_VALUE) if fetch else NO_VALUE,
+        "session_given": response.get("session_id", NO_VALUE) if fetch else NO_VALUE,
+    }
+
+
 def of_headers(x):
     """What batches have, and what stands beside them."""
     request, response = ((body.value if body else None) or {} for body in (x.request, x.response))
@@ -142,8 +193,7 @@ def of_headers(x):
     return {
         "batch_traits": any(batch.magic < 2 for batch in batches)
         + 2 * any(batch.transactional for batch in batches)
-        + 4 * any(batch.magic == 2 and batch.codec != 0 for batch in batches)
-        + 8 * any(not batch.crc_valid for batch in batches),
+        + 4 * any(not batch.crc_valid for batch in batches),
         "batch_earliest": min(times, default=NO_VALUE),
         "batch_latest": max(times, default=NO_VALUE),
         "transactional": int(bool(names)) if x.api_key == 0 else 0,
@@ -171,9 +221,9 @@ def of_batches(fields):
 
 def by_row(columns, name):
     """A column as plain values, texts in place of codes."""
-    if name == "flows":
-        each = [lists(columns.ragged(f"flow_{part}")) for part in Flows.COLUMNS]
-        texts = columns.texts("flow_topics")
+    if name in TABLES:
+        each = [lists(columns.ragged(f"{name}_{part}")) for part in TABLES[name]]
+        texts = columns.texts(f"{name}_topics")
         return [
             [(texts[code], *numbers) for code, *numbers in zip(*row, strict=True)]
             for row in zip(*each, strict=True)
@@ -299,3 +349,14 @@ def test_columns_are_taken_by_arrow_without_a_copy(capture):
     taken = pyarrow.LargeListArray.from_arrays(members.offsets, members.values)
     assert taken.to_pylist() == lists(members)
     assert taken.values.buffers()[1].address == members.values.ctypes.data
+
+
+@pytest.mark.parametrize("name", ["replica_id", "asked_offsets", "told_errors", "batch_traits"])
+def test_a_column_says_the_same_whether_others_are_filled_with_it_or_not(name):
+    capture = open_capture(str(FOLDER / "20_k430_ck_zstd.pcap"))
+    capture.read()
+    alone, among_others = ExchangeColumns(capture), ExchangeColumns(capture)
+    among_others.prepare(COLUMNS)
+    found = [columns[name] for columns in (alone, among_others)]
+    values = [column.values if isinstance(column, RaggedArray) else column for column in found]
+    assert values[0].tolist() == values[1].tolist()

@@ -1,0 +1,189 @@
+"""What Produce, Fetch and OffsetCommit tell of positions, by columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from captures.analysis.exchange_groups import client_names
+from captures.analysis.fetch_sessions import FetchStep
+from captures.analysis.positions import ALL, News, Told
+from captures.arrays import Bools, Int64s
+from captures.exchanges.columns import NO_VALUE, ExchangeColumns
+from captures.filters.groups import ClientOfHost
+from captures.filters.values import split_endpoint
+from captures.meaning.places import TopicPartition
+from dissectors.api_keys import ApiKey
+
+TAKEN = ("groups", "acks", "replica_id", "asked_offsets")
+"""The columns of messages that :class:`PositionColumns` takes."""
+TOLD = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT})
+"""APIs of which columns tell all that there is of ends and positions."""
+
+_BLOCK = 4096
+"""Rows that are prepared together: what is made of columns takes several times their memory."""
+_PARTITIONS = 1 << 32
+_ANSWERED = (0, NO_VALUE)
+"""Errors of a partition that is told of all the same: none, and what was cut off."""
+
+
+class PositionsTold(NamedTuple):
+    """What an exchange tells.
+
+    :ivar end: as :attr:`Exchange.end <captures.exchanges.Exchange.end>`
+    :ivar client: its name
+    :ivar named: client ID and host
+    :ivar replica: that fetches, negative for a consumer
+    :ivar step: what it says of its session; None if it is no Fetch, or its request is not known
+    :ivar news: what :meth:`Positions.take` takes, but for where partitions begin
+    """
+
+    key: int
+    time: int
+    end: int
+    connection: int
+    client: str
+    named: ClientOfHost
+    answered: bool
+    replica: int
+    step: FetchStep | None
+    news: list[News]
+
+
+class PositionColumns:
+    """Finds exchanges that tell of positions, and what they tell.
+
+    :param columns: exchanges, in the order of their numbers: :data:`TAKEN`
+    """
+
+    def __init__(self, columns: ExchangeColumns) -> None:
+        self._columns = columns
+        self._key = columns.flat("api_key")
+        self._places: dict[int, TopicPartition] = {}
+        self.intervened: Bools = columns.flat("intervened") > 0
+        self.sure: Bools = (self._key != ApiKey.PRODUCE) | (columns.flat("acks") == ALL)
+        """Those that no Produce is whose records may be lost yet."""
+
+    def of_api(self, keys: Collection[int]) -> Bools:
+        """Return those of some APIs."""
+        found: Bools = np.isin(self._key, list(keys))
+        return found
+
+    def naming(self, keys: Collection[int]) -> Bools:
+        """Return those of some APIs that are the first to name a group for a connection and client ID."""
+        groups = self._columns.ragged("groups")
+        several = groups.counts > 1
+        rows = np.flatnonzero(self.of_api(keys) & groups.filled & ~several)
+        kinds = [self._columns.flat(name)[rows] for name in ("connection", "client_id")]
+        kinds.append(groups.values[groups.offsets[rows]])
+        _, first = np.unique(np.stack(kinds), axis=1, return_index=True)
+        found: Bools = self.of_api(keys) & several
+        found[rows[first]] = True
+        return found
+
+    def told(self, rows: Int64s) -> Iterator[PositionsTold]:
+        """Yield what exchanges of :data:`TOLD` tell."""
+        columns = self._columns
+        codes, names = client_names(columns)
+        client_ids = columns.texts("client_id")
+        hosts = [split_endpoint(end or "")[0] for end in columns.texts("client")]
+        groups, group_names = columns.ragged("groups"), columns.texts("groups")
+        latency = np.maximum(columns.flat("latency"), 0)  # where there is none, the end is where it began
+        time, session = columns.flat("time"), ("session_epoch", "session_id", "session_given")
+        flat = [
+            self._key, time, time + latency, columns.flat("connection"), codes, columns.flat("client_id"),
+            columns.flat("response_size") > 0, columns.flat("replica_id"),
+            *(np.where(columns.flat(name) == NO_VALUE, blank, columns.flat(name))
+              for name, blank in zip(session, (-1, 0, 0), strict=True)),
+            np.where(groups.filled, groups.values[np.minimum(groups.offsets[:-1], len(groups.values) - 1)], -1)
+            if len(groups.values) else np.full(len(time), -1),
+        ]  # fmt: skip
+        for begin in range(0, len(rows), _BLOCK):
+            block = rows[begin : begin + _BLOCK]
+            tables = (
+                self._table(block, "asked", "offsets"),
+                self._table(block, "told", "offsets", "errors"),
+                self._table(block, "forgotten"),
+            )
+            each = zip(*(column[block].tolist() for column in flat), *tables, strict=True)
+            for (
+                key,
+                at,
+                end,
+                connection,
+                code,
+                client_id,
+                answered,
+                replica,
+                *steps,
+                group,
+                asked,
+                told,
+                left,
+            ) in each:
+                step, news = None, []
+                if key == ApiKey.FETCH:
+                    step = (
+                        FetchStep(asked, [place for (place,) in left], *steps)
+                        if replica != NO_VALUE
+                        else None
+                    )
+                    news = _fetched(asked if replica < 0 else (), told, names[code])
+                elif key == ApiKey.PRODUCE:
+                    news = _produced(asked, told)
+                else:
+                    news = _committed(asked, told, (group_names[group] if group >= 0 else None) or "")
+                named = client_ids[client_id] if client_id >= 0 else None, hosts[connection]
+                yield PositionsTold(
+                    key, at, end, connection, names[code], named, answered, replica, step, news
+                )
+
+    def _table(self, rows: Int64s, name: str, *numbers: str) -> list[list[Any]]:
+        """Return of each of some exchanges the partitions of a table, each with some numbers."""
+        topics = self._columns.ragged(f"{name}_topics").take(rows)
+        if not len(topics.values):
+            return [[] for _ in rows]
+        partitions = self._columns.ragged(f"{name}_partitions").take(rows).values
+        texts = self._columns.texts(f"{name}_topics")
+        codes = topics.values.astype(np.int64) * _PARTITIONS + partitions
+        places = []
+        for code, topic, partition in zip(
+            codes.tolist(), topics.values.tolist(), partitions.tolist(), strict=True
+        ):
+            place = self._places.get(code)
+            if place is None:
+                place = self._places[code] = TopicPartition(str(texts[topic]), partition)
+            places.append(place)
+        values = [self._columns.ragged(f"{name}_{number}").take(rows).values.tolist() for number in numbers]
+        made = list(zip(places, *values, strict=True))
+        bounds = topics.offsets.tolist()
+        return [made[begin:end] for begin, end in pairwise(bounds)]
+
+
+def _produced(asked: list[Any], told: list[Any]) -> list[News]:
+    behind = dict(asked)
+    return [
+        News(place, Told.REACHED, "", base + behind[place])
+        for place, base, error in told
+        if error == 0 and base >= 0 and behind.get(place, -1) >= 0
+    ]
+
+
+def _fetched(asked: Collection[Any], told: list[Any], client: str) -> list[News]:
+    news = [News(place, Told.FETCHED, client, offset) for place, offset in asked if offset >= 0]
+    for place, end, error in told:
+        if error in _ANSWERED:
+            news.append(News(place, Told.END, "", end) if end >= 0 else News(place, Told.NOTHING))
+    return news
+
+
+def _committed(asked: list[Any], told: list[Any], group: str) -> list[News]:
+    errors = {place: error for place, _, error in told}
+    return [
+        News(place, Told.COMMITTED, group, offset)
+        for place, offset in asked
+        if offset >= 0 and errors.get(place) == 0
+    ]
