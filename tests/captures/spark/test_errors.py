@@ -129,6 +129,10 @@ def _value() -> None:
     raise ValueError("a port is: wrong")
 
 
+def _type() -> None:
+    raise TypeError("a fault of ours")
+
+
 def _full() -> None:
     raise OSError(28, "No space left on device", "/out/x.parquet")
 
@@ -150,6 +154,7 @@ def _killed() -> None:
     [
         (_fault, str(FAULT)),
         (_value, "a port is: wrong"),
+        (_type, "a worker failed with TypeError: a fault of ours"),
         (_full, "/out/x.parquet: No space left on device"),
         (_refused, "/out: Permission denied"),
         (_out_of_memory, "a Python worker ran out of memory: let fewer tasks run side by side"),

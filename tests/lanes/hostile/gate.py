@@ -1,8 +1,9 @@
 """The gate: commands run on hostile files, each run in a process of its own with bounds on what it may take.
 
 Starting Python and importing kproxy for each of thousands of runs would take most of the time. So this process imports
-everything once, and each run is forked from it: what it takes is counted from there, and its memory includes what was
-imported. No thread may run here, and nothing is run here but imports, so that a fork is as good as a start.
+everything once, generates the decoders of whole messages, and each run is forked from it: what it takes is counted from
+there, and its memory includes what was made here. No thread may run here, and nothing else is run here, so that a fork
+is as good as a start.
 
 A run fails where it ends otherwise than a command may:
 
@@ -37,6 +38,8 @@ from typing import NamedTuple
 
 import captures
 import dissectors
+from dissectors import apis
+from dissectors.api_keys import ApiKey
 from kproxy import cli, text
 from kproxy.cli import main
 from tests.lanes.hostile.wire import CLIENT_ID, TOPIC
@@ -247,16 +250,27 @@ def run(files: Iterable[Path], commands: Sequence[Command], bounds: Bounds, jobs
 
 
 def warm_up() -> None:
-    """Import what commands will, so that runs are forked with it."""
+    """Import and generate what commands will, so that runs are forked with it."""
     for package in (captures, dissectors, cli, text):
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.startswith(_NOT_IMPORTED):
                 importlib.import_module(module.name)
     for name in _IMPORTED:
         importlib.import_module(name)
+    _make_decoders()
     gc.collect()
     gc.freeze()  # what is here is not looked at in each run, which would copy its pages
     wait_for("the end of threads that a fork would not have", _is_alone, timeout=10)
+
+
+def _make_decoders() -> None:
+    """Generate the decoders of whole messages: code, as that of modules, and each run would generate the same."""
+    for key in ApiKey:
+        known = apis.api(key)
+        assert known is not None
+        for message in (known.request, known.response):
+            for version in message.versions:
+                _ = message[version]._fast
 
 
 def _is_alone() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
@@ -26,13 +26,24 @@ from tests.kproxy.tui.kit import read_session
 RECORDINGS = sorted(FOLDER.glob("*.pcap*"))
 TITLES = [column.title for column in Groups.COLUMNS]
 
-every_recording = pytest.mark.parametrize(
-    "path", RECORDINGS, ids=lambda path: str(path.name).partition(".")[0]
-)
 
-
-def told(path: Path) -> tuple[list[GroupTimeline], GroupInference, list[dict[str, Any]]]:
+class Told(NamedTuple):
     """The timelines of a recording, what filters know of it, and its table of rebalances."""
+
+    path: Path
+    timelines: list[GroupTimeline]
+    inference: GroupInference
+    rows: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module", params=RECORDINGS, ids=lambda path: str(path.name).partition(".")[0])
+def recording(request: pytest.FixtureRequest) -> Told:
+    """Each recording, read once for all that is compared with it."""
+    return told(request.param)
+
+
+def told(path: Path) -> Told:
+    """Read a recording."""
     capture = open_capture(str(path))
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)
@@ -45,13 +56,12 @@ def told(path: Path) -> tuple[list[GroupTimeline], GroupInference, list[dict[str
         inference.observe(exchange)
         tables.add(exchange)
     rows = dict(tables.batches()).get("rebalances")
-    return histories.result(), inference, [] if rows is None else rows.to_pylist()
+    return Told(path, histories.result(), inference, [] if rows is None else rows.to_pylist())
 
 
 @pytest.mark.sample(1)
-@every_recording
-def test_command_and_tables_tell_the_rebalances_of_the_timelines(path: Path) -> None:
-    timelines, _, rows = told(path)
+def test_command_and_tables_tell_the_rebalances_of_the_timelines(recording: Told) -> None:
+    path, timelines, _, rows = recording
     assert any(timeline.members for timeline in timelines)
     stories = sorted(
         (story for timeline in timelines for story in timeline.rebalances), key=lambda story: story.time
@@ -77,10 +87,9 @@ def test_command_and_tables_tell_the_rebalances_of_the_timelines(path: Path) -> 
 
 
 @pytest.mark.sample(1)
-@every_recording
-async def test_the_list_and_the_stories_of_the_ui_tell_the_timelines(path: Path) -> None:
-    timelines, _, _ = told(path)
-    async with read_session(path) as session:
+async def test_the_list_and_the_stories_of_the_ui_tell_the_timelines(recording: Told) -> None:
+    timelines = recording.timelines
+    async with read_session(recording.path) as session:
         view = Groups(session)
         view.on_shown()
         await session.idle()
@@ -106,9 +115,8 @@ async def test_the_list_and_the_stories_of_the_ui_tell_the_timelines(path: Path)
 
 
 @pytest.mark.sample(1)
-@every_recording
-def test_filters_and_journeys_know_the_partitions_that_members_have(path: Path) -> None:
-    timelines, inference, _ = told(path)
+def test_filters_and_journeys_know_the_partitions_that_members_have(recording: Told) -> None:
+    _, timelines, inference, _ = recording
     for timeline in timelines:
         for member in timeline.members:
             had = {
@@ -129,7 +137,7 @@ def test_filters_and_journeys_know_the_partitions_that_members_have(path: Path) 
 
 
 def test_tasks_of_streams_members_are_partitions_of_the_topics_they_read() -> None:
-    timelines, inference, _ = told(FOLDER / "21_k430_streams_kip1071.pcap.zst")
+    _, timelines, inference, _ = told(FOLDER / "21_k430_streams_kip1071.pcap.zst")
     (timeline,) = [timeline for timeline in timelines if timeline.kind is Kind.STREAMS]
     member = next(member for member in timeline.members if member.spans[-1].assigned)
     known = inference._assigned[(member.client, member.host), timeline.group]
