@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from textual import _wait
 
 from kproxy.tui import typed_keys
 from kproxy.tui.main import screen
@@ -24,13 +23,8 @@ def _nobodys_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is published is shown sooner than people need it, and keys come sooner than people press them.
-
-    A pilot waits after each key until the process computes nothing for a slice of time. Textual's slices of 20 ms were
-    half of the time of these tests.
-    """
+    """What is published is shown sooner than people need it, and keys come sooner than people press them."""
     monkeypatch.setattr(typed_keys, "_OPENING", 0.0)
     monkeypatch.setattr(screen, "_TICK", 0.02)
     monkeypatch.setattr(screen, "_VIEW_TICKS", 1)
     monkeypatch.setattr(exchanges, "_SETTLE_SECONDS", 0.005)
-    monkeypatch.setattr(_wait, "SLEEP_GRANULARITY", 0.005)
