@@ -2,8 +2,8 @@
 
 That file is written by ``python -m tests.lanes.hostile --write`` (``gate``), ``python -m tests.lanes.hostile.beside
 --write`` (``readers``) and ``python -m tests.lanes.hostile.live --write`` (``live``), which also say when, where and of
-which commit. Each replaces its own part; figures of files that were not measured again stay, with their commit, if they
-were measured in the same way on the same machine.
+which commit. Each replaces its own part; figures of files that were not measured again stay, with their commit and
+processor, if they were measured in the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Book = dict[str, Any]
 
 _MIB = 1 << 20
 _MB = 1_000_000
-_OF_A_RUN = {"began", "load", "commit", "files"}
+_OF_A_RUN = {"began", "load", "commit", "machine", "files"}
 """What may differ between two runs of a lane whose figures stand in one table."""
 
 
@@ -38,11 +38,17 @@ def write(part: str, entry: Mapping[str, Any]) -> None:
     if "files" in new:
         before = book.get(part, {})
         alike = all(before.get(name) == new[name] for name in new.keys() - _OF_A_RUN)
-        measured = {name: file | {"commit": new["commit"]} for name, file in new["files"].items()}
-        new["files"] = dict(sorted(((before.get("files", {}) if alike else {}) | measured).items()))
+        kept = _measured_files(before) if alike else {}
+        new["files"] = dict(sorted((kept | _measured_files(new)).items()))
     RESULTS.write_text(
         json.dumps(dict(sorted((book | {part: new}).items())), indent=1, ensure_ascii=False) + "\n"
     )
+
+
+def _measured_files(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the files of a run, each with its commit and processor."""
+    run = {"commit": entry["commit"], "processor": entry["machine"]["processor"]} if entry else {}
+    return {name: run | file for name, file in entry.get("files", {}).items()}
 
 
 def tables(book: Book) -> dict[str, str]:
@@ -136,11 +142,12 @@ def _live(entry: Mapping[str, Any]) -> Iterator[str]:
 
 def _measured(entry: Mapping[str, Any]) -> str:
     machine = entry["machine"]
-    place = f"{machine['cores']} cores of {machine['processor']}, Python {machine['Python'].split()[-1]}"
-    commits = dict.fromkeys(
-        each.get("commit", entry["commit"]) for each in entry.get("files", {"": entry}).values()
-    )
-    code = " and ".join(f"`{each}`" for each in commits)
+    files = _measured_files(entry).values() or [
+        {"commit": entry["commit"], "processor": machine["processor"]}
+    ]
+    processors = " and ".join(dict.fromkeys(each["processor"] for each in files))
+    place = f"{machine['cores']} cores of {processors}, Python {machine['Python'].split()[-1]}"
+    code = " and ".join(f"`{each}`" for each in dict.fromkeys(each["commit"] for each in files))
     return (
         f"Measured {entry['began'][:10]} of commit {code} by `{entry['command']}`, on {place}; load when "
         f"it began: {entry['load']:.1f}."

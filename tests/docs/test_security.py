@@ -116,9 +116,10 @@ def test_files_that_were_measured_are_those_of_the_collection() -> None:
 def test_a_part_replaces_its_own_alone(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(security, "RESULTS", tmp_path / "hostile.json")
     security.write("live", {"attacks": []})
-    security.write("gate", {"commit": "one", "files": {}})
+    gate = {"commit": "one", "machine": {"processor": "this"}, "files": {}}
+    security.write("gate", gate)
     security.write("live", {"attacks": [1]})
-    assert security.load() == {"gate": {"commit": "one", "files": {}}, "live": {"attacks": [1]}}
+    assert security.load() == {"gate": gate, "live": {"attacks": [1]}}
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(30, {"a", "b"}), (60, {"a"})])
@@ -126,9 +127,14 @@ def test_files_that_were_not_measured_again_stay_if_bounds_are_the_same(
     seconds: int, kept: set[str], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(security, "RESULTS", tmp_path / "hostile.json")
-    security.write("gate", {"commit": "one", "seconds": 30, "files": {"a": {"most": 1}, "b": {"most": 2}}})
-    security.write("gate", {"commit": "two", "seconds": seconds, "files": {"a": {"most": 3}}})
+    first = {"commit": "one", "machine": {"processor": "this"}, "seconds": 30}
+    again = {"commit": "two", "machine": {"processor": "that"}, "seconds": seconds}
+    security.write("gate", first | {"files": {"a": {"most": 1}, "b": {"most": 2}}})
+    security.write("gate", again | {"files": {"a": {"most": 3}}})
     files = security.load()["gate"]["files"]
     assert files.keys() == kept
-    assert files["a"] == {"most": 3, "commit": "two"}
-    assert files.get("b", {}).get("commit", "one") == "one"
+    assert files["a"] == {"most": 3, "commit": "two", "processor": "that"}
+    assert files.get("b", {"commit": "one", "processor": "this"}).items() >= {
+        ("commit", "one"),
+        ("processor", "this"),
+    }
