@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from captures.analysis.exchange_groups import COUNTED, client_names
+from captures.analysis.exchange_groups import COUNTED, RowGroups, client_names
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Flag
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns
@@ -127,6 +127,11 @@ class DecisionColumns:
         return client_names(self.columns)
 
     @cached_property
+    def _kinds(self) -> RowGroups:
+        """Exchanges grouped by API and version."""
+        return RowGroups(self.api_key, self.columns.flat("version"))
+
+    @cached_property
     def produced(self) -> Batches:
         """The record data that was produced; topics by the text that stands in the message, name or ID."""
         columns = [self.columns.ragged(f"flow_{name}") for name in _OF_BATCHES]
@@ -215,11 +220,13 @@ class DecisionColumns:
 
         :param wanted: is asked about each pair of them
         """
-        kinds, which = np.unique(
-            np.stack([self.api_key, self.columns.flat("version")]), axis=1, return_inverse=True
+        kinds = self._kinds
+        keys, versions = (
+            column[kinds.first].tolist() for column in (self.api_key, self.columns.flat("version"))
         )
-        chosen = [key >= 0 and wanted(key, version) for key, version in kinds.T.tolist()]
-        return np.array(chosen, np.bool_)[which.ravel()]
+        chosen = [key >= 0 and wanted(key, version) for key, version in zip(keys, versions, strict=True)]
+        found: Bools = np.array(chosen, np.bool_)[kinds.of]
+        return found
 
     def of_producers(self, codes: Collection[int]) -> Bools:
         """Return the Produce exchanges that decide what is found of some errors: all of them if a response has one.
