@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from captures.analysis.exchange_groups import COUNTED, client_names
+from captures.analysis.exchange_groups import COUNTED, RowGroups, client_names
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Flag
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns
@@ -32,7 +32,7 @@ TAKEN = (
     "asked_offsets",
 )
 """The columns of messages that :class:`DecisionColumns` takes."""
-_OF_BATCHES = ("topics", "bytes", "batches", "records", "uncounted", "codec")
+_OF_BATCHES = ("bytes", "batches", "records", "uncounted", "codec")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,17 +127,30 @@ class DecisionColumns:
         return client_names(self.columns)
 
     @cached_property
+    def _kinds(self) -> RowGroups:
+        """Exchanges grouped by API and version."""
+        return RowGroups(self.api_key, self.columns.flat("version"))
+
+    @cached_property
     def produced(self) -> Batches:
-        """The record data that was produced; topics by the text that stands in the message, name or ID."""
+        """The record data that was produced; topics by name, or ID where no message tells the name."""
+        topic, topics = self.topics("flow_topics")
         columns = [self.columns.ragged(f"flow_{name}") for name in _OF_BATCHES]
         mine = self.of_api({ApiKey.PRODUCE})[columns[0].rows]
-        topic, size, batches, records, uncounted, codec = (column.values[mine] for column in columns)
-        rows = columns[0].rows[mine]
+        rows = columns[0].rows[mine].astype(np.int64)
         clients, names = self.clients
         return Batches(
-            rows, clients[rows], topic, names, self.columns.texts("flow_topics"),  # type: ignore[arg-type]
-            size, batches, records, uncounted, codec,
-        )  # fmt: skip
+            rows, clients[rows], topic[mine], names, topics, *(column.values[mine] for column in columns)
+        )
+
+    def topics(self, name: str) -> tuple[Int64s, list[str]]:
+        """Return the topic of each value of a column as a number, one for each name, and the names by number.
+
+        In the column a topic that was met by name and by ID has two.
+        """
+        codes, numbers = self.columns.ragged(name).values, dict[str, int]()
+        of_codes = [numbers.setdefault(text or "", len(numbers)) for text in self.columns.texts(name)]
+        return np.array([*of_codes, -1], np.int64)[codes], list(numbers)
 
     @cached_property
     def introducing(self) -> Bools:
@@ -215,11 +228,13 @@ class DecisionColumns:
 
         :param wanted: is asked about each pair of them
         """
-        kinds, which = np.unique(
-            np.stack([self.api_key, self.columns.flat("version")]), axis=1, return_inverse=True
+        kinds = self._kinds
+        keys, versions = (
+            column[kinds.first].tolist() for column in (self.api_key, self.columns.flat("version"))
         )
-        chosen = [key >= 0 and wanted(key, version) for key, version in kinds.T.tolist()]
-        return np.array(chosen, np.bool_)[which.ravel()]
+        chosen = [key >= 0 and wanted(key, version) for key, version in zip(keys, versions, strict=True)]
+        found: Bools = np.array(chosen, np.bool_)[kinds.of]
+        return found
 
     def of_producers(self, codes: Collection[int]) -> Bools:
         """Return the Produce exchanges that decide what is found of some errors: all of them if a response has one.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captures.analysis.exchange_groups import client_names
+from captures.analysis.exchange_groups import RowGroups, client_names
 from captures.analysis.fetch_sessions import FetchStep
 from captures.analysis.positions import ALL, News, Told
 from captures.arrays import Bools, Int64s
@@ -79,9 +79,8 @@ class PositionColumns:
         rows = np.flatnonzero(self.of_api(keys) & groups.filled & ~several)
         kinds = [self._columns.flat(name)[rows] for name in ("connection", "client_id")]
         kinds.append(groups.values[groups.offsets[rows]])
-        _, first = np.unique(np.stack(kinds), axis=1, return_index=True)
         found: Bools = self.of_api(keys) & several
-        found[rows[first]] = True
+        found[rows[RowGroups(*kinds).first]] = True
         return found
 
     def told(self, rows: Int64s) -> Iterator[PositionsTold]:

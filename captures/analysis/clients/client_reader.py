@@ -7,12 +7,14 @@ at its beginning, and the others are counted.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 
 import numpy as np
 
 from captures.analysis.client_identity import ConnectionKey
 from captures.analysis.clients import fields, fingerprints
 from captures.analysis.clients.inventory import Clients, Steady
+from captures.analysis.exchange_groups import RowGroups
 from captures.arrays import Bools, Int32s, Int64s
 from captures.exchanges import Exchange, ExchangeReader, Flag
 from captures.exchanges.projected_reader import ProjectedExchanges
@@ -96,12 +98,12 @@ def _rest(reader: ExchangeReader, indexes: Int64s) -> Iterator[Steady]:
     if not len(indexes):
         return
     rows = reader.rows[indexes]
-    pairs = np.stack([table.column("connection")[rows], table.column("client_id")[rows]])
+    connections, clients = (table.column(name)[rows] for name in ("connection", "client_id"))
     times = table.column("request_first")[rows]
     ends = np.maximum(table.column("request_last")[rows], table.column("response_last")[rows])
-    found, which, counts = np.unique(pairs, axis=1, return_inverse=True, return_counts=True)
-    together = np.split(np.argsort(which.ravel(), kind="stable"), np.cumsum(counts)[:-1])
-    for (connection, client), mine in zip(found.T.tolist(), together, strict=True):
+    together = RowGroups(connections, clients)
+    pairs = zip(connections[together.first].tolist(), clients[together.first].tolist(), strict=True)
+    for (connection, client), mine in sorted(zip(pairs, together, strict=True), key=itemgetter(0)):
         yield Steady(
             ConnectionKey(connection, *reader.capture.endpoints(connection)),
             table.client_ids[client] if client >= 0 else None,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.exchange_groups import RowGroups
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.because_of import explain
 from captures.analysis.findings.finding import Finding
@@ -27,6 +28,9 @@ from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import Names, words
+
+_WORD = 8
+"""Bytes of a number by which patterns of rules are told apart."""
 
 
 def _doing(rule: type[Rule]) -> str:
@@ -106,12 +110,14 @@ class Diagnosis:
         :return: the exchanges that were shown
         """
         wanted = self.wanted(DecisionColumns(columns, numbers=indexes + reader.first))
-        patterns, which = np.unique(np.packbits(wanted, axis=0), axis=1, return_inverse=True)
-        chosen = np.unpackbits(patterns, axis=0, count=len(wanted)).astype(np.bool_).T
-        rules = [list(compress(self._rules, pattern)) for pattern in chosen]
         shown = np.flatnonzero(wanted.any(axis=0))
-        codes = which.ravel()[shown].tolist()
-        for code, exchange in zip(codes, reader.several(indexes[shown].tolist()), strict=True):
+        packed = np.packbits(wanted[:, shown], axis=0)
+        words = np.zeros((len(shown), -(-len(packed) // _WORD) * _WORD), np.uint8)
+        words[:, : len(packed)] = packed.T
+        patterns = RowGroups(*words.view(np.uint64).T)
+        chosen = wanted[:, shown[patterns.first]].T
+        rules = [list(compress(self._rules, pattern)) for pattern in chosen]
+        for code, exchange in zip(patterns.of.tolist(), reader.several(indexes[shown].tolist()), strict=True):
             self._show(exchange, rules[code], of_groups=bool(chosen[code][-1]))
             yield exchange
 

@@ -53,12 +53,10 @@ class StandingPositions:
         self._told = told.of(((errors == 0) | (errors == NO_VALUE)) & (told.offsets >= 0))
 
     def _offsets(self, table: str) -> _Offsets:
-        columns, first = self._rows.columns, dict[str | None, int]()
-        topics = columns.ragged(f"{table}_topics")
-        codes = [first.setdefault(text, len(first)) for text in columns.texts(f"{table}_topics")]
-        places = np.array([*codes, -1], np.int64)[topics.values] * _PARTITIONS
-        places += columns.ragged(f"{table}_partitions").values
-        return _Offsets(topics.rows.astype(np.int64), places, columns.ragged(f"{table}_offsets").values)
+        columns, (topics, _) = self._rows.columns, self._rows.topics(f"{table}_topics")
+        partitions = columns.ragged(f"{table}_partitions")
+        places = topics * _PARTITIONS + partitions.values
+        return _Offsets(partitions.rows.astype(np.int64), places, columns.ragged(f"{table}_offsets").values)
 
     def fetched(self, least: float) -> Bools:
         """Return the Fetches of connections on which an offset may have been fetched for so long, in ns."""

@@ -24,6 +24,7 @@ from captures.exchanges import Capture, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from dissectors.apis import api
 from dissectors.codec import Codec
+from dissectors.headers import request_header_version
 from tests.captures.analysis.findings.record_kit import batch
 from tests.captures.exchanges.talk import Talk, capture_of, mixed, packets
 
@@ -180,9 +181,11 @@ def talked(talk: Talk, number: int, client: str, key: int, version: int, request
     """Send a request and its response."""
     known = api(key)
     assert known is not None
-    body = known.request[version].build(request)
+    # behind headers with tagged fields there are none of them
+    tags = b"\0" * (request_header_version(known.request, version) > 1)
+    body = tags + known.request[version].build(request)
     talk.ask(number, body, key=key, version=version, client_id=client)
-    talk.answer(known.response[version].build(response))
+    talk.answer(tags + known.response[version].build(response))
 
 
 def traffic(rng: Random, folder: Path, size: int) -> Capture:
@@ -274,3 +277,41 @@ def test_a_part_of_a_capture_decides_without_the_others(tmp_path: Path) -> None:
     wanted = Diagnosis(capture, lambda _: None).wanted(rows)
     names = [rule.name for rule in Diagnosis(capture, lambda _: None)._rules]
     assert wanted[names.index("no_compression")].tolist() == rows.of_api({0}).tolist()
+
+
+def test_a_topic_by_name_and_by_id_is_one_flow(tmp_path: Path) -> None:
+    """A producer that is updated meanwhile gives topics by ID, from v13 of Produce on (KIP-516)."""
+    topic_id = "X2878PsETp2CpiSRKLPjKA"
+    talk = Talk(1)
+    metadata = {
+        "throttle_time_ms": 0, "brokers": [], "cluster_id": None, "controller_id": 1,
+        "topics": [{
+            "error_code": 0, "name": "orders", "topic_id": topic_id, "is_internal": False, "partitions": [],
+            "topic_authorized_operations": 0,
+        }],
+    }  # fmt: skip
+    wanted = {
+        "topics": [{"topic_id": topic_id, "name": None}],
+        "allow_auto_topic_creation": False, "include_topic_authorized_operations": False,
+    }  # fmt: skip
+    talked(talk, 1, "app", 3, 12, wanted, metadata)
+    for number, (version, named) in enumerate(((8, {"name": "orders"}), (13, {"topic_id": topic_id})), 2):
+        partitions = [{"index": 0, "records": batch(3)}]
+        answer = {
+            "index": 0,
+            "error_code": 0,
+            "base_offset": 0,
+            "log_append_time_ms": -1,
+            "log_start_offset": 0,
+        }
+        answer |= {"record_errors": [], "error_message": None}
+        request = {
+            "transactional_id": None, "acks": -1, "timeout_ms": 1_000,
+            "topic_data": [named | {"partition_data": partitions}],
+        }  # fmt: skip
+        response = {"responses": [named | {"partition_responses": [answer]}], "throttle_time_ms": 0}
+        talked(talk, number, "app", 0, version, request, response)
+    capture = capture_of(tmp_path, mixed([packets(talk, Random(1), most=9_000)], Random(1)))
+    sent = DecisionColumns(ExchangeColumns(capture)).produced
+    assert [sent.topics[topic] for topic in sent.topic.tolist()] == ["orders", "orders"]
+    assert sent.topic[0] == sent.topic[1]
