@@ -191,7 +191,7 @@ def _rows(size: int) -> PreparedJob:
             all_of_it.add(exchange)
             if rows.full:
                 made.append(rows.take())
-        return [*made, rows.take(), all_of_it.batches()]
+        return [*made, rows.take(), list(all_of_it.batches())]
 
     return PreparedJob(len(capture.table), run)
 

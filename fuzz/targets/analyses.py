@@ -257,7 +257,7 @@ def tabled(path: Path) -> None:
     made = rows.take()
     count = made["exchanges"].num_rows if made else 0
     check(count == len(reader), "rows:", count, "of", len(reader))
-    for batch in (*made.values(), *whole.batches().values()):
+    for batch in (*made.values(), *dict(whole.batches()).values()):
         batch.validate(full=True)
 
 
