@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.lanes.broker import Broker
@@ -174,9 +174,16 @@ def network_cut_from_broker(stage: Stage, network: Network) -> None:
     _cut(stage, network, "from the broker", sent=False)
 
 
-def _cut(stage: Stage, network: Network, data: str, **ways: bool) -> None:
+def network_cut_and_closed(stage: Stage, network: Network) -> None:
+    """What the broker sends does not reach m2, which gives up waiting and closes connections within its session."""
+    _cut(stage, network, "from the broker", settings={"request_timeout_ms": "2000"}, sent=False)
+
+
+def _cut(
+    stage: Stage, network: Network, data: str, settings: Mapping[str, str] | None = None, **ways: bool
+) -> None:
     stage.join("m1", "java")
-    stage.join("m2", "java")
+    stage.join("m2", "java", **settings or {})
     stage.join("m3", "confluent")
     stage.story.note("m2", "network gone", data=data)
     with network.cut("m2", **ways):
@@ -399,6 +406,7 @@ OF_NETWORKS: dict[str, Callable[[Stage, Network], None]] = {
     "48_k430_network_cut": network_cut,
     "48_k430_network_cut_to_broker": network_cut_to_broker,
     "48_k430_network_cut_from_broker": network_cut_from_broker,
+    "49_k430_network_cut_and_closed": network_cut_and_closed,
 }
 OF_STREAMS: dict[str, Callable[[Stage, Path], None]] = {
     "48_k430_streams_standby": streams_standby,

@@ -1,0 +1,87 @@
+"""The same answers, however a capture is read: ``python -m tests.lanes.readings [NAME...]``.
+
+Of each recording in ``tests/data/groups`` (or those that fit a pattern), what one reading tells is compared with
+
+* what ``incidents --follow`` has told in the end of the same bytes from a pipe, but for the numbers of exchanges, which
+  are numbered as they become complete in a capture that grows
+* the tables that the tasks of Spark make of its byte ranges: rebalances, incidents, findings and others of the whole
+
+The exit code is 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import click
+import zstandard
+
+from tests.captures.spark.judged import judged
+from tests.captures.spark.test_judged import by_one
+from tests.captures.tables.kit import GROUPS
+
+_RANGE = 60_000
+_TASKS = 4
+_NUMBERS = re.compile(r"#\d+")
+Incident = dict[str, Any]
+
+
+def followed_otherwise(path: Path) -> Iterator[str]:
+    """Yield the incidents of one reading that following did not tell in the end as one reading does."""
+    told = {
+        (each["kind"], each["begin"]): each for each in _incidents("--follow", "-", stdin=_unpacked(path))
+    }
+    for each in _incidents(str(path)):
+        if told.get((each["kind"], each["begin"])) != each:
+            yield f"followed: {each['kind']} {each['begin']}: {each['sentence']}"
+
+
+def _incidents(*arguments: str, stdin: bytes = b"") -> list[Incident]:
+    command = [sys.executable, "-m", "kproxy", "incidents", "--json", *arguments]
+    lines = subprocess.run(command, input=stdin, stdout=subprocess.PIPE, check=True).stdout.decode()
+    return [_without_numbers(json.loads(line)) for line in _NUMBERS.sub("#", lines).splitlines()]
+
+
+def _without_numbers(incident: Incident) -> Incident:
+    effects = [each | {"evidence": None} for each in incident["consequences"]]
+    return incident | {"evidence": None, "consequences": effects}
+
+
+def _unpacked(path: Path) -> bytes:
+    return zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read()
+
+
+def dealt_otherwise(path: Path) -> Iterator[str]:
+    """Yield the tables that tasks make otherwise than one reading does."""
+    whole, parts = by_one(path), judged([path], _RANGE, _TASKS)
+    for table in sorted(whole.keys() | parts.keys()):
+        if whole.get(table) != parts.get(table):
+            yield f"by ranges: {table}"
+
+
+@click.command(help=__doc__)
+@click.argument("names", nargs=-1)
+def main(names: tuple[str, ...]) -> None:
+    wrong = 0
+    paths = [
+        path
+        for path in sorted(GROUPS.glob("*.pcap.zst"))
+        if any(fnmatchcase(path.name.partition(".")[0], name) for name in names or ("*",))
+    ]
+    for path in paths:
+        for difference in (*followed_otherwise(path), *dealt_otherwise(path)):
+            wrong += 1
+            click.echo(f"{path.name}: {difference}")
+    click.echo(f"{len(paths)} recordings, {wrong} differences")
+    sys.exit(bool(wrong) or not paths)
+
+
+if __name__ == "__main__":
+    main()
