@@ -24,6 +24,8 @@ _GAP = 2
 _BACK = 14
 _BACK_SHARE = 5
 """Where escape leads has a share of the line, one part of so many, but not fewer cells than these."""
+_SHORT = 2
+"""Characters below which no name is cut to say where escape leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,8 @@ class ViewLine(Widget):
             texts = [
                 f"{key} {name if name == self._current else name[:most]}".strip() for name, key in self._views
             ]
-            if sum(map(len, texts)) + gap * (len(texts) - 1) <= room:
+            taken = sum(map(len, texts)) + gap * (len(texts) - 1)
+            if taken <= room or (most <= _SHORT and gap == 1 and taken <= self.size.width):
                 break
         tabs: list[_Tab] = []
         at = 0
