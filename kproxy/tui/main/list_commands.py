@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from kproxy.tui.main.screen import MainScreen
     from kproxy.tui.main.view_line import Visit
 
+_LOOK, _LOOKS = 0.05, 40
+"""Seconds between looks whether a view has counted, and how many of them: after that the user has gone on."""
+
 
 class ListCommands(Part):
     """The commands about what the list shows.
@@ -115,8 +118,13 @@ class ListCommands(Part):
             self.exchanges.refresh_rows()
         if visit.place is not None:
             self.exchanges.list.come_back(visit.place)
-        if visit.tables and self.screen.view.view_name == visit.view:
-            await self.screen.view.renew()
+        view = self.screen.view
+        if visit.tables and view.view_name == visit.view:
+            looks = _LOOKS
+            while view.counting is not None and looks:  # rows come back as they are counted
+                looks -= 1
+                await asyncio.sleep(_LOOK)
+            await view.renew()
             for place in visit.tables:
                 place.table.come_back(place)
 
