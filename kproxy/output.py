@@ -57,11 +57,16 @@ def unstyled(text: str) -> str:
 def use_color(choice: str) -> None:
     """Choose whether standard output is coloured from now on; standard error never is.
 
-    :param choice: ``always``, ``never``, or ``auto``: on a terminal, unless ``NO_COLOR`` is set
+    :param choice: ``always``, ``never``, or ``auto``: on a terminal that has them, unless ``NO_COLOR`` is set
     """
     global _colored
-    on_terminal = choice == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    _colored = choice == "always" or on_terminal
+    wanted = choice == "auto" and not os.environ.get("NO_COLOR")
+    _colored = choice == "always" or (wanted and sys.stdout.isatty() and not dumb_terminal())
+
+
+def dumb_terminal() -> bool:
+    """Return whether the terminal understands no control sequences, as far as ``TERM`` says."""
+    return os.environ.get("TERM", "") in ("", "dumb")
 
 
 _colored = False

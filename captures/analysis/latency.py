@@ -172,6 +172,11 @@ class _Histogram:
         if nanoseconds[slowest] > self._max or not self._slowest:
             self._max, self._slowest = int(nanoseconds[slowest]), int(numbers[slowest])
 
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return sum(self._counts)
+
     def distribution(self, label: str, condition: str) -> Distribution:
         fine = np.array(self._counts, np.int64)
         total = int(fine.sum())
@@ -381,13 +386,17 @@ class LatencyStats:
 
     # ------------------------------------------------------------ what was counted
     def distributions(self, dimension: Dimension, measure: Measure) -> list[Distribution]:
-        """Return one distribution for all, then one for each group, those with most exchanges first."""
-        groups = [
+        """Return one distribution for all, then one for each group, those with most exchanges first.
+
+        Exchanges that only waited count for the order, so that it is the same by both measures.
+        """
+        groups = sorted(
+            self._groups[dimension].values(), key=lambda group: group.measured.histogram.total, reverse=True
+        )
+        return [
             group.counter(measure).histogram.distribution(group.label, group.condition)
-            for group in self._groups[dimension].values()
+            for group in (self._all, *groups)
         ]
-        groups.sort(key=lambda found: -found.count)
-        return [self._all.counter(measure).histogram.distribution("all", ""), *groups]
 
     def over_time(self, dimension: Dimension, measure: Measure, label: str, condition: str) -> OverTime:
         """Return how the latencies of a group went, from the first exchange of all groups to the last.

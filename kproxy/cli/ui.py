@@ -15,7 +15,7 @@ import click
 from kproxy.addresses import Address
 from kproxy.cli.config import current
 from kproxy.cli.options import LiveOptions
-from kproxy.output import notice, use_color
+from kproxy.output import dumb_terminal, notice, use_color
 
 if TYPE_CHECKING:
     from kproxy.session import Session
@@ -36,7 +36,7 @@ def opens_ui(options: LiveOptions | None = None, *, printing: bool = False) -> b
         printing |= options.no_ui or options.as_json or options.verbose or options.text
     if _in_browser():
         return True
-    if printing or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
+    if printing or not sys.stdout.isatty() or dumb_terminal():
         return False
     return sys.stdin.isatty() or os.access(_KEYS, os.R_OK)
 

@@ -60,6 +60,18 @@ class Window:
         return 1 + row - self.top if 0 <= row - self.top < self.body else None
 
 
+@dataclass(frozen=True, slots=True)
+class ListPlace:
+    """Where a user was in the list.
+
+    :ivar number: the exchange under the cursor
+    :ivar top: the exchange in the uppermost line
+    """
+
+    number: int
+    top: int
+
+
 class Position:
     """Cursor and top line.
 

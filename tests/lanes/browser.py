@@ -1,4 +1,4 @@
-"""The lane of the UI in a real browser: ``kproxy serve``, Chromium, keys, and what the page shows.
+"""The lane of the UI in a real browser: ``kproxy serve``, ``kproxy proxy --web``, Chromium, keys, what pages show.
 
     python -m tests.lanes.browser [PICTURE.png]
 
@@ -11,19 +11,23 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from typing import Any
 
 import aiohttp
 import pyte
 
+from dissectors.api_keys import ApiKey
 from tests.lanes.tools import CannotRun, free_ports
 
 _SAMPLE = Path(__file__).parents[2] / "captures" / "samples" / "rebalance.pcap"
@@ -94,9 +98,13 @@ class Page:
             await asyncio.sleep(0.2)
         raise AssertionError(f"the page does not show {what}:\n" + "\n".join(self._screen.display))
 
+    def says(self, text: str) -> bool:
+        """Return whether the page shows a text."""
+        return any(text in line for line in self._screen.display)
+
     async def shows(self, text: str) -> None:
         """Wait until the page shows a text."""
-        await self.until(lambda: any(text in line for line in self._screen.display), text)
+        await self.until(lambda: self.says(text), text)
 
     async def picture(self, path: Path) -> None:
         """Write what the page looks like."""
@@ -118,16 +126,28 @@ async def _page(session: aiohttp.ClientSession, port: int) -> Page:
     raise CannotRun("the browser does not answer")
 
 
+async def _another_page(session: aiohttp.ClientSession, port: int, url: str) -> Page:
+    """Open an address in a further page."""
+    async with session.put(f"http://127.0.0.1:{port}/json/new?about:blank") as answer:
+        page = Page(await session.ws_connect((await answer.json())["webSocketDebuggerUrl"], max_msg_size=0))
+    await _open(page, url)
+    return page
+
+
+async def _open(page: Page, url: str) -> None:
+    await page.call("Network.enable")
+    await page.call("Page.enable")
+    await page.call("Emulation.setFocusEmulationEnabled", enabled=True)
+    await page.call("Page.navigate", url=url)
+
+
 async def _try(url: str, port: int, folder: Path, picture: Path | None) -> None:
     async with aiohttp.ClientSession() as session:
         async with session.get(url.partition("?")[0]) as answer:
             assert answer.status == 403, "a page without the token"
         page = await _page(session, port)
-        await page.call("Network.enable")
-        await page.call("Page.enable")
-        await page.call("Emulation.setFocusEmulationEnabled", enabled=True)
         await page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
-        await page.call("Page.navigate", url=url)
+        await _open(page, url)
         await page.shows("402 exchanges")
         await page.press("7")
         await page.shows("REBALANCE_IN_PROGRESS")
@@ -143,11 +163,76 @@ async def _try(url: str, port: int, folder: Path, picture: Path | None) -> None:
         await page.press("5")
         await page.shows("gr2-java_eager_range")
         await page.shows("Nobody is left in the group")
+        other = await _another_page(session, port, url)
+        await other.shows("402 exchanges")
+        await other.press("fapi == JoinGroup\r")
+        await other.shows("16 shown")
+        await page.press("1")
+        await page.shows("✓ ok")
+        assert not page.says("16 shown"), "pages share a filter"
+        await page.press("5")
+        await page.shows("Nobody is left in the group")
         if picture is not None:
             await page.press("\thhh")
             await page.shows("m3 was removed after 6 s")
             await page.shows("generation   4 → 5")
             await page.picture(picture)
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Be a broker that answers every request with the body of ApiVersions v0: no error, no APIs."""
+    with contextlib.suppress(asyncio.IncompleteReadError):
+        while True:
+            request = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+            writer.write(_framed(request[4:8] + bytes(6)))
+    writer.close()
+
+
+def _framed(message: bytes) -> bytes:
+    return len(message).to_bytes(4) + message
+
+
+def _api_versions(correlation_id: int) -> bytes:
+    return _framed(struct.pack(">hhih4s", ApiKey.API_VERSIONS, 0, correlation_id, 4, b"page"))
+
+
+async def _try_live(port: int, folder: Path) -> None:
+    """Have two pages show what goes through a proxy."""
+    broker = await asyncio.start_server(_answer, "127.0.0.1", 0)
+    address = "{}:{}".format(*broker.sockets[0].getsockname())
+    (listen,) = free_ports(1)
+    command = [sys.executable, "-m", "kproxy", "proxy", "-b", address, "--listen", f"127.0.0.1:{listen}"]
+    command += ["--no-ui", "--web", "127.0.0.1:0", "-w", str(folder / "live.pcapng")]
+    proxy = await asyncio.create_subprocess_exec(*command, stdout=DEVNULL, stderr=PIPE)
+    assert proxy.stderr is not None
+    try:
+        said = b""
+        while not (found := re.search(rb"http://\S+token=\S+", said)):
+            line = await asyncio.wait_for(proxy.stderr.readline(), _PATIENCE)
+            assert line, said.decode()
+            said += line
+        url = found[0].decode()
+        async with aiohttp.ClientSession() as session:
+            pages = [await _another_page(session, port, url) for _ in range(2)]
+            for page in pages:
+                await page.shows("0 exchanges")
+            reader, writer = await asyncio.open_connection("127.0.0.1", listen)
+            for correlation_id in range(3):
+                writer.write(_api_versions(correlation_id))
+                await asyncio.wait_for(reader.readexactly(14), _PATIENCE)
+            for page in pages:
+                await page.shows("3 exchanges")
+                await page.shows("ApiVersions v0")
+            await pages[0].press("i")
+            await pages[0].shows("this UI only shows")
+            await pages[0].press("3")
+            await pages[0].shows("page")
+            assert pages[1].says("following"), "pages share a view"
+            writer.close()
+    finally:
+        proxy.terminate()
+        await proxy.wait()
+        broker.close()
 
 
 def lane(picture: Path | None) -> None:
@@ -166,6 +251,7 @@ def lane(picture: Path | None) -> None:
             assert server.stderr is not None
             (url,) = re.findall(r"http://\S+", server.stderr.readline())
             asyncio.run(_try(url, port, Path(folder), picture))
+            asyncio.run(_try_live(port, Path(folder)))
         finally:
             server.terminate()
             browser.terminate()

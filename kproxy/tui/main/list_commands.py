@@ -25,6 +25,10 @@ from kproxy.tui.widgets.filter_bar import FilterBar
 
 if TYPE_CHECKING:
     from kproxy.tui.main.screen import MainScreen
+    from kproxy.tui.main.view_line import Visit
+
+_LOOK, _LOOKS = 0.05, 40
+"""Seconds between looks whether a view has counted, and how many of them: after that the user has gone on."""
 
 
 class ListCommands(Part):
@@ -62,7 +66,7 @@ class ListCommands(Part):
 
     def filter_typed(self, message: FilterBar.Applied) -> None:
         """Use a filter that was typed."""
-        self.set_filter(message.filter)
+        self._choose(message.filter)
         self.screen.view.take_focus()
 
     def use_filter(self, text: str) -> None:
@@ -73,11 +77,17 @@ class ListCommands(Part):
         except FilterError as error:
             self.tell(f"the filter is not understood: {error}")
             return
-        self.set_filter(wanted)
+        self._choose(wanted)
 
     def add_to_filter(self, text: str) -> None:
         """Show what fits a filter too, of what is shown."""
         self.use_filter(combined(self.filter_text, text, Use.ONLY))
+
+    def _choose(self, wanted: Filter | None) -> None:
+        """Show what fits a filter; escape leads back to the one before."""
+        if self.filter_text != ("" if wanted is None else wanted.text):
+            self.screen.remember()
+        self.set_filter(wanted)
 
     @work("filter", exclusive=True)
     async def set_filter(self, wanted: Filter | None, off: str = "") -> None:
@@ -97,17 +107,26 @@ class ListCommands(Part):
 
     def action_filter_clear(self) -> None:
         """Show everything."""
-        self.set_filter(None)
+        self._choose(None)
 
     @work("filter", exclusive=True)
-    async def restore(self, wanted: Filter | None, number: int | None) -> None:
-        """Show what was shown before, with the cursor where it was."""
-        if wanted is not self.session.status.filter:
+    async def restore(self, visit: Visit) -> None:
+        """Show what was shown before, with cursors and scrolling as they were."""
+        if visit.filter is not self.session.status.filter:
             self.filter_off = ""
-            await self.session.set_filter(wanted)
+            await self.session.set_filter(visit.filter)
             self.exchanges.refresh_rows()
-        if number is not None:
-            self.exchanges.list.go_to(number)
+        if visit.place is not None:
+            self.exchanges.list.come_back(visit.place)
+        view = self.screen.view
+        if visit.tables and view.view_name == visit.view:
+            looks = _LOOKS
+            while view.counting is not None and looks:  # rows come back as they are counted
+                looks -= 1
+                await asyncio.sleep(_LOOK)
+            await view.renew()
+            for place in visit.tables:
+                place.table.come_back(place)
 
     def stop_filtering(self) -> bool:
         """Give up a filter that takes long; return whether there was one. It can be switched on again."""
@@ -301,7 +320,6 @@ class ListCommands(Part):
             if not answer:
                 return
             text = answer
-        self.screen.show_view("exchanges")
         self.screen.go_to(int(text.replace(",", "").replace("_", "")))
 
     def action_follow_toggle(self) -> None:

@@ -106,5 +106,4 @@ class Questions(Part):
         self.tell("")
         number = await self.screen.app.push_screen_wait(AnswerDialog(title, found))
         if number is not None:
-            self.screen.show_view("exchanges")
             self.screen.go_to(number)

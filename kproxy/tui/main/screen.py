@@ -31,6 +31,7 @@ from kproxy.tui.widgets.command_line import CommandLine
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.field_tree import FieldTree
 from kproxy.tui.widgets.filter_bar import FilterBar
+from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.search_bar import SearchBar
 
 if TYPE_CHECKING:
@@ -124,7 +125,9 @@ class MainScreen(Screen[None]):
         self.query_one(StatusLine).tell(message)
 
     def go_to(self, number: int) -> None:
-        """Go to an exchange in the list; where it is not shown, to where it would be."""
+        """Go to an exchange in the list; escape leads back. One that is not shown leaves the cursor where it is."""
+        self.remember()
+        self._show(Exchanges.view_name)
         if not self.exchanges.list.go_to(number):
             self.tell(f"exchange {number:,} is not shown")
 
@@ -173,14 +176,20 @@ class MainScreen(Screen[None]):
         elif self._visits:
             visit = self._visits.pop()
             self._show(visit.view)
-            self.list.restore(visit.filter, visit.number)
+            if visit.focus is not None and visit.focus.is_attached and self.view in visit.focus.ancestors:
+                visit.focus.focus()
+            self.list.restore(visit)
 
-    def _remember(self) -> None:
+    def remember(self) -> None:
         """Have escape lead back to what is shown now."""
-        visit = Visit(self.view.view_name, self.session.status.filter, self.number)
+        places = tuple(place for table in self.view.query(RowTable) if (place := table.place) is not None)
+        visit = Visit(
+            self.view.view_name, self.session.status.filter, self.exchanges.list.place, places, self.focused
+        )
         if not self._visits or self._visits[-1] != visit:
             self._visits.append(visit)
             del self._visits[:-_MOST_VISITS]
+            self.query_one(ViewLine).show(self.view.view_name, self._visits)
 
     @on(ViewLine.Chosen)
     def _view_chosen(self, message: ViewLine.Chosen) -> None:
@@ -312,7 +321,7 @@ class MainScreen(Screen[None]):
     def show_view(self, name: str) -> None:
         """Show a view; escape leads back to the one before."""
         if self.view.view_name != name:
-            self._remember()
+            self.remember()
         self._show(name)
 
     def _show(self, name: str) -> None:
@@ -338,12 +347,11 @@ class MainScreen(Screen[None]):
 
     @on(View.Narrow)
     def _narrow(self, message: View.Narrow) -> None:
-        self.show_view("exchanges")
         self.list.add_to_filter(message.filter)
+        self._show(Exchanges.view_name)
 
     @on(View.GoTo)
     def _go_to(self, message: View.GoTo) -> None:
-        self.show_view("exchanges")
         self.go_to(message.number)
         if message.path:
             self.exchanges.details.seek(message.number, message.path)

@@ -17,10 +17,15 @@ from dissectors.printable import printable
 from kproxy.text.cells import cut, width
 from kproxy.tui.commands import COMMANDS
 from kproxy.tui.keymap import keys_of
+from kproxy.tui.list_position import ListPlace
+from kproxy.tui.widgets.row_table import TablePlace
 
 _GAP = 2
 _BACK = 14
-"""Cells below which it is not told where escape leads."""
+_BACK_SHARE = 5
+"""Where escape leads has a share of the line, one part of so many, but not fewer cells than these."""
+_SHORT = 2
+"""Characters below which no name is cut to say where escape leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +34,16 @@ class Visit:
 
     :ivar view: name of the view
     :ivar filter: what was shown, None for everything
-    :ivar number: the exchange under the cursor of the list
+    :ivar place: in the list, None where that is empty
+    :ivar tables: places in the tables of the view
+    :ivar focus: the widget that had it
     """
 
     view: str
     filter: Filter | None
-    number: int | None
+    place: ListPlace | None
+    tables: tuple[TablePlace, ...]
+    focus: Widget | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +100,36 @@ class ViewLine(Widget):
         """Return the line."""
         room = self.size.width
         line = Text(no_wrap=True, end="")
-        for tab in self._tabs(room):
+        for tab in self._tabs():
             line.append(f"{' ' * (tab.begin - len(line))}{tab.text}")
             if tab.name == self._current:
                 line.stylize("bold reverse", tab.begin, tab.begin + len(tab.text))
         left = room - width(line.plain) - _GAP
-        if self._back is not None and left >= _BACK:
-            wanted = self._back.filter
-            filtered = "" if wanted is None else f" {printable(wanted.text)}"
-            told = cut(f"esc: back to {self._back.view}{filtered}", left)
+        if self._leads_back and left > 0:
+            told = cut(self._leads_back, left)
             line.append(f"{' ' * (left + _GAP - width(told))}{told}")
         return line
 
-    def _tabs(self, room: int) -> list[_Tab]:
+    @property
+    def _leads_back(self) -> str:
+        """Where escape leads, empty if it does not."""
+        if self._back is None:
+            return ""
+        wanted = self._back.filter
+        return f"esc: {self._back.view}{'' if wanted is None else f' {printable(wanted.text)}'}"
+
+    def _tabs(self) -> list[_Tab]:
         """Return the views, with names as long as there is room for all; gaps give way before names do."""
+        room = self.size.width
+        if self._leads_back:
+            room -= _GAP + min(width(self._leads_back), max(room // _BACK_SHARE, _BACK))
         longest = max(len(name) for name, _ in self._views)
         for most, gap in product(range(longest, 0, -1), range(_GAP, 0, -1)):
             texts = [
                 f"{key} {name if name == self._current else name[:most]}".strip() for name, key in self._views
             ]
-            if sum(map(len, texts)) + gap * (len(texts) - 1) <= room:
+            taken = sum(map(len, texts)) + gap * (len(texts) - 1)
+            if taken <= room or (most <= _SHORT and gap == 1 and taken <= self.size.width):
                 break
         tabs: list[_Tab] = []
         at = 0
@@ -124,6 +143,6 @@ class ViewLine(Widget):
         at = event.get_content_offset(self)
         if at is None:
             return
-        for tab in self._tabs(self.size.width):
+        for tab in self._tabs():
             if tab.begin <= at.x < tab.begin + len(tab.text):
                 self.post_message(self.Chosen(tab.name))

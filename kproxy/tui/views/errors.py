@@ -16,6 +16,7 @@ from captures.time_format import span
 from dissectors.error_codes import BY_CODE
 from kproxy.session.access import Access
 from kproxy.text.tables import Column
+from kproxy.tui.views.findings import EVIDENCE, evidence_rows
 from kproxy.tui.views.table_view import Detail, TableView, facts
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, moment, numbered
 
@@ -74,6 +75,7 @@ class Errors(TableView[ErrorsFold]):
             Column("first", right=True),
         ),
         (Column("who got it", least=16), Column("responses", right=True)),
+        EVIDENCE,
     )
 
     def make(self, access: Access) -> ErrorsFold:
@@ -132,7 +134,8 @@ class Errors(TableView[ErrorsFold]):
             Row(client, (client, counted(count)), leads_to=f"({_filter(row)}) and {of_client(client)}")
             for client, count in sorted(row.clients.items(), key=lambda item: (-item[1], item[0]))
         ]
-        return Detail(f"{row.name} in {row.api}", text, ([_sequel(each) for each in sequels], who))
+        ends = evidence_rows(access, sorted({row.first, row.last}), self.session.zone)
+        return Detail(f"{row.name} in {row.api}", text, ([_sequel(each) for each in sequels], who, ends))
 
 
 def _key(row: ErrorRow) -> _Key:

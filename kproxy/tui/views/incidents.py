@@ -12,10 +12,12 @@ from captures.time_format import clock, span
 from kproxy.session import Access
 from kproxy.text.incidents import EFFECT_LABELS
 from kproxy.text.tables import Column
-from kproxy.tui.views.findings import EVIDENCE, SENTENCE, DiagnosisView, FindingsFold, evidence_rows
+from kproxy.tui.views.findings import EVIDENCE, DiagnosisView, FindingsFold, evidence_rows
 from kproxy.tui.views.table_view import Detail, facts
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, moment
 
+_WHAT = 32
+"""Cells that a sentence has in tables at least: what stands beside it fits into 80 columns then."""
 _AXIS = 24
 """Cells from the beginning of the capture to its end."""
 _CONNECTIONS = 20
@@ -36,12 +38,12 @@ class Incidents(DiagnosisView):
         Column("lasted", right=True),
         Column("when", least=_AXIS, rank=3),
         Column("incident"),
-        Column("what", least=SENTENCE),
+        Column("what", least=_WHAT),
         Column("effects", right=True, rank=1),
         Column("certainty", rank=2),
     )
     DETAILS: ClassVar[Sequence[Sequence[Column]]] = (
-        (Column("time"), Column("effect"), Column("what", least=40), Column("evidence", right=True)),
+        (Column("time"), Column("effect"), Column("what", least=_WHAT), Column("evidence", right=True)),
         EVIDENCE,
     )
 

@@ -96,6 +96,7 @@ class TableView(View, Generic[F]):
             border-title-color: $foreground;
             border-title-style: bold;
             & > .text { height: auto; max-height: 60%; padding: 0 1; }
+            &.-text-only > .text { height: 1fr; max-height: 100%; }
             & > RowTable { height: auto; max-height: 50%; min-height: 3; }
             & > RowTable:last-child { height: 1fr; max-height: 100%; }
         }
@@ -163,6 +164,7 @@ class TableView(View, Generic[F]):
             rows = () if found is None else found.tables[place]
             table.set_rows(rows)
             table.display = bool(rows)
+        self._detail.set_class(not any(table.display for table in self._details), "-text-only")
 
     @property
     def unfiltered(self) -> bool:

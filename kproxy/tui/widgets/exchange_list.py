@@ -15,6 +15,7 @@ from textual.reactive import var
 
 from kproxy.session.published import HeldMessage
 from kproxy.tui.commands import Place, bindings
+from kproxy.tui.list_position import ListPlace
 from kproxy.tui.profiles import DEFAULT, WIDEST, Profile
 from kproxy.tui.widgets.exchange_view import ExchangeView
 
@@ -148,6 +149,22 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         self.following = False
         self._go(found, middle=True)
         return True
+
+    @property
+    def place(self) -> ListPlace | None:
+        """Where the user is, None if there is no exchange under the cursor, or the newest one is followed."""
+        number, shown, top = self.number, self._position.shown, self._window().top
+        if number is None or self.following:
+            return None
+        return ListPlace(number, shown.number(min(top, len(shown) - 1)))
+
+    def come_back(self, place: ListPlace) -> None:
+        """Move the cursor, and scroll, to where the user was; nowhere if the exchange is not in the list."""
+        shown = self._position.shown
+        found = shown.index_of(place.number)
+        if found is not None:
+            self.following = False
+            self._go(found, top=shown.index_of(place.top), middle=True)
 
     # ------------------------------------------------------------ keys
     def _move_page(self, pages: int) -> None:

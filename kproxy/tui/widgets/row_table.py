@@ -42,6 +42,19 @@ _RISING, _FALLING = "▲", "▼"
 _SCROLLED = 8  # cells for a key
 
 
+@dataclass(frozen=True, slots=True)
+class TablePlace:
+    """Where a user was in a table.
+
+    :ivar key: of the row under the cursor
+    :ivar top: index of the uppermost line
+    """
+
+    table: RowTable
+    key: Hashable
+    top: int
+
+
 class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=False):
     """A virtual table.
 
@@ -165,6 +178,18 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         if place is not None:
             self.move_to(place)
         return place is not None
+
+    @property
+    def place(self) -> TablePlace | None:
+        """Where the user is, None if there are no rows."""
+        row = self.selected
+        return None if row is None else TablePlace(self, row.key, self.scroll_offset.y)
+
+    def come_back(self, place: TablePlace) -> None:
+        """Move the cursor, and scroll, to where the user was; nowhere if the row is gone."""
+        if self.select(place.key):
+            self.scroll_to(y=place.top, animate=False, force=True)
+            self.show_cursor()
 
     def sort_by(self, column: int | None, *, descending: bool = False) -> None:
         """Sort by a column, or show the rows in the order in which they came."""

@@ -123,6 +123,8 @@ def test_groups_come_with_the_filter_for_them() -> None:
         for group in groups:
             wanted = compile_filter(group.condition)
             assert sum(wanted.match(each, context) for each in exchanges) == group.count, group.condition
+        by_excess = [found.label for found in stats.distributions(dimension, Measure.EXCESS)]
+        assert by_excess == [every.label, *(group.label for group in groups)]
 
 
 def test_a_client_without_id_is_known_by_its_host() -> None:

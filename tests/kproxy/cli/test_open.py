@@ -68,6 +68,7 @@ def test_a_terminal_that_can_show_nothing_gets_lines(tmp_path: Path) -> None:
     with Terminal(["open", str(REBALANCE)], tmp_path, term="dumb") as terminal:
         terminal.until("402 exchanges of 6 clients")
         assert terminal.end() == 0
+        assert b"\x1b" not in terminal.said
 
 
 @pytest.mark.slow

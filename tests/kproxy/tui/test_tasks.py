@@ -16,7 +16,7 @@ FETCHES = ("-Y", "api == Fetch")
 SHOWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "The slowest Fetch, and why": (
         (),
-        ("left out: 67", "API Produce: latency", "API Fetch: latency", "excess 85.7 ms"),
+        ("left out: 67", "API Fetch: latency", "excess 85.7 ms"),
     ),
     "Who caused the rebalance three before the last": (
         (),

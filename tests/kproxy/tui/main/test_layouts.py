@@ -26,7 +26,7 @@ def _at(number: int, *keys: str) -> Any:
     async def go(pilot: Pilot[Any]) -> None:
         await settled(pilot)
         app: Any = pilot.app
-        app.main.go_to(number)
+        app.main.exchanges.list.go_to(number)
         await settled(pilot)
         await pilot.press(*keys)
         await settled(pilot)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from textual.pilot import Pilot
 from textual.widgets import Input
 
+from captures.filters import compile_filter
 from kproxy.tui.commands import COMMANDS
 from kproxy.tui.main.view_line import ViewLine
+from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.tui.kit import main_of, opened, settled, shown_lines
 
 pytestmark = pytest.mark.slow
@@ -15,16 +20,16 @@ pytestmark = pytest.mark.slow
 async def test_escape_leads_back_to_the_view_the_filter_and_the_cursor() -> None:
     async with opened(size=(200, 30)) as pilot:
         main = main_of(pilot)
-        main.list.use_filter("client == m1")
+        main.list.set_filter(compile_filter("client == m1"))
         await settled(pilot)
-        main.go_to(52)
+        main.exchanges.list.go_to(52)
         before = main.number
         await pilot.press("7", "enter")
         await settled(pilot)
         narrowed = main.session.status.filter
         assert narrowed is not None
         assert narrowed.text.startswith("client == m1 and ")
-        assert "esc: back to errors client == m1" in shown_lines(pilot)[1]
+        assert "esc: errors client == m1" in shown_lines(pilot)[1]
         await pilot.press("escape")
         await settled(pilot)
         assert main.view.view_name == "errors"
@@ -35,6 +40,69 @@ async def test_escape_leads_back_to_the_view_the_filter_and_the_cursor() -> None
         assert main.view.view_name == "exchanges"
         assert main.number == before
         assert "esc:" not in shown_lines(pilot)[1]
+
+
+def _list_lines(pilot: Pilot[Any]) -> list[str]:
+    region = main_of(pilot).exchanges.list.region
+    return shown_lines(pilot)[region.y : region.bottom]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["f", *"fetch", "enter"],
+        ["ctrl+g", *"11", "enter"],
+        ["7", "enter"],
+        ["5", "enter"],
+        ["0", "enter"],
+        ["6", "s"],
+        ["8", "g", "enter"],
+        ["R", "G", "enter"],
+    ],
+    ids=lambda keys: "-".join(keys),
+)
+async def test_escape_leads_back_to_the_same_lines_from_anywhere(keys: list[str]) -> None:
+    async with opened(size=(120, 30)) as pilot:
+        main = main_of(pilot)
+        await pilot.press(*["pagedown"] * 9, "up", "up")
+        await settled(pilot)
+        before = _list_lines(pilot)
+        for key in keys:
+            await pilot.press(key)
+            await settled(pilot)
+        assert _list_lines(pilot) != before
+        steps = 0
+        while "esc:" in shown_lines(pilot)[1]:
+            await pilot.press("escape")
+            await settled(pilot)
+            steps += 1
+        assert 0 < steps < 4
+        assert main.session.status.filter is None
+        assert _list_lines(pilot) == before
+
+
+async def test_escape_leads_back_to_cursor_focus_and_scrolling_of_a_view() -> None:
+    async with opened(size=(120, 24)) as pilot:
+        main = main_of(pilot)
+        await pilot.press("f", *"api != Fetch", "enter")
+        await settled(pilot)
+        for key in ("2", *["j"] * 11, *["k"] * 3):
+            await pilot.press(key)
+        await settled(pilot)
+        before = shown_lines(pilot)
+        await pilot.press("enter")
+        await settled(pilot)
+        assert main.view.view_name == "exchanges"
+        await pilot.press("escape")
+        await settled(pilot)
+        assert shown_lines(pilot) == before
+        await pilot.press("tab", "tab", "j", "enter")
+        await settled(pilot)
+        assert main.view.view_name == "exchanges"
+        await pilot.press("escape")
+        await settled(pilot)
+        assert main.view.view_name == "connections"
+        assert main.focused is list(main.view.query(RowTable))[1]
 
 
 async def test_an_order_by_what_is_no_field_is_refused_while_it_is_typed() -> None:
@@ -49,6 +117,16 @@ async def test_no_name_is_cut_where_narrow_gaps_make_room() -> None:
     async with opened(size=(140, 24)) as pilot:
         names = str(pilot.app.screen.query_one(ViewLine).render())
         assert {"connections", "conversation"} <= set(names.split())
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"), [(80, "6 la 7 er 8 co 9 fa 0 fi W in  esc: erro…"), (140, "esc: errors")]
+)
+async def test_it_says_where_escape_leads(columns: int, said: str) -> None:
+    async with opened(size=(columns, 24)) as pilot:
+        await pilot.press("7", "enter")
+        await settled(pilot)
+        assert shown_lines(pilot)[1].rstrip().endswith(said)
 
 
 async def test_every_view_is_named_and_can_be_clicked() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kproxy.tui.views.incidents import Incidents, _bar
+from tests.kproxy.tui.kit import REBALANCE
 from tests.kproxy.tui.views.hosting import column, press, said, shown, table
 
 OUTAGE = Path(__file__).resolve().parents[3] / "data" / "groups" / "46_k430_broker_killed.pcap.zst"
@@ -30,6 +31,14 @@ async def test_an_outage_is_one_row_with_what_followed_from_it() -> None:
         table(pilot, 1).focus()
         await press(pilot, "home", "enter")
         assert (await app.session.exchange(app.met[1])).number == app.met[1]
+
+
+@pytest.mark.slow
+async def test_nothing_is_cut_off_in_80_columns() -> None:
+    async with shown(Incidents, REBALANCE, size=(80, 24)) as pilot:
+        for place in range(3):
+            assert table(pilot, place).rows
+            assert table(pilot, place).max_scroll_x == 0, "columns are out of sight"
 
 
 @pytest.mark.slow

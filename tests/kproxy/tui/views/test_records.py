@@ -72,6 +72,13 @@ async def test_all_of_the_selected_record_is_below() -> None:
         assert "snappy" in said(pilot)
 
 
+async def test_the_value_has_the_room_that_there_is() -> None:
+    async with shown(Records, SNAPPY, size=(80, 24)) as pilot:
+        text = pilot.app.query_one(".text")
+        assert text.region.bottom == pilot.app.query_one(".detail").content_region.bottom
+        assert text.max_scroll_y == 0, "all of it is in sight"
+
+
 async def test_beyond_the_limit_records_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "MOST", 12)
     async with shown(Records, TRANSACTIONS) as pilot:

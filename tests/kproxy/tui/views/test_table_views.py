@@ -200,6 +200,8 @@ async def test_errors_with_meaning_and_sequel() -> None:
             "JoinGroup → OffsetForLeaderEpoch → Heartbeat again: ok"
         ]
         assert column(pilot, "who got it", 2) == ["m1", "m2", "m3", "m4"]
+        assert column(pilot, "evidence", 3) == ["#58", "#385"]
+        assert "→ REBALANCE_IN_PROGRESS" in column(pilot, "request → response", 3)[1]
         await pilot.press("down")
         await settled(pilot)
         assert "Part of a normal conversation" in said(pilot)
@@ -285,7 +287,7 @@ async def test_a_wide_terminal_has_details_beside_the_table() -> None:
         detail = pilot.app.query_one(".detail")
         assert detail.region.x > 100
         await pilot.resize_terminal(100, 24)
-        await pilot.pause()
+        await settled(pilot)
         assert detail.region.x == 0
         assert detail.region.y > 4
 

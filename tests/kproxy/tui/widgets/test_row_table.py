@@ -264,6 +264,7 @@ async def test_narrow_tables_leave_columns_out_and_scrolling_brings_them_back(
         await pilot.press("left", "left")
         assert lines(pilot.app)[0] == " topic       records  errors"
         await pilot.resize_terminal(80, 12)
+        await pilot.pause()
         assert lines(pilot.app)[0] == " topic       records  bytes  errors"
 
 
