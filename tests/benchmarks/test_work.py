@@ -167,7 +167,8 @@ def test_what_is_counted() -> None:
     copied = sum(len(data) - at for at in range(1, 10))  # all of it is the same object
     assert copied <= found.counts["allocated"] < copied + 2_000
     assert 100_000 < found.counts["peak"] < 250_000  # one piece, and the next before that is gone
-    assert found.counts["kept"] == 3  # the list, its room for items, and the only item
+    # its room for items, the only item, and the list itself unless Python had kept one for being used again
+    assert found.counts["kept"] in (2, 3)
     assert found.counts["read"] == found.counts["checked"] == 0
     assert found.each("calls") == 1.1
 
