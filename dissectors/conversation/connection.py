@@ -127,7 +127,7 @@ class Conversation:
             return None
         if any(half.holds_frame for half in halves):
             return None
-        if self._pairing.queue.with_loss:
+        if self._pairing.unsettled:
             return None
         in_flight = [entry for entry in self._pairing.queue if isinstance(entry, RequestFrame)]
         return Checkpoint(

@@ -215,6 +215,11 @@ class Pairing:
         return sum(isinstance(entry, RequestFrame) for entry in self.queue)
 
     @property
+    def unsettled(self) -> bool:
+        """Whether something was lost, and nothing that came since shows what it means for requests in flight."""
+        return self.queue.with_loss or self._maybe_answered >= 0
+
+    @property
     def _last_asked(self) -> int:
         """Position of the last request in flight, -1 if there is none."""
         return self.queue[-1].start if self.queue else -1
