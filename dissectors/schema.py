@@ -296,11 +296,11 @@ Bytes = SizedType(wire.Bytes)
 Records = SizedType(wire.Records)
 
 
-class Earlier(NamedTuple):
-    """How a message was encoded in earlier releases, told by what differs from its later declaration.
+class EarlierLayout(NamedTuple):
+    """How a message was encoded in earlier releases: what differs from its later declaration.
 
     :ivar without: fields that came later
-    :ivar instead: what stood in the place of a field: another one, or several, of which it may be one itself
+    :ivar instead: fields that replace one, by its path; it may be among them
 
     Both name fields by their paths, such as ``topics.partitions.leader_epoch``.
     """
@@ -320,7 +320,7 @@ class Earlier(NamedTuple):
 def _with_changes(
     fields: Iterable[Field], changes: Mapping[str, tuple[Field, ...]], outer: str
 ) -> Iterator[Field]:
-    """Yield fields with others in the place of some.
+    """Yield fields, some of them replaced.
 
     :param changes: by path
     :param outer: the path of what the fields are in, with a dot, or empty
@@ -359,7 +359,7 @@ class Message:
         versions: str,
         flexible: str,
         *fields: Field,
-        older: tuple[Message | Earlier, ...] = (),
+        older: tuple[Message | EarlierLayout, ...] = (),
     ) -> None:
         self.name = name
         self.key = key

@@ -23,8 +23,15 @@ import numpy as np
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.fetch_sessions import MOST_SESSIONS, FetchSeen, FetchSession, FetchSessions
-from captures.analysis.position_columns import TOLD, PositionColumns, PositionsTold
-from captures.analysis.positions import LEARNED_FROM, News, Position, Positions, Told, lag_behind
+from captures.analysis.position_columns import COLUMN_APIS, ExchangePositions, PositionColumns
+from captures.analysis.positions import (
+    LEARNED_FROM,
+    Position,
+    PositionKind,
+    Positions,
+    PositionUpdate,
+    lag_behind,
+)
 from captures.arrays import Int64s
 from captures.exchanges import Exchange, ExchangeReader, rfc3339
 from captures.exchanges.columns import ExchangeColumns
@@ -169,10 +176,10 @@ class _PartitionLag:
 
 
 @dataclass(slots=True)
-class _Measured:
-    """What the groups of a partition were measured by last.
+class _MeasuredEnd:
+    """The end by which the groups of a partition were measured last.
 
-    :ivar end: of the partition
+    :ivar end: None if it is not known
     :ivar known: whether the lag of one was known
     """
 
@@ -194,9 +201,9 @@ class LagStats:
         self._positions = Positions(names)
         self._sessions = FetchSessions(names)
         self._inference = GroupInference(names)
-        self._waiting: list[tuple[int, int, bool, Exchange | list[News]]] = []
+        self._waiting: list[tuple[int, int, bool, Exchange | list[PositionUpdate]]] = []
         self._kept: dict[TopicPartition, dict[Group, _PartitionLag]] = {}
-        self._measured: dict[TopicPartition, _Measured] = {}
+        self._measured: dict[TopicPartition, _MeasuredEnd] = {}
         self._ends: dict[TopicPartition, tuple[int, int]] = {}
         self._answered: dict[int, tuple[FetchSession, int]] = {}
         self._width = LEAST_SLICE
@@ -224,22 +231,24 @@ class LagStats:
         :param columns: of the exchanges, in the order of their numbers: :data:`TAKEN`
         :param indexes: in the reader, of each row of the columns
         """
-        told = PositionColumns(columns)
-        first = told.naming(_NAMING)
-        whole = told.of_api(NEEDED - TOLD - (_NAMING - LEARNED_FROM)) | (first & ~told.of_api(TOLD))
-        whole |= told.of_api(NEEDED) & told.intervened
-        by_columns = told.of_api(TOLD) & told.sure & ~whole
+        found = PositionColumns(columns)
+        first = found.naming(_NAMING)
+        whole = found.of_api(NEEDED - COLUMN_APIS - (_NAMING - LEARNED_FROM)) | (
+            first & ~found.of_api(COLUMN_APIS)
+        )
+        whole |= found.of_api(NEEDED) & found.intervened
+        by_columns = found.of_api(COLUMN_APIS) & found.sure & ~whole
         names = by_columns & first
         rows = np.flatnonzero(whole | by_columns)
         reader.learn(len(reader))
         decoded = reader.several(indexes[whole | names].tolist())
-        news = told.told(np.flatnonzero(by_columns))
+        positions = found.positions(np.flatnonzero(by_columns))
         numbers = (indexes[rows] + reader.first).tolist()
         for number, taken, named in zip(
             numbers, by_columns[rows].tolist(), names[rows].tolist(), strict=True
         ):
             exchange = next(decoded) if named or not taken else None
-            tells = next(news) if taken else None
+            tells = next(positions) if taken else None
             try:
                 if exchange is not None:
                     (self._inference.observe if taken else self.add)(exchange)
@@ -249,7 +258,7 @@ class LagStats:
                 reader.capture.faults.note(error, FOLLOWING, number)
             yield number
 
-    def _add(self, told: PositionsTold, number: int) -> None:
+    def _add(self, told: ExchangePositions, number: int) -> None:
         """Learn from what columns tell of one exchange."""
         self._latest = max(self._latest, told.time)
         self._take_in(told.time)
@@ -266,8 +275,8 @@ class LagStats:
                 ),
                 answered=told.answered,
             )
-        if told.news:
-            heapq.heappush(self._waiting, (told.end, number, told.key in _TELL_ENDS, told.news))
+        if told.updates:
+            heapq.heappush(self._waiting, (told.end, number, told.key in _TELL_ENDS, told.updates))
 
     def result(self, latest: int = 0) -> list[LagRow]:
         """Return a row for each partition of each group, in the order of their names.
@@ -304,15 +313,15 @@ class LagStats:
         """Take in what was answered by then; all there is if None."""
         while self._waiting and (until is None or self._waiting[0][0] <= until):
             time, _, tells_ends, source = heapq.heappop(self._waiting)
-            every = self._positions.news(source) if isinstance(source, Exchange) else source
+            updates = self._positions.updates(source) if isinstance(source, Exchange) else source
             touched: dict[TopicPartition, list[_PartitionLag]] = {}
-            for news in every:
-                self._positions.take(news)
-                committed = touched.setdefault(news.place, [])
-                if news.what is Told.COMMITTED:
-                    kept = self._kept.setdefault(news.place, {}).setdefault(news.who, _PartitionLag())
-                    if kept.committed != news.value:
-                        kept.committed, kept.committed_at = news.value, time
+            for update in updates:
+                self._positions.take(update)
+                committed = touched.setdefault(update.place, [])
+                if update.what is PositionKind.COMMITTED:
+                    kept = self._kept.setdefault(update.place, {}).setdefault(update.who, _PartitionLag())
+                    if kept.committed != update.value:
+                        kept.committed, kept.committed_at = update.value, time
                     committed.append(kept)
             for place, committed in touched.items():
                 self._learn(place, time, committed, tells_ends=tells_ends)
@@ -322,13 +331,13 @@ class LagStats:
     ) -> None:
         """Measure what has changed: all groups if the end has, else those that have committed."""
         known = self._positions.of(place)
-        assert known is not None, "something was told of it"
+        assert known is not None, "it was updated"
         if known.end is not None and tells_ends:
             self._ends[place] = known.end, time
         by_group = self._kept.get(place)
         if by_group is None:
             return
-        measured = self._measured.setdefault(place, _Measured())
+        measured = self._measured.setdefault(place, _MeasuredEnd())
         end = known.known_end
         if end != measured.end:
             measured.end, measured.known = end, False
@@ -362,10 +371,10 @@ class LagStats:
             kept.fetching = _FetchPosition(offset, client)
             known = self._positions.of(place)
             if known is not None:
-                measured = self._measured.setdefault(place, _Measured(known.known_end))
+                measured = self._measured.setdefault(place, _MeasuredEnd(known.known_end))
                 self._measure((kept,), measured, time)
 
-    def _measure(self, every: Iterable[_PartitionLag], measured: _Measured, time: int) -> None:
+    def _measure(self, every: Iterable[_PartitionLag], measured: _MeasuredEnd, time: int) -> None:
         for kept in every:
             lag = _lag(kept, measured.end)
             if lag is not None:

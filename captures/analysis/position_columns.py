@@ -1,4 +1,4 @@
-"""What Produce, Fetch and OffsetCommit tell of positions, by columns."""
+"""What Produce, Fetch and OffsetCommit say about positions, by columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from captures.analysis.exchange_groups import RowGroups, client_names
 from captures.analysis.fetch_sessions import FetchStep
-from captures.analysis.positions import ALL, News, Told
+from captures.analysis.positions import ALL, PositionKind, PositionUpdate
 from captures.arrays import Bools, Int64s
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns
 from captures.filters.groups import ClientOfHost
@@ -20,25 +20,25 @@ from dissectors.api_keys import ApiKey
 
 TAKEN = ("groups", "acks", "replica_id", "asked_offsets")
 """The columns of messages that :class:`PositionColumns` takes."""
-TOLD = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT})
-"""APIs of which columns tell all that there is of ends and positions."""
+COLUMN_APIS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT})
+"""APIs of which columns have all about ends and positions."""
 
 _BLOCK = 4096
 """Rows that are prepared together: what is made of columns takes several times their memory."""
 _PARTITIONS = 1 << 32
 _ANSWERED = (0, NO_VALUE)
-"""Errors of a partition that is told of all the same: none, and what was cut off."""
+"""Error codes of partitions whose values count: none, and one that was cut off."""
 
 
-class PositionsTold(NamedTuple):
-    """What an exchange tells.
+class ExchangePositions(NamedTuple):
+    """What an exchange says about positions.
 
     :ivar end: as :attr:`Exchange.end <captures.exchanges.Exchange.end>`
     :ivar client: its name
     :ivar named: client ID and host
     :ivar replica: that fetches, negative for a consumer
     :ivar step: what it says of its session; None if it is no Fetch, or its request is not known
-    :ivar news: what :meth:`Positions.take` takes, but for where partitions begin
+    :ivar updates: what :meth:`Positions.take` takes, but for where partitions begin
     """
 
     key: int
@@ -50,11 +50,11 @@ class PositionsTold(NamedTuple):
     answered: bool
     replica: int
     step: FetchStep | None
-    news: list[News]
+    updates: list[PositionUpdate]
 
 
 class PositionColumns:
-    """Finds exchanges that tell of positions, and what they tell.
+    """Finds exchanges that say something about positions, and what they say.
 
     :param columns: exchanges, in the order of their numbers: :data:`TAKEN`
     """
@@ -83,8 +83,8 @@ class PositionColumns:
         found[rows[RowGroups(*kinds).first]] = True
         return found
 
-    def told(self, rows: Int64s) -> Iterator[PositionsTold]:
-        """Yield what exchanges of :data:`TOLD` tell."""
+    def positions(self, rows: Int64s) -> Iterator[ExchangePositions]:
+        """Yield what exchanges of :data:`COLUMN_APIS` say, in their order."""
         columns = self._columns
         codes, names = client_names(columns)
         client_ids = columns.texts("client_id")
@@ -123,21 +123,21 @@ class PositionColumns:
                 told,
                 left,
             ) in each:
-                step, news = None, []
+                step, updates = None, []
                 if key == ApiKey.FETCH:
                     step = (
                         FetchStep(asked, [place for (place,) in left], *steps)
                         if replica != NO_VALUE
                         else None
                     )
-                    news = _fetched(asked if replica < 0 else (), told, names[code])
+                    updates = _fetched(asked if replica < 0 else (), told, names[code])
                 elif key == ApiKey.PRODUCE:
-                    news = _produced(asked, told)
+                    updates = _produced(asked, told)
                 else:
-                    news = _committed(asked, told, (group_names[group] if group >= 0 else None) or "")
+                    updates = _committed(asked, told, (group_names[group] if group >= 0 else None) or "")
                 named = client_ids[client_id] if client_id >= 0 else None, hosts[connection]
-                yield PositionsTold(
-                    key, at, end, connection, names[code], named, answered, replica, step, news
+                yield ExchangePositions(
+                    key, at, end, connection, names[code], named, answered, replica, step, updates
                 )
 
     def _table(self, rows: Int64s, name: str, *numbers: str) -> list[list[Any]]:
@@ -162,27 +162,33 @@ class PositionColumns:
         return [made[begin:end] for begin, end in pairwise(bounds)]
 
 
-def _produced(asked: list[Any], told: list[Any]) -> list[News]:
+def _produced(asked: list[Any], told: list[Any]) -> list[PositionUpdate]:
     behind = dict(asked)
     return [
-        News(place, Told.REACHED, "", base + behind[place])
+        PositionUpdate(place, PositionKind.REACHED, "", base + behind[place])
         for place, base, error in told
         if error == 0 and base >= 0 and behind.get(place, -1) >= 0
     ]
 
 
-def _fetched(asked: Collection[Any], told: list[Any], client: str) -> list[News]:
-    news = [News(place, Told.FETCHED, client, offset) for place, offset in asked if offset >= 0]
+def _fetched(asked: Collection[Any], told: list[Any], client: str) -> list[PositionUpdate]:
+    updates = [
+        PositionUpdate(place, PositionKind.FETCHED, client, offset) for place, offset in asked if offset >= 0
+    ]
     for place, end, error in told:
         if error in _ANSWERED:
-            news.append(News(place, Told.END, "", end) if end >= 0 else News(place, Told.NOTHING))
-    return news
+            updates.append(
+                PositionUpdate(place, PositionKind.END, "", end)
+                if end >= 0
+                else PositionUpdate(place, PositionKind.EXISTS)
+            )
+    return updates
 
 
-def _committed(asked: list[Any], told: list[Any], group: str) -> list[News]:
+def _committed(asked: list[Any], told: list[Any], group: str) -> list[PositionUpdate]:
     errors = {place: error for place, _, error in told}
     return [
-        News(place, Told.COMMITTED, group, offset)
+        PositionUpdate(place, PositionKind.COMMITTED, group, offset)
         for place, offset in asked
         if offset >= 0 and errors.get(place) == 0
     ]

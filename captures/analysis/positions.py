@@ -28,10 +28,10 @@ _LATEST = -1
 _COUNTED_FROM_0 = 2
 
 
-class Told(Enum):
-    """What is told of a partition: a value of :class:`Position`, or that it is there at all."""
+class PositionKind(Enum):
+    """What a message says about a partition: a value of :class:`Position`, or only that the partition exists."""
 
-    NOTHING = "nothing"
+    EXISTS = "exists"
     END = "end"
     REACHED = "reached"
     """The end is there, or further on."""
@@ -43,7 +43,7 @@ class Told(Enum):
 
 @dataclass(slots=True)
 class Position:
-    """What is known of one partition; the latest that was told of each.
+    """What is known of one partition: the latest value of each.
 
     :ivar end: offset behind the last record that consumers may read; None if not told
     :ivar begin: of the first record that is kept; None if not told
@@ -78,22 +78,22 @@ class Position:
         self.fetched = other.fetched | self.fetched
         self._look_anew()
 
-    def take(self, what: Told, who: str, value: int) -> None:
+    def take(self, what: PositionKind, who: str, value: int) -> None:
         """Take in a value that was told.
 
         :param who: the group that has committed, or the client that fetches
         """
         match what:
-            case Told.END:
+            case PositionKind.END:
                 self.end = value
-            case Told.REACHED:
+            case PositionKind.REACHED:
                 self.end = max(self.end or 0, value)
-            case Told.BEGIN:
+            case PositionKind.BEGIN:
                 self.begin = value
-            case Told.LEADER:
+            case PositionKind.LEADER:
                 self.leader = value
-            case Told.COMMITTED | Told.FETCHED:
-                offsets = self.committed if what is Told.COMMITTED else self.fetched
+            case PositionKind.COMMITTED | PositionKind.FETCHED:
+                offsets = self.committed if what is PositionKind.COMMITTED else self.fetched
                 before, offsets[who] = offsets.get(who), value
                 if value >= self.furthest:
                     self.furthest = value
@@ -109,14 +109,14 @@ def lag_behind(end: int | None, offset: int) -> int | None:
     return None if end is None or end < offset else end - offset
 
 
-class News(NamedTuple):
-    """Something that a message told of a partition.
+class PositionUpdate(NamedTuple):
+    """What a message says about one partition.
 
     :ivar who: as :meth:`Position.take` has it
     """
 
     place: TopicPartition
-    what: Told
+    what: PositionKind
     who: str = ""
     value: int = 0
 
@@ -137,18 +137,18 @@ class Positions:
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
-        for news in self.news(exchange):
-            self.take(news)
+        for update in self.updates(exchange):
+            self.take(update)
 
-    def news(self, exchange: Exchange) -> Iterator[News]:
-        """Yield what an exchange tells, for :meth:`take`; exchanges in their order, each once."""
+    def updates(self, exchange: Exchange) -> Iterator[PositionUpdate]:
+        """Yield what an exchange says about partitions, for :meth:`take`; exchanges in their order, each once."""
         learn = _LEARN.get(-1 if exchange.api_key is None else exchange.api_key)
         if learn is not None:
             yield from learn(self, client_name(exchange), exchange.request_body, exchange.response_body)
 
-    def take(self, news: News) -> Position:
+    def take(self, update: PositionUpdate) -> Position:
         """Take in what was told; return what is known of the partition now."""
-        place, what, who, value = news
+        place, what, who, value = update
         known = self._positions.get(place)
         if known is None:
             known = self._positions[place] = Position()
@@ -178,7 +178,7 @@ class Positions:
     ) -> Iterator[tuple[TopicPartition, Body]]:
         return rows_by_place(body, topics, self._names, partitions)
 
-    def _produce(self, _: str, request: Body, response: Body) -> Iterator[News]:
+    def _produce(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         if number(request, "acks", 0) != ALL:
             return
         sent = dict(self._places(request, "topic_data", "partition_data"))
@@ -187,72 +187,74 @@ class Positions:
             base = number(row, "base_offset")
             # a producer counts from 0 in what it sends; message sets of magic 0 and 1 may do otherwise
             if row.get("error_code") == 0 and base >= 0 and batches and batches[-1].magic >= _COUNTED_FROM_0:
-                yield News(place, Told.REACHED, "", base + batches[-1].last_offset + 1)
+                yield PositionUpdate(place, PositionKind.REACHED, "", base + batches[-1].last_offset + 1)
 
-    def _fetch(self, client: str, request: Body, response: Body) -> Iterator[News]:
+    def _fetch(self, client: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         replica = replica_of(request)
         for place, row in self._places(request, "topics"):
             if replica < 0 and number(row, "fetch_offset") >= 0:
-                yield News(place, Told.FETCHED, client, row["fetch_offset"])
+                yield PositionUpdate(place, PositionKind.FETCHED, client, row["fetch_offset"])
         for place, row in self._places(response, "responses"):
             if row.get("error_code"):
                 continue
-            yield News(place, Told.NOTHING)
+            yield PositionUpdate(place, PositionKind.EXISTS)
             if number(row, "high_watermark") >= 0:
-                yield News(place, Told.END, "", row["high_watermark"])
+                yield PositionUpdate(place, PositionKind.END, "", row["high_watermark"])
             if number(row, "log_start_offset") >= 0:
-                yield News(place, Told.BEGIN, "", row["log_start_offset"])
+                yield PositionUpdate(place, PositionKind.BEGIN, "", row["log_start_offset"])
 
-    def _list_offsets(self, _: str, request: Body, response: Body) -> Iterator[News]:
+    def _list_offsets(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         asked = {place: number(row, "timestamp", 0) for place, row in self._places(request, "topics")}
         for place, row in self._places(response, "topics"):
             found = row.get("old_style_offsets") or (number(row, "offset"),)
             if asked.get(place) == _LATEST and not row.get("error_code") and found[0] >= 0:
-                yield News(place, Told.END, "", found[0])
+                yield PositionUpdate(place, PositionKind.END, "", found[0])
 
-    def _commit(self, _: str, request: Body, response: Body) -> Iterator[News]:
+    def _commit(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         for place, offset, error in commits_of(request, response, self._names):
             if error == 0:
-                yield News(place, Told.COMMITTED, text(request, "group_id"), offset)
+                yield PositionUpdate(place, PositionKind.COMMITTED, text(request, "group_id"), offset)
 
-    def _txn_commit(self, _: str, request: Body, response: Body) -> Iterator[News]:
+    def _txn_commit(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         undecided = self._undecided.setdefault(text(request, "transactional_id"), {})
         for place, offset, error in commits_of(request, response, self._names):
             if error == 0:
                 undecided[text(request, "group_id"), place] = offset
         yield from ()
 
-    def _end_txn(self, _: str, request: Body, response: Body) -> Iterator[News]:
+    def _end_txn(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         if response.get("error_code") != 0:
             return
         decided = self._undecided.pop(text(request, "transactional_id"), {})
         if request.get("committed"):
             for (group, place), offset in decided.items():
-                yield News(place, Told.COMMITTED, group, offset)
+                yield PositionUpdate(place, PositionKind.COMMITTED, group, offset)
 
-    def _init_producer_id(self, _: str, request: Body, response: Body) -> Iterator[News]:
+    def _init_producer_id(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         # aborts what the former producer with the same ID has left open
         if response.get("error_code") == 0:
             self._undecided.pop(text(request, "transactional_id"), None)
         yield from ()
 
-    def _offset_fetch(self, _: str, request: Body, response: Body) -> Iterator[News]:
+    def _offset_fetch(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         # one group asks for itself before v8, and is not named again in the response
         for holder in rows(response, "groups") or [{**response, "group_id": request.get("group_id")}]:
             for place, row in self._places(holder, "topics"):
                 if number(row, "committed_offset") >= 0 and not row.get("error_code"):
-                    yield News(place, Told.COMMITTED, text(holder, "group_id"), row["committed_offset"])
+                    yield PositionUpdate(
+                        place, PositionKind.COMMITTED, text(holder, "group_id"), row["committed_offset"]
+                    )
 
-    def _metadata(self, _: str, request: Body, response: Body) -> Iterator[News]:
+    def _metadata(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         for broker in rows(response, "brokers"):
             if broker.get("node_id") is not None:
                 self.nodes[broker["node_id"]] = f"{text(broker, 'host', '?')}:{broker.get('port', '?')}"
         for place, row in self._places(response, "topics"):
             if row.get("leader_id") is not None:
-                yield News(place, Told.LEADER, "", row["leader_id"])
+                yield PositionUpdate(place, PositionKind.LEADER, "", row["leader_id"])
 
 
-_LEARN: dict[int, Callable[..., Iterator[News]]] = {
+_LEARN: dict[int, Callable[..., Iterator[PositionUpdate]]] = {
     ApiKey.PRODUCE: Positions._produce,
     ApiKey.FETCH: Positions._fetch,
     ApiKey.LIST_OFFSETS: Positions._list_offsets,

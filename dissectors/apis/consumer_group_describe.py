@@ -13,7 +13,7 @@ from dissectors.domains import (
     MEMBER_TYPE,
 )
 from dissectors.entities import GroupId, TopicName
-from dissectors.schema import Array, Bool, Bytes, Earlier, Int8, Int16, Int32, Message, String, Struct
+from dissectors.schema import Array, Bool, Bytes, EarlierLayout, Int8, Int16, Int32, Message, String, Struct
 from dissectors.structs import AssignmentByTopic, TopicPartitionNumbers
 
 ConsumerGroupDescribeRequest = Message(
@@ -56,7 +56,7 @@ ConsumerGroupDescribeResponse = Message(
         "authorized_operations" / Int32.of(AUTHORIZED_OPERATIONS).default(-2147483648) * "bit n = ACL operation n allowed; -2147483648 = not asked for",
     ) * "result for each group",
     older=(
-        Earlier("0", "0+", instead={
+        EarlierLayout("0", "0+", instead={
             "groups.members.assignment": ("assignment" / _DescribedAssignment * "partitions the member has now",),
             "groups.members.target_assignment": (
                 "target_assignment" / _DescribedAssignment * "partitions the member shall have in the end",

@@ -14,7 +14,19 @@ from dissectors.domains import (
     MEMBER_EPOCH_REACHED,
 )
 from dissectors.entities import GroupId, TopicName
-from dissectors.schema import Array, Bool, Bytes, Earlier, Int8, Int16, Int32, Message, String, Struct, Uuid
+from dissectors.schema import (
+    Array,
+    Bool,
+    Bytes,
+    EarlierLayout,
+    Int8,
+    Int16,
+    Int32,
+    Message,
+    String,
+    Struct,
+    Uuid,
+)
 from dissectors.structs import TopicIdPartitions
 
 ConsumerGroupHeartbeatRequest = Message(
@@ -30,7 +42,7 @@ ConsumerGroupHeartbeatRequest = Message(
     "server_assignor" / String.null().default(None) * "assignor wanted on the broker (uniform, range); null = unchanged or broker's choice",
     "topic_partitions" / Array(TopicIdPartitions).null().default(None) * "partitions the member owns now; null = unchanged",
     older=(
-        Earlier("0", "0+", instead={
+        EarlierLayout("0", "0+", instead={
             "subscribed_topic_regex": (
                 "subscribed_topic_regex" / String.null().default(None) * "topic pattern subscribed to, matched by the broker; null = unchanged",
             ),
@@ -64,7 +76,7 @@ ConsumerGroupHeartbeatResponse = Message(
         ) * "assigned partitions by topic",
     ).null().default(None) * "partitions the member may have now; null = unchanged",
     older=(
-        Earlier("0", "0+", instead={
+        EarlierLayout("0", "0+", instead={
             "heartbeat_interval_ms": (
                 "should_compute_assignment" / Bool * "true = this member is asked to compute the assignment",
                 "heartbeat_interval_ms" / Int32.of(DURATION_MS) * "ms until the next heartbeat is due",

@@ -6,7 +6,7 @@ v0 of 2.7 (KRaft preview) has another layout than v0 of 2.8 and later.
 
 from dissectors.domains import ERROR_CODE, LEADER_EPOCH, LEADER_ID
 from dissectors.entities import BrokerId, ClusterId, TopicName
-from dissectors.schema import Array, Earlier, Int16, Int32, Message, Uuid
+from dissectors.schema import Array, EarlierLayout, Int16, Int32, Message, Uuid
 from dissectors.structs import QuorumListener, QuorumNode, QuorumTopicResult
 
 EndQuorumEpochRequest = Message(
@@ -27,7 +27,7 @@ EndQuorumEpochRequest = Message(
     ) * "topics given up; always __cluster_metadata alone",
     "leader_endpoints" / Array(QuorumListener) @ "1+" * "addresses of the leader, one for each listener",
     older=(
-        Earlier("0", "none", instead={"topics.partitions.leader_id": (
+        EarlierLayout("0", "none", instead={"topics.partitions.leader_id": (
             "replica_id" / BrokerId * "broker id of the resigning replica",
             "leader_id" / BrokerId.of(LEADER_ID) * "node id of the leader that resigns",
         )}),

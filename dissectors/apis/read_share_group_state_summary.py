@@ -7,7 +7,7 @@ without a new version. v1 (4.2) adds delivery_complete_count (KIP-1226).
 
 from dissectors.domains import DELIVERY_COMPLETE_COUNT, ERROR_CODE, LEADER_EPOCH, SHARE_START_OFFSET
 from dissectors.entities import GroupId
-from dissectors.schema import Array, Earlier, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.schema import Array, EarlierLayout, Int16, Int32, Int64, Message, String, Uuid
 
 ReadShareGroupStateSummaryRequest = Message(
     "ReadShareGroupStateSummaryRequest", 87, "request", "0-1", "0+",
@@ -35,5 +35,5 @@ ReadShareGroupStateSummaryResponse = Message(
             "delivery_complete_count" / Int32.of(DELIVERY_COMPLETE_COUNT).default(-1) @ "1+" * "records from the start offset on whose delivery is finished; -1 = unknown (KIP-1226)",
         ) * "result for each partition",
     ) * "result for each topic",
-    older=(Earlier("0", "0+", without=("results.partitions.leader_epoch",)),),
+    older=(EarlierLayout("0", "0+", without=("results.partitions.leader_epoch",)),),
 )

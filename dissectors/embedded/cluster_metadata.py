@@ -24,7 +24,7 @@ from dissectors.schema import (
     Array,
     Bool,
     Bytes,
-    Earlier,
+    EarlierLayout,
     Float64,
     Int8,
     Int16,
@@ -63,21 +63,21 @@ RegisterBrokerRecord = Message(
     "in_controlled_shutdown" / Bool @ "1+" * "true = broker is in controlled shutdown",
     "log_dirs" / Array(Uuid).tag(0) @ "3+" * "ids of the log directories that are online (KIP-858)",
     "cordoned_log_dirs" / Array(Uuid).null().tag(1).default(None) @ "4+" * "ids of log directories that get no new replicas (KIP-1066); null = none",
-    older=(Earlier("0", "none", without=("fenced",)),),
+    older=(EarlierLayout("0", "none", without=("fenced",)),),
 )
 
 UnregisterBrokerRecord = Message(
     "UnregisterBrokerRecord", 1, "data", "0", "0+",
     "broker_id" / BrokerId * "broker id",
     "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch of the registration that is removed",
-    older=(Earlier("0", "none"),),
+    older=(EarlierLayout("0", "none"),),
 )
 
 TopicRecord = Message(
     "TopicRecord", 2, "data", "0", "0+",
     "name" / TopicName * "topic name",
     "topic_id" / Uuid.holds("topic_id") * "topic id",
-    older=(Earlier("0", "none"),),
+    older=(EarlierLayout("0", "none"),),
 )
 
 PartitionRecord = Message(
@@ -96,7 +96,7 @@ PartitionRecord = Message(
     "eligible_leader_replicas" / Array(BrokerId).null().tag(1).default(None) @ "2+" * "replicas out of the ISR that may still lead without loss (KIP-966); null = none",
     "last_known_elr" / Array(BrokerId).null().tag(2).default(None) @ "2+" * "last known members of the ELR (KIP-966); null = none",
     older=(
-        Earlier("0", "none", without=("leader_recovery_state",), instead={
+        EarlierLayout("0", "none", without=("leader_recovery_state",), instead={
             "removing_replicas": ("removing_replicas" / Array(BrokerId).null() * "replicas to be removed by a reassignment",),
             "adding_replicas": ("adding_replicas" / Array(BrokerId).null() * "replicas to be added by a reassignment",),
         }),
@@ -109,7 +109,7 @@ ConfigRecord = Message(
     "resource_name" / String * "topic, broker id, ...; empty broker = default for all brokers",
     "name" / String * "config name",
     "value" / String.holds("config_value").null() * "config value; null = removed",
-    older=(Earlier("0", "none", instead={"value": ("value" / String.holds("config_value") * "config value",)}),),
+    older=(EarlierLayout("0", "none", instead={"value": ("value" / String.holds("config_value") * "config value",)}),),
 )
 
 PartitionChangeRecord = Message(
@@ -142,20 +142,20 @@ FenceBrokerRecord = Message(
     "FenceBrokerRecord", 7, "data", "0", "0+",
     "id" / BrokerId * "broker id",
     "epoch" / Int64 * "epoch of the broker's registration",
-    older=(Earlier("0", "none"),),
+    older=(EarlierLayout("0", "none"),),
 )
 
 UnfenceBrokerRecord = Message(
     "UnfenceBrokerRecord", 8, "data", "0", "0+",
     "id" / BrokerId * "broker id",
     "epoch" / Int64 * "epoch of the broker's registration",
-    older=(Earlier("0", "none"),),
+    older=(EarlierLayout("0", "none"),),
 )
 
 RemoveTopicRecord = Message(
     "RemoveTopicRecord", 9, "data", "0", "0+",
     "topic_id" / Uuid.holds("topic_id") * "id of the deleted topic",
-    older=(Earlier("0", "none"),),
+    older=(EarlierLayout("0", "none"),),
 )
 
 DelegationTokenRecord = Message(
@@ -167,7 +167,7 @@ DelegationTokenRecord = Message(
     "max_timestamp" / Int64.of(TIMESTAMP_MS) * "time after which it cannot be renewed, ms since 1970",
     "expiration_timestamp" / Int64.of(TIMESTAMP_MS) * "when it expires unless renewed, ms since 1970",
     "token_id" / String * "token id (not secret; the HMAC is not stored)",
-    older=(Earlier("0", "0+", without=("requester",)), Earlier("0", "none", without=("requester",)),),
+    older=(EarlierLayout("0", "0+", without=("requester",)), EarlierLayout("0", "none", without=("requester",)),),
 )
 
 _UserScramCredentialRecordUntil34 = Message(
@@ -179,7 +179,7 @@ _UserScramCredentialRecordUntil34 = Message(
         "salted_password" / Bytes.secret() * "salted and hashed password",
         "iterations" / Int32 * "hash iterations",
     ) * "credentials, one per mechanism",
-    older=(Earlier("0", "none"),),
+    older=(EarlierLayout("0", "none"),),
 )
 
 UserScramCredentialRecord = Message(
@@ -198,7 +198,7 @@ _FeatureLevelRecordUntil32 = Message(
     "name" / String * "feature, e.g. metadata.version, group.version, transaction.version",
     "min_feature_level" / Int16 * "lowest finalized level",
     "max_feature_level" / Int16 * "highest finalized level",
-    older=(Earlier("0", "none"),),
+    older=(EarlierLayout("0", "none"),),
 )
 
 FeatureLevelRecord = Message(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dissectors.domains import CONNECT_ASSIGNMENT_ERROR, DURATION_MS
 from dissectors.embedded.layout import Layout, prefixed
-from dissectors.schema import Array, Bytes, Earlier, Int16, Int32, Int64, Message, String
+from dissectors.schema import Array, Bytes, EarlierLayout, Int16, Int32, Int64, Message, String
 
 _CONNECTORS = Array(
     "connector" / String * "connector name",
@@ -21,7 +21,7 @@ ConnectMetadata = Message(
     "url" / String * "the worker's REST endpoint, where it is sent requests of other workers",
     "config_offset" / Int64 * "offset in the config topic up to which the worker has read; -1 = nothing",
     "allocation" / Bytes.null().default(None) @ "1+" * "what the worker runs now, as an assignment",
-    older=(Earlier("1-2", "none", without=("allocation",)),),
+    older=(EarlierLayout("1-2", "none", without=("allocation",)),),
 )  # fmt: skip
 
 ConnectAssignment = Message(
@@ -34,9 +34,9 @@ ConnectAssignment = Message(
     "revoked" / _CONNECTORS.null("1-2") @ "1+" * "connectors and tasks to stop (KIP-415)",
     "delay" / Int32.of(DURATION_MS) @ "1+" * "ms until the next rebalance, which waits for a lost worker to return (KIP-415)",
     older=(
-        Earlier("1-2", "none", without=("delay",)),
-        Earlier("1-2", "none", without=("revoked", "delay")),
-        Earlier("1-2", "none", without=("assigned", "revoked", "delay")),
+        EarlierLayout("1-2", "none", without=("delay",)),
+        EarlierLayout("1-2", "none", without=("revoked", "delay")),
+        EarlierLayout("1-2", "none", without=("assigned", "revoked", "delay")),
     ),
 )  # fmt: skip
 

@@ -17,7 +17,7 @@ from dissectors.entities import GroupId, TopicName
 from dissectors.schema import (
     Array,
     Bytes,
-    Earlier,
+    EarlierLayout,
     Field,
     Int8,
     Int16,
@@ -110,11 +110,11 @@ ConsumerGroupPartitionMetadataValue = Message(
     "ConsumerGroupPartitionMetadataValue", 4, "data", "0", "0+",
     "topics" / Array(_TopicPartitionRacks) * "topics that the group subscribes to",
     older=(
-        Earlier("0", "0+", instead={"topics": (
+        EarlierLayout("0", "0+", instead={"topics": (
             "epoch" / Int32 * "group epoch at which this was written",
             "topics" / Array(_TopicPartitionRacks) * "topics that the group subscribes to",
         )}),
-        Earlier("0", "0+", instead={"topics": (
+        EarlierLayout("0", "0+", instead={"topics": (
             "epoch" / Int32 * "group epoch at which this was written",
             "topics" / Array(
                 "topic_id" / Uuid.holds("topic_id") * "topic id",
@@ -153,8 +153,8 @@ ConsumerGroupMemberMetadataValue = Message(
         ) * "assignors of its JoinGroup",
     ).null().tag(0) * "set if the member uses the classic protocol (migration); null = not",
     older=(
-        Earlier("0", "0+", instead={"classic_member_metadata": (_AssignorsBeforeRelease,)}),
-        Earlier("0", "0+", without=("rebalance_timeout_ms", "server_assignor"), instead={
+        EarlierLayout("0", "0+", instead={"classic_member_metadata": (_AssignorsBeforeRelease,)}),
+        EarlierLayout("0", "0+", without=("rebalance_timeout_ms", "server_assignor"), instead={
             "instance_id": (
                 "group_epoch" / Int32 * "group epoch at which this was written",
                 "instance_id" / String.null() * "group.instance.id of a static member; null = dynamic",
@@ -177,7 +177,7 @@ ConsumerGroupTargetAssignmentMemberValue = Message(
     "ConsumerGroupTargetAssignmentMemberValue", 7, "data", "0", "0+",
     "topic_partitions" / Array(TopicIdPartitions) * "partitions that the member shall have",
     older=(
-        Earlier("0", "0+", instead={"topic_partitions": (
+        EarlierLayout("0", "0+", instead={"topic_partitions": (
             "error" / Int8 * "assignor-defined error; 0 = none",
             "topic_partitions" / Array(TopicIdPartitions) * "partitions that the member shall have",
             "metadata_version" / Int16 * "version of the assignor's own metadata",
@@ -259,7 +259,7 @@ ShareGroupMetadataValue = Message(
     "ShareGroupMetadataValue", 11, "data", "0", "0+",
     "epoch" / Int32 * "group epoch; rises when members, subscriptions or topics change",
     "metadata_hash" / Int64 * "hash of the subscribed topics' metadata; a new hash raises the epoch",
-    older=(Earlier("0", "0+", without=("metadata_hash",)),),
+    older=(EarlierLayout("0", "0+", without=("metadata_hash",)),),
 )
 
 ShareGroupTargetAssignmentMetadataKey = _group_key("ShareGroupTargetAssignmentMetadataKey", 12, "share group")
@@ -294,7 +294,7 @@ ShareGroupStatePartitionMetadataValue = Message(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "topic_name" / TopicName * "topic name",
     ) * "topics whose share state is being deleted",
-    older=(Earlier("0", "0+", without=("initializing_topics",)),),
+    older=(EarlierLayout("0", "0+", without=("initializing_topics",)),),
 )
 
 ConsumerGroupRegularExpressionKey = Message(

@@ -10,7 +10,7 @@ from dissectors.domains import LEADER_ID, TIMESTAMP_MS
 from dissectors.embedded.layout import Layout, embedded, exact
 from dissectors.embedded.model import EmbeddedValue
 from dissectors.entities import BrokerId
-from dissectors.schema import Array, Earlier, Int16, Int32, Int64, Message, String, Struct, Uint16, Uuid
+from dissectors.schema import Array, EarlierLayout, Int16, Int32, Int64, Message, String, Struct, Uint16, Uuid
 
 # fmt: off
 EndTxnMarker = Message(
@@ -29,7 +29,7 @@ _LeaderChangeMessageUntil28 = Message(
     "leader_id" / BrokerId.of(LEADER_ID) * "node id of the new leader",
     "voters" / Array(_EarlyVoter) * "voters of the quorum",
     "granting_voters" / Array(_EarlyVoter) * "voters that voted for the leader",
-    older=(Earlier("0", "0+", without=("granting_voters",)),),
+    older=(EarlierLayout("0", "0+", without=("granting_voters",)),),
 )
 
 LeaderChangeMessage = Message(

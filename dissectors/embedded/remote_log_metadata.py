@@ -7,7 +7,19 @@ from dissectors.domains import (
     TIMESTAMP_MS,
 )
 from dissectors.entities import BrokerId
-from dissectors.schema import Array, Bool, Bytes, Earlier, Int8, Int32, Int64, Message, String, Struct, Uuid
+from dissectors.schema import (
+    Array,
+    Bool,
+    Bytes,
+    EarlierLayout,
+    Int8,
+    Int32,
+    Int64,
+    Message,
+    String,
+    Struct,
+    Uuid,
+)
 
 _TopicIdPartition = Struct(
     "name" / String * "topic name",
@@ -38,7 +50,7 @@ RemoteLogSegmentMetadataRecord = Message(
     "custom_metadata" / Bytes.null().default(None) * "data of the remote storage plugin (KIP-917); null = none",
     "remote_log_segment_state" / Int8.of(REMOTE_LOG_SEGMENT_STATE) * "0 copy started, 1 copy finished, 2 delete started, 3 delete finished",
     "txn_index_empty" / Bool.tag(0) * "true = the segment has no aborted transactions (no .txnindex to fetch)",
-    older=(Earlier("0", "0+", without=("custom_metadata", "txn_index_empty")),),
+    older=(EarlierLayout("0", "0+", without=("custom_metadata", "txn_index_empty")),),
 )
 
 RemoteLogSegmentMetadataUpdateRecord = Message(
@@ -48,7 +60,7 @@ RemoteLogSegmentMetadataUpdateRecord = Message(
     "event_timestamp_ms" / Int64.of(TIMESTAMP_MS) * "when this happened, ms since 1970",
     "custom_metadata" / Bytes.null().default(None) * "data of the remote storage plugin (KIP-917); null = none",
     "remote_log_segment_state" / Int8.of(REMOTE_LOG_SEGMENT_STATE) * "0 copy started, 1 copy finished, 2 delete started, 3 delete finished",
-    older=(Earlier("0", "0+", without=("custom_metadata",)),),
+    older=(EarlierLayout("0", "0+", without=("custom_metadata",)),),
 )
 
 RemotePartitionDeleteMetadataRecord = Message(
@@ -72,5 +84,5 @@ RemoteLogSegmentMetadataSnapshotRecord = Message(
     "custom_metadata" / Bytes.null().default(None) * "data of the remote storage plugin (KIP-917); null = none",
     "remote_log_segment_state" / Int8.of(REMOTE_LOG_SEGMENT_STATE) * "0 copy started, 1 copy finished, 2 delete started, 3 delete finished",
     "txn_index_empty" / Bool.tag(0) * "true = the segment has no aborted transactions (no .txnindex to fetch)",
-    older=(Earlier("0", "0+", without=("custom_metadata", "txn_index_empty")),),
+    older=(EarlierLayout("0", "0+", without=("custom_metadata", "txn_index_empty")),),
 )

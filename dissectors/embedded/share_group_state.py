@@ -7,7 +7,7 @@ from dissectors.domains import (
     TIMESTAMP_MS,
 )
 from dissectors.entities import GroupId
-from dissectors.schema import Array, Earlier, Int32, Int64, Message, Uint16, Uuid
+from dissectors.schema import Array, EarlierLayout, Int32, Int64, Message, Uint16, Uuid
 from dissectors.structs import ShareStateBatch
 
 ShareSnapshotKey = Message(
@@ -28,7 +28,7 @@ ShareSnapshotValue = Message(
     "state_batches" / Array(ShareStateBatch) * "offset ranges from the start offset on with their delivery state",
     "delivery_complete_count" / Int32.of(DELIVERY_COMPLETE_COUNT).tag(0).default(-1) * "records from the start offset on whose delivery is finished; -1 = unknown (KIP-1226)",
     older=(
-        Earlier("0", "0+", without=("create_timestamp", "write_timestamp", "delivery_complete_count"),
+        EarlierLayout("0", "0+", without=("create_timestamp", "write_timestamp", "delivery_complete_count"),
                 instead={"snapshot_epoch": ("snapshot_epoch" / Uint16 * "number of the snapshot; rises with each one",)}),
     ),
 )
@@ -48,7 +48,7 @@ ShareUpdateValue = Message(
     "state_batches" / Array(ShareStateBatch) * "offset ranges whose delivery state changed",
     "delivery_complete_count" / Int32.of(DELIVERY_COMPLETE_COUNT).tag(0).default(-1) * "records from the start offset on whose delivery is finished; -1 = unknown (KIP-1226)",
     older=(
-        Earlier("0", "0+", without=("delivery_complete_count",),
+        EarlierLayout("0", "0+", without=("delivery_complete_count",),
                 instead={"snapshot_epoch": ("snapshot_epoch" / Uint16 * "number of the snapshot that this update follows",)}),
     ),
 )

@@ -165,7 +165,7 @@ def test_an_exchange_says_of_which_partitions_it_tells() -> None:
     stats = Positions({}.get)
     assert stats.of(("orders", 3)) is None
     stats.add(exchange(3, 12))
-    assert {news.place for news in stats.news(fetch(10, 12))} == {("orders", 3)}
+    assert {update.place for update in stats.updates(fetch(10, 12))} == {("orders", 3)}
     assert stats.of(("orders", 3)) is None
     stats.add(fetch(10, 12))
     known = stats.of(("orders", 3))

@@ -287,7 +287,7 @@ def feed_with_holes(script: Script, holes: dict[Side, list[tuple[int, int]]]) ->
 @given(scripts(), st.data())
 @settings(max_examples=FEW, deadline=None)
 def test_every_byte_is_accounted_for(script: Script, data: st.DataObject) -> None:
-    """Frames, tokens and skipped ranges cover each stream without overlap; a frame that is cut off counts as skipped."""
+    """Frames, tokens and skipped ranges cover each stream without overlap; a frame cut off counts as skipped."""
     hole = data.draw(st.integers(0, max(script.sent[Side.BROKER] - 1, 0)))
     told = feed_with_holes(script, {Side.CLIENT: [], Side.BROKER: [(hole, hole + 40)]})
     for side in Side:

@@ -27,7 +27,7 @@ RECORDINGS = sorted(FOLDER.glob("*.pcap*"))
 TITLES = [column.title for column in Groups.COLUMNS]
 
 
-class Told(NamedTuple):
+class RecordingResults(NamedTuple):
     """The timelines of a recording, what filters know of it, and its table of rebalances."""
 
     path: Path
@@ -37,12 +37,12 @@ class Told(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=RECORDINGS, ids=lambda path: str(path.name).partition(".")[0])
-def recording(request: pytest.FixtureRequest) -> Told:
+def recording(request: pytest.FixtureRequest) -> RecordingResults:
     """Each recording, read once for all that is compared with it."""
     return told(request.param)
 
 
-def told(path: Path) -> Told:
+def told(path: Path) -> RecordingResults:
     """Read a recording."""
     capture = open_capture(str(path))
     capture.read()
@@ -56,11 +56,11 @@ def told(path: Path) -> Told:
         inference.observe(exchange)
         tables.add(exchange)
     rows = dict(tables.batches()).get("rebalances")
-    return Told(path, histories.result(), inference, [] if rows is None else rows.to_pylist())
+    return RecordingResults(path, histories.result(), inference, [] if rows is None else rows.to_pylist())
 
 
 @pytest.mark.sample(1)
-def test_command_and_tables_tell_the_rebalances_of_the_timelines(recording: Told) -> None:
+def test_command_and_tables_tell_the_rebalances_of_the_timelines(recording: RecordingResults) -> None:
     path, timelines, _, rows = recording
     assert any(timeline.members for timeline in timelines)
     stories = sorted(
@@ -87,7 +87,7 @@ def test_command_and_tables_tell_the_rebalances_of_the_timelines(recording: Told
 
 
 @pytest.mark.sample(1)
-async def test_the_list_and_the_stories_of_the_ui_tell_the_timelines(recording: Told) -> None:
+async def test_the_list_and_the_stories_of_the_ui_tell_the_timelines(recording: RecordingResults) -> None:
     timelines = recording.timelines
     async with read_session(recording.path) as session:
         view = Groups(session)
@@ -115,7 +115,7 @@ async def test_the_list_and_the_stories_of_the_ui_tell_the_timelines(recording: 
 
 
 @pytest.mark.sample(1)
-def test_filters_and_journeys_know_the_partitions_that_members_have(recording: Told) -> None:
+def test_filters_and_journeys_know_the_partitions_that_members_have(recording: RecordingResults) -> None:
     _, timelines, inference, _ = recording
     for timeline in timelines:
         for member in timeline.members:
