@@ -216,8 +216,8 @@ class Pairing:
 
     @property
     def unsettled(self) -> bool:
-        """Whether something was lost, and nothing that came since shows what it means for requests in flight."""
-        return self.queue.with_loss or self._maybe_answered >= 0
+        """Whether there is a loss among the requests in flight, or missing bytes may have answered the first one."""
+        return self.queue.with_loss or (bool(self.queue) and self.queue[0].start <= self._maybe_answered)
 
     @property
     def _last_asked(self) -> int:
