@@ -23,19 +23,14 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges.capture import Capture
-from captures.exchanges.columns.arrays import GrowingArray, RaggedArray
+from captures.exchanges.columns.arrays import NO_VALUE, GrowingArray, RaggedArray
 from captures.exchanges.columns.builders import (
-    NO_VALUE,
     Acks,
-    BatchHeaders,
     Builder,
     Column,
     ColumnBuilder,
     Errors,
     FetchLimits,
-    Flows,
-    Offsets,
-    PlaceBuilder,
     ProblemsColumn,
     Records,
     Replica,
@@ -48,6 +43,7 @@ from captures.exchanges.columns.builders import (
     groups,
     members,
 )
+from captures.exchanges.columns.partition_builders import BatchHeaders, Flows, Offsets, PlaceBuilder
 from captures.exchanges.parallel import in_processes, jobs_for
 from captures.exchanges.projected_reader import BATCH_HEADERS, BLOCK_ROWS, PROBLEMS, ProjectedReader, paths_of
 from captures.meaning.exchange import Names

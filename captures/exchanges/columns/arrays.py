@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from captures.arrays import Bools, Int32s, Int64s
+
+NO_VALUE = np.iinfo(np.int64).min
+"""Stands in columns of int64 where a row has no value."""
+Index: TypeAlias = "int | Int64s"
+"""Of a row, or of several."""
 
 
 class GrowingArray:
@@ -167,3 +172,68 @@ def without_repeats(ragged: RaggedArray, *keys: NDArray[Any]) -> Bools:
     found = np.zeros(len(order), np.bool_)
     found[order[new]] = True
     return found
+
+
+class FlatBlocks:
+    """A column of one number a row, filled block by block."""
+
+    def __init__(self, blank: int = NO_VALUE, dtype: Any = np.int64) -> None:
+        self.grown = GrowingArray(dtype)
+        self.block = np.empty(0, dtype)
+        self._blank = blank
+
+    def begin(self, count: int) -> None:
+        self.block = np.full(count, self._blank, self.block.dtype)
+
+    def end(self) -> None:
+        self.grown.append(self.block)
+
+
+class ListBlocks:
+    """A column of several numbers a row, filled block by block."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.grown = GrowingRagged(dtype)
+        self._dtype = dtype
+        self.begin(0)
+
+    def begin(self, count: int) -> None:
+        self._values: list[int] = []
+        self._counts = [0]
+        self._which = np.zeros(count, np.int64)
+        """For each row which of the lists it has; the first is empty."""
+
+    def add(self, index: Index, values: list[int]) -> None:
+        self._which[index] = len(self._counts)
+        self._values += values
+        self._counts.append(len(values))
+
+    def end(self) -> None:
+        offsets = np.concatenate(([0], np.cumsum(self._counts)))
+        made = RaggedArray(np.array(self._values, self._dtype), offsets).take(self._which)
+        self.grown.append(made.values, made.counts)
+
+
+class TableBlocks:
+    """A column of several numbers a row, of as many for each value, filled block by block."""
+
+    def __init__(self, width: int) -> None:
+        self.grown = GrowingRagged(np.int64)
+        self._width = width
+        self.begin(0)
+
+    def begin(self, count: int) -> None:
+        self._counts = np.zeros(count, np.int64)
+        self._found: list[tuple[Int64s, Int64s]] = []
+
+    def add(self, index: Index, numbers: Int64s) -> None:
+        """Add numbers: by row, value, and number of the value."""
+        self._counts[index] = numbers.shape[1] * self._width
+        self._found.append((np.atleast_1d(index), numbers.reshape(len(numbers), -1)))
+
+    def end(self) -> None:
+        offsets = np.concatenate(([0], np.cumsum(self._counts)))
+        values = np.zeros(int(offsets[-1]), np.int64)
+        for index, numbers in self._found:
+            values[offsets[index][:, None] + np.arange(numbers.shape[1])] = numbers
+        self.grown.append(values, self._counts)

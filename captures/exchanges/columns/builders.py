@@ -1,49 +1,41 @@
-"""What columns take from the bodies of exchanges: one maker for the columns that are found in one place.
+"""What columns take from the bodies of exchanges: one builder for the columns that are found in one place.
 
-A maker gets the exchanges of a block one by one, then closes the block. It does not get exchanges of APIs for which it
-has no :data:`paths <captures.exchanges.projected_reader.NEEDS>`: their rows have no value unless one is added.
+A builder gets the exchanges of a block one by one, then closes the block. It does not get exchanges of APIs for which
+it has no :data:`paths <captures.exchanges.projected_reader.NEEDS>`: their rows have no value unless one is added.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from captures.arrays import Bools, Int32s, Int64s
 from captures.exchanges.columns.arrays import (
+    NO_VALUE,
     Dictionary,
-    GrowingArray,
+    FlatBlocks,
     GrowingRagged,
+    Index,
+    ListBlocks,
     RaggedArray,
+    TableBlocks,
     without_repeats,
 )
 from captures.exchanges.columns.waits import designed_waits
-from captures.exchanges.projected_reader import BATCH_HEADERS, PROBLEMS, Part, Parts
-from captures.exchanges.shapes import RecordTallies, header_facts, offset_behind
+from captures.exchanges.projected_reader import PROBLEMS, Part, Parts
 from captures.meaning import designed_wait_ns, errors_in, expected_errors, groups_in, members_in, topics_in
-from captures.meaning.exchange import Body, Names, items, number, replica_of, rows, text
-from captures.meaning.flows import CARRIERS, asked_for, carried, named
-from captures.meaning.payload import headers, payload, record_fields, record_paths, tally
-from captures.meaning.places import index as partition_of
+from captures.meaning.exchange import Names, number, replica_of, rows
+from captures.meaning.payload import record_fields, record_paths, tally
 from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
-from dissectors.codec import CODEC_LABELS
 from dissectors.session_context import TOPIC_NAMES, SessionContext
 from dissectors.sides import SIDES, Side
 
-NO_VALUE = np.iinfo(np.int64).min
-"""Stands in columns of int64 where a row has no value."""
-
 _PRODUCE, _FETCH = frozenset({ApiKey.PRODUCE}), frozenset({ApiKey.FETCH})
 Column = NDArray[Any] | RaggedArray
-Index: TypeAlias = "int | Int64s"
-"""Of a row, or of several."""
-Place: TypeAlias = "tuple[str | None, int | None]"
-"""Topic, or its ID where it has no name, and partition; None for what was not read."""
 
 
 def bodies(parts: Parts) -> Iterator[tuple[int, dict[str, Any], Side]]:
@@ -95,71 +87,6 @@ class Builder(ABC):
         """Add what another builder has found in the rows that come next."""
 
 
-class _Flat:
-    """A column of one number a row, filled block by block."""
-
-    def __init__(self, blank: int = NO_VALUE, dtype: Any = np.int64) -> None:
-        self.grown = GrowingArray(dtype)
-        self.block = np.empty(0, dtype)
-        self._blank = blank
-
-    def begin(self, count: int) -> None:
-        self.block = np.full(count, self._blank, self.block.dtype)
-
-    def end(self) -> None:
-        self.grown.append(self.block)
-
-
-class _Lists:
-    """A column of several numbers a row, filled block by block."""
-
-    def __init__(self, dtype: Any) -> None:
-        self.grown = GrowingRagged(dtype)
-        self._dtype = dtype
-        self.begin(0)
-
-    def begin(self, count: int) -> None:
-        self._values: list[int] = []
-        self._counts = [0]
-        self._which = np.zeros(count, np.int64)
-        """For each row which of the lists it has; the first is empty."""
-
-    def add(self, index: Index, values: list[int]) -> None:
-        self._which[index] = len(self._counts)
-        self._values += values
-        self._counts.append(len(values))
-
-    def end(self) -> None:
-        offsets = np.concatenate(([0], np.cumsum(self._counts)))
-        made = RaggedArray(np.array(self._values, self._dtype), offsets).take(self._which)
-        self.grown.append(made.values, made.counts)
-
-
-class _Rectangles:
-    """A column of several numbers a row, of as many for each value, filled block by block."""
-
-    def __init__(self, width: int) -> None:
-        self.grown = GrowingRagged(np.int64)
-        self._width = width
-        self.begin(0)
-
-    def begin(self, count: int) -> None:
-        self._counts = np.zeros(count, np.int64)
-        self._found: list[tuple[Int64s, Int64s]] = []
-
-    def add(self, index: Index, numbers: Int64s) -> None:
-        """Add numbers: by row, value, and number of the value."""
-        self._counts[index] = numbers.shape[1] * self._width
-        self._found.append((np.atleast_1d(index), numbers.reshape(len(numbers), -1)))
-
-    def end(self) -> None:
-        offsets = np.concatenate(([0], np.cumsum(self._counts)))
-        values = np.zeros(int(offsets[-1]), np.int64)
-        for index, numbers in self._found:
-            values[offsets[index][:, None] + np.arange(numbers.shape[1])] = numbers
-        self.grown.append(values, self._counts)
-
-
 class ColumnBuilder(Builder):
     """Fills the columns that belong together.
 
@@ -169,7 +96,7 @@ class ColumnBuilder(Builder):
     coded: frozenset[str] = frozenset()
     """Columns whose values are codes, -1 for none."""
 
-    def __init__(self, **columns: _Flat | _Lists | _Rectangles) -> None:
+    def __init__(self, **columns: FlatBlocks | ListBlocks | TableBlocks) -> None:
         self._columns = columns
         self.dictionary = Dictionary()
 
@@ -217,7 +144,7 @@ class Errors(ColumnBuilder):
     need = "errors"
 
     def __init__(self) -> None:
-        self._unexpected, self._expected = _Lists(np.int16), _Lists(np.int16)
+        self._unexpected, self._expected = ListBlocks(np.int16), ListBlocks(np.int16)
         super().__init__(error_codes=self._unexpected, expected_error_codes=self._expected)
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
@@ -248,7 +175,7 @@ class Waits(ColumnBuilder):
     coded = frozenset({"wait_reason"})
 
     def __init__(self) -> None:
-        self._wait, self._reason = _Flat(0), _Flat(-1, np.int32)
+        self._wait, self._reason = FlatBlocks(0), FlatBlocks(-1, np.int32)
         super().__init__(wait=self._wait, wait_reason=self._reason)
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
@@ -278,7 +205,7 @@ class Throttle(ColumnBuilder):
     need = "throttle"
 
     def __init__(self) -> None:
-        self._throttle = _Flat()
+        self._throttle = FlatBlocks()
         super().__init__(throttle_time_ms=self._throttle)
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
@@ -294,7 +221,7 @@ class Replica(ColumnBuilder):
     need = "replica"
 
     def __init__(self) -> None:
-        self._replica = _Flat()
+        self._replica = FlatBlocks()
         super().__init__(replica_id=self._replica)
 
     def apis(self) -> frozenset[int] | None:
@@ -313,7 +240,7 @@ class Acks(ColumnBuilder):
     need = "acks"
 
     def __init__(self) -> None:
-        self._acks = _Flat()
+        self._acks = FlatBlocks()
         super().__init__(acks=self._acks)
 
     def apis(self) -> frozenset[int] | None:
@@ -331,7 +258,11 @@ class ProblemsColumn(ColumnBuilder):
     need = PROBLEMS
 
     def __init__(self) -> None:
-        self._undecoded, self._guessed, self._told = _Flat(0, np.int8), _Flat(0, np.int8), _Flat(0, np.int8)
+        self._undecoded, self._guessed, self._told = (
+            FlatBlocks(0, np.int8),
+            FlatBlocks(0, np.int8),
+            FlatBlocks(0, np.int8),
+        )
         super().__init__(undecoded=self._undecoded, guessed=self._guessed, response_told=self._told)
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
@@ -345,255 +276,13 @@ class ProblemsColumn(ColumnBuilder):
             self._told.block[index] = 1
 
 
-class PlaceBuilder(ColumnBuilder):
-    """Numbers by partition: of each a code of the topic, the number of the partition, and others.
-
-    :param tables: the columns of each table by what they begin with, in a row for each partition
-    """
-
-    TABLES: Mapping[str, tuple[str, ...]]
-
-    def __init__(self, names: Names) -> None:
-        self._names = names
-        self._tables = {name: _Rectangles(len(columns)) for name, columns in self.TABLES.items()}
-        super().__init__(**self._tables)
-
-    @classmethod
-    def names(cls) -> list[str]:
-        """Return the names of the columns."""
-        return [f"{table}_{column}" for table, columns in cls.TABLES.items() for column in columns]
-
-    def _fill(self, table: str, index: Index, places: Sequence[Place], *numbers: Any) -> None:
-        """Add the partitions of some exchanges, but those of which not all was read.
-
-        :param numbers: those behind the place: of each partition, or of each exchange and partition
-        """
-        rows = 1 if isinstance(index, int) else len(index)
-        coded = [(-1 if name is None else self.dictionary[name], number) for name, number in places]
-        known = np.array([code >= 0 and number is not None for code, number in coded], np.bool_)
-        if not known.any():
-            return
-        made = np.empty((rows, len(coded), len(self.TABLES[table])), np.int64)
-        made[:, :, :2] = np.array([(code, -1 if number is None else number) for code, number in coded])
-        for at, column in enumerate(numbers, 2):
-            made[:, :, at] = column
-        self._tables[table].add(index, made[:, known])
-
-    def _recoded(self, name: str, values: NDArray[Any], codes: Int64s) -> NDArray[Any]:
-        found = values.reshape(-1, len(self.TABLES[name])).copy()
-        found[:, 0] = codes[found[:, 0]]
-        return found.ravel()
-
-    @property
-    def texts(self) -> list[str]:
-        """The names by code; those of several codes may be the same."""
-        return [self._names(topic) or topic for topic in self.dictionary.texts]
-
-    def column(self, name: str) -> Column:
-        table, _, column = name.partition("_")
-        found, columns = self._tables[table].grown.ragged, self.TABLES[table]
-        return RaggedArray(found.values[columns.index(column) :: len(columns)], found.offsets // len(columns))
-
-
-class Flows(PlaceBuilder):
-    """Record data by partition: what Produce requests and Fetch responses carry, and what a Fetch asks for."""
-
-    need = "flows"
-    TABLES = MappingProxyType(
-        {"flow": ("topics", "partitions", "bytes", "batches", "records", "uncounted", "markers", "codec")}
-    )
-
-    def apis(self) -> frozenset[int] | None:
-        return CARRIERS
-
-    def add(self, index: Index, parts: Parts, latency: Index) -> None:
-        request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
-        asked = list(asked_for(parts.key, request))
-        found = list(carried(parts.key, request, response))
-        tallies = parts.tallies("request" if parts.key == ApiKey.PRODUCE else "response")
-        count = 1 if isinstance(index, int) else len(index)
-        made = np.zeros((len(_TALLIED), count, len(asked) + len(found)), np.int64)
-        made[-1] = -1
-        field = 0
-        for at, (_, _, data) in enumerate(found, len(asked)):
-            if tallies is None:
-                made[:, :, at] = np.array(_flow(data))[:, None]
-            elif data is not None:
-                made[:, :, at] = [getattr(tallies, name)[:, field] for name in _TALLIED]
-                field += 1
-        self._fill("flow", index, [*asked, *(place[:2] for place in found)], *made)
-
-
-class Offsets(PlaceBuilder):
-    """How far Produce, Fetch and OffsetCommit are in each partition."""
-
-    need = "offsets"
-    TABLES = MappingProxyType(
-        {
-            "asked": ("topics", "partitions", "offsets"),
-            "told": ("topics", "partitions", "offsets", "errors", "stable"),
-            "forgotten": ("topics", "partitions"),
-        }
-    )
-    _REQUEST: Mapping[int, tuple[str, str, str]] = MappingProxyType(
-        {
-            ApiKey.PRODUCE: ("topic_data", "partition_data", ""),
-            ApiKey.FETCH: ("topics", "partitions", "fetch_offset"),
-            ApiKey.OFFSET_COMMIT: ("topics", "partitions", "committed_offset"),
-        }
-    )
-    _RESPONSE: Mapping[int, tuple[str, str, str]] = MappingProxyType(
-        {
-            ApiKey.PRODUCE: ("responses", "partition_responses", "base_offset"),
-            ApiKey.FETCH: ("responses", "partitions", "high_watermark"),
-            ApiKey.OFFSET_COMMIT: ("topics", "partitions", ""),
-        }
-    )
-
-    _SESSION: Mapping[str, tuple[str, Side]] = MappingProxyType(
-        {
-            "session_epoch": ("session_epoch", "request"),
-            "session_id": ("session_id", "request"),
-            "session_given": ("session_id", "response"),
-        }
-    )
-
-    def __init__(self, names: Names) -> None:
-        super().__init__(names)
-        self._flat = {name: _Flat() for name in self._SESSION}
-        self._columns = {**self._columns, **self._flat}
-
-    @classmethod
-    def names(cls) -> list[str]:
-        return [*super().names(), *cls._SESSION]
-
-    def apis(self) -> frozenset[int] | None:
-        return frozenset(self._REQUEST)
-
-    def add(self, index: Index, parts: Parts, latency: Index) -> None:
-        request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
-        if parts.key == ApiKey.FETCH:
-            for name, (column, side) in self._SESSION.items():
-                part = parts.request if side == "request" else parts.response
-                if part is not None and column in (part.value or {}):
-                    self._flat[name].block[np.atleast_1d(index)] = _numbers_of(
-                        part, column, [part.value or {}]
-                    )[:, 0]
-        outer, inner, field = self._REQUEST[parts.key]
-        places, structs = _partitions(request, outer, inner)
-        asked = _numbers_of(parts.request, field, structs)
-        if parts.key == ApiKey.PRODUCE:
-            asked = _behind(parts.tallies("request"), structs)
-        self._fill("asked", index, places, asked)
-        outer, inner, field = self._RESPONSE[parts.key]
-        places, structs = _partitions(response, outer, inner)
-        self._fill(
-            "told",
-            index,
-            places,
-            _numbers_of(parts.response, field, structs),
-            [number(row, "error_code", NO_VALUE) for row in structs],
-            _numbers_of(parts.response, "last_stable_offset", structs),
-        )
-        forgotten = [
-            (named(holder), partition)
-            for holder in rows(request, "forgotten_topics_data")
-            for partition in items(holder, "partitions")
-        ]
-        self._fill("forgotten", index, forgotten)
-
-    def column(self, name: str) -> Column:
-        return self._flat[name].grown.array if name in self._flat else super().column(name)
-
-    def _recoded(self, name: str, values: NDArray[Any], codes: Int64s) -> NDArray[Any]:
-        return values if name in self._flat else super()._recoded(name, values, codes)
-
-
-def _partitions(body: Body, outer: str, inner: str) -> tuple[list[Place], list[Body]]:
-    """Return the partition structs of a body, with their places."""
-    structs = [(named(holder), row) for holder in rows(body, outer) for row in rows(holder, inner)]
-    return [(name, partition_of(row)) for name, row in structs], [row for _, row in structs]
-
-
-def _numbers_of(part: Part | None, field: str, structs: Sequence[Body]) -> Int64s:
-    """Return a number of each struct of a message, -1 where it has none: of all exchanges that share the message."""
-    own = (part.own or {}).get(field) if part is not None else None
-    return np.array([[number(row, field) for row in structs]], np.int64) if own is None else own
-
-
-def _behind(tallies: RecordTallies | None, structs: Sequence[Body]) -> Int64s:
-    """Return the offset behind the last batch that is sent to each partition, counted from the first one sent."""
-    if tallies is None:
-        return np.array([[offset_behind(headers(row.get("records"))) for row in structs]], np.int64)
-    sent = np.array([row.get("records") is not None for row in structs], np.bool_)
-    found = np.full((len(tallies.behind), len(structs)), -1, np.int64)
-    found[:, sent] = tallies.behind
-    return found
-
-
-_TALLIED = ("size", "batches", "records", "uncounted", "markers", "codec")
-
-
-def _flow(data: Any) -> tuple[int, ...]:
-    """Return what a records field holds."""
-    found = payload([data])
-    whole = found.batches and found.magics == [2] and len(found.codecs) == 1
-    codec = CODEC_LABELS.index(found.codecs[0]) if whole and not (found.partial or found.damaged) else -1
-    return found.size, found.batches, found.records, found.uncounted, found.markers, codec
-
-
-class BatchHeaders(ColumnBuilder):
-    """What batch headers tell besides, and what stands beside record data."""
-
-    need = BATCH_HEADERS
-
-    def __init__(self) -> None:
-        self._traits, self._earliest, self._latest = _Flat(0), _Flat(), _Flat()
-        self._begins, self._open = _Flat(0, np.int8), _Flat(0, np.int8)
-        super().__init__(
-            batch_traits=self._traits,
-            batch_earliest=self._earliest,
-            batch_latest=self._latest,
-            transactional=self._begins,
-            held_back=self._open,
-        )
-
-    def apis(self) -> frozenset[int] | None:
-        return CARRIERS
-
-    def add(self, index: Index, parts: Parts, latency: Index) -> None:
-        index = np.atleast_1d(index)
-        request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
-        names = ("transactional_id", "v3_and_below_transactional_id")
-        self._begins.block[index] = any(text(request, name) for name in names)
-        partitions = [row for holder in rows(response, "responses") for row in rows(holder, "partitions")]
-        fields = [data for _, _, data in carried(parts.key, request, response)]
-        tallies = parts.tallies("request" if parts.key == ApiKey.PRODUCE else "response")
-        if tallies is None or tallies.headers is None:
-            facts = [header_facts(data) for data in fields if data and isinstance(data, bytes)]
-            traits, earliest, latest = (
-                np.array([fact[at] for fact in facts], np.int64)[None] for at in range(3)
-            )
-        else:
-            traits, earliest, latest = tallies.headers
-        stable, end = (
-            _numbers_of(parts.response, name, partitions) for name in ("last_stable_offset", "high_watermark")
-        )
-        self._traits.block[index] = np.bitwise_or.reduce(traits, axis=1)
-        self._latest.block[index] = latest.max(1, initial=NO_VALUE)
-        never = np.iinfo(np.int64).max
-        least = np.where(earliest == NO_VALUE, never, earliest).min(1, initial=never)
-        self._earliest.block[index] = np.where(least == never, NO_VALUE, least)
-        self._open.block[index] = ((stable >= 0) & (stable < end)).any(1)
-
-
 class FetchLimits(ColumnBuilder):
     """For how much a Fetch waits, and how much it allows."""
 
     need = "fetch limits"
 
     def __init__(self) -> None:
-        self._least, self._most = _Flat(), _Flat()
+        self._least, self._most = FlatBlocks(), FlatBlocks()
         super().__init__(min_bytes=self._least, max_bytes=self._most)
 
     def apis(self) -> frozenset[int] | None:
@@ -616,7 +305,7 @@ class Records(ColumnBuilder):
     need = "records"
 
     def __init__(self) -> None:
-        self._records, self._batches, self._bytes = _Flat(), _Flat(), _Flat()
+        self._records, self._batches, self._bytes = FlatBlocks(), FlatBlocks(), FlatBlocks()
         super().__init__(records=self._records, batches=self._batches, record_bytes=self._bytes)
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
@@ -640,7 +329,7 @@ class TextBuilder(ColumnBuilder):
         self.need = need
         self.coded = frozenset({need})
         self._find = find
-        self._codes = _Lists(np.int32)
+        self._codes = ListBlocks(np.int32)
         super().__init__(**{need: self._codes})
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
@@ -675,8 +364,8 @@ class Topics(ColumnBuilder):
     coded = frozenset({"topics", "partition_topics"})
 
     def __init__(self, names: Names) -> None:
-        self._topics = _Lists(np.int32)
-        self._partitions, self._partition_topics = _Lists(np.int32), _Lists(np.int32)
+        self._topics = ListBlocks(np.int32)
+        self._partitions, self._partition_topics = ListBlocks(np.int32), ListBlocks(np.int32)
         super().__init__(
             topics=self._topics, partitions=self._partitions, partition_topics=self._partition_topics
         )

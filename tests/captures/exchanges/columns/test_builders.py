@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from captures.exchanges.columns.builders import NO_VALUE, Errors, Records, Software, TopicNames, Topics, Waits
+from captures.exchanges.columns.arrays import NO_VALUE
+from captures.exchanges.columns.builders import Errors, Records, Software, TopicNames, Topics, Waits
 from captures.exchanges.projected_reader import Part, Parts
 from dissectors.session_context import SessionContext
 

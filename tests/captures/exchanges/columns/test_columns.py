@@ -11,7 +11,7 @@ import pytest
 
 from captures.exchanges import ExchangeReader, open_capture
 from captures.exchanges.columns import COLUMNS, NO_VALUE, ExchangeColumns, RaggedArray
-from captures.exchanges.columns.builders import Flows, Offsets
+from captures.exchanges.columns.partition_builders import Flows, Offsets
 from captures.meaning import groups_in, members_in, topics_in
 from captures.meaning.exchange import rows
 from captures.meaning.payload import payload, record_fields, record_paths

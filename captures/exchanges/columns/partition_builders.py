@@ -1,0 +1,268 @@
+"""What columns take from the bodies of Produce, Fetch and OffsetCommit by partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captures.arrays import Int64s
+from captures.exchanges.columns.arrays import NO_VALUE, FlatBlocks, Index, RaggedArray, TableBlocks
+from captures.exchanges.columns.builders import Column, ColumnBuilder
+from captures.exchanges.projected_reader import BATCH_HEADERS, Part, Parts
+from captures.exchanges.shapes import RecordTallies, header_facts, offset_behind
+from captures.meaning.exchange import Body, Names, items, number, rows, text
+from captures.meaning.flows import CARRIERS, asked_for, carried, named
+from captures.meaning.payload import headers, payload
+from captures.meaning.places import index as partition_of
+from dissectors.api_keys import ApiKey
+from dissectors.codec import CODEC_LABELS
+from dissectors.sides import Side
+
+Place: TypeAlias = "tuple[str | None, int | None]"
+"""Topic, or its ID where it has no name, and partition; None for what was not read."""
+
+
+class PlaceBuilder(ColumnBuilder):
+    """Numbers by partition: of each a code of the topic, the number of the partition, and others.
+
+    :param tables: the columns of each table by what they begin with, in a row for each partition
+    """
+
+    TABLES: Mapping[str, tuple[str, ...]]
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._tables = {name: TableBlocks(len(columns)) for name, columns in self.TABLES.items()}
+        super().__init__(**self._tables)
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """Return the names of the columns."""
+        return [f"{table}_{column}" for table, columns in cls.TABLES.items() for column in columns]
+
+    def _fill(self, table: str, index: Index, places: Sequence[Place], *numbers: Any) -> None:
+        """Add the partitions of some exchanges, but those of which not all was read.
+
+        :param numbers: those behind the place: of each partition, or of each exchange and partition
+        """
+        rows = 1 if isinstance(index, int) else len(index)
+        coded = [(-1 if name is None else self.dictionary[name], number) for name, number in places]
+        known = np.array([code >= 0 and number is not None for code, number in coded], np.bool_)
+        if not known.any():
+            return
+        made = np.empty((rows, len(coded), len(self.TABLES[table])), np.int64)
+        made[:, :, :2] = np.array([(code, -1 if number is None else number) for code, number in coded])
+        for at, column in enumerate(numbers, 2):
+            made[:, :, at] = column
+        self._tables[table].add(index, made[:, known])
+
+    def _recoded(self, name: str, values: NDArray[Any], codes: Int64s) -> NDArray[Any]:
+        found = values.reshape(-1, len(self.TABLES[name])).copy()
+        found[:, 0] = codes[found[:, 0]]
+        return found.ravel()
+
+    @property
+    def texts(self) -> list[str]:
+        """The names by code; those of several codes may be the same."""
+        return [self._names(topic) or topic for topic in self.dictionary.texts]
+
+    def column(self, name: str) -> Column:
+        table, _, column = name.partition("_")
+        found, columns = self._tables[table].grown.ragged, self.TABLES[table]
+        return RaggedArray(found.values[columns.index(column) :: len(columns)], found.offsets // len(columns))
+
+
+class Flows(PlaceBuilder):
+    """Record data by partition: what Produce requests and Fetch responses carry, and what a Fetch asks for."""
+
+    need = "flows"
+    TABLES = MappingProxyType(
+        {"flow": ("topics", "partitions", "bytes", "batches", "records", "uncounted", "markers", "codec")}
+    )
+
+    def apis(self) -> frozenset[int] | None:
+        return CARRIERS
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
+        asked = list(asked_for(parts.key, request))
+        found = list(carried(parts.key, request, response))
+        tallies = parts.tallies("request" if parts.key == ApiKey.PRODUCE else "response")
+        count = 1 if isinstance(index, int) else len(index)
+        made = np.zeros((len(_TALLIED), count, len(asked) + len(found)), np.int64)
+        made[-1] = -1
+        field = 0
+        for at, (_, _, data) in enumerate(found, len(asked)):
+            if tallies is None:
+                made[:, :, at] = np.array(_flow(data))[:, None]
+            elif data is not None:
+                made[:, :, at] = [getattr(tallies, name)[:, field] for name in _TALLIED]
+                field += 1
+        self._fill("flow", index, [*asked, *(place[:2] for place in found)], *made)
+
+
+class Offsets(PlaceBuilder):
+    """How far Produce, Fetch and OffsetCommit are in each partition."""
+
+    need = "offsets"
+    TABLES = MappingProxyType(
+        {
+            "asked": ("topics", "partitions", "offsets"),
+            "told": ("topics", "partitions", "offsets", "errors", "stable"),
+            "forgotten": ("topics", "partitions"),
+        }
+    )
+    _REQUEST: Mapping[int, tuple[str, str, str]] = MappingProxyType(
+        {
+            ApiKey.PRODUCE: ("topic_data", "partition_data", ""),
+            ApiKey.FETCH: ("topics", "partitions", "fetch_offset"),
+            ApiKey.OFFSET_COMMIT: ("topics", "partitions", "committed_offset"),
+        }
+    )
+    _RESPONSE: Mapping[int, tuple[str, str, str]] = MappingProxyType(
+        {
+            ApiKey.PRODUCE: ("responses", "partition_responses", "base_offset"),
+            ApiKey.FETCH: ("responses", "partitions", "high_watermark"),
+            ApiKey.OFFSET_COMMIT: ("topics", "partitions", ""),
+        }
+    )
+
+    _SESSION: Mapping[str, tuple[str, Side]] = MappingProxyType(
+        {
+            "session_epoch": ("session_epoch", "request"),
+            "session_id": ("session_id", "request"),
+            "session_given": ("session_id", "response"),
+        }
+    )
+
+    def __init__(self, names: Names) -> None:
+        super().__init__(names)
+        self._flat = {name: FlatBlocks() for name in self._SESSION}
+        self._columns = {**self._columns, **self._flat}
+
+    @classmethod
+    def names(cls) -> list[str]:
+        return [*super().names(), *cls._SESSION]
+
+    def apis(self) -> frozenset[int] | None:
+        return frozenset(self._REQUEST)
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
+        if parts.key == ApiKey.FETCH:
+            for name, (column, side) in self._SESSION.items():
+                part = parts.request if side == "request" else parts.response
+                if part is not None and column in (part.value or {}):
+                    self._flat[name].block[np.atleast_1d(index)] = _numbers_of(
+                        part, column, [part.value or {}]
+                    )[:, 0]
+        outer, inner, field = self._REQUEST[parts.key]
+        places, structs = _partitions(request, outer, inner)
+        asked = _numbers_of(parts.request, field, structs)
+        if parts.key == ApiKey.PRODUCE:
+            asked = _behind(parts.tallies("request"), structs)
+        self._fill("asked", index, places, asked)
+        outer, inner, field = self._RESPONSE[parts.key]
+        places, structs = _partitions(response, outer, inner)
+        self._fill(
+            "told",
+            index,
+            places,
+            _numbers_of(parts.response, field, structs),
+            [number(row, "error_code", NO_VALUE) for row in structs],
+            _numbers_of(parts.response, "last_stable_offset", structs),
+        )
+        forgotten = [
+            (named(holder), partition)
+            for holder in rows(request, "forgotten_topics_data")
+            for partition in items(holder, "partitions")
+        ]
+        self._fill("forgotten", index, forgotten)
+
+    def column(self, name: str) -> Column:
+        return self._flat[name].grown.array if name in self._flat else super().column(name)
+
+    def _recoded(self, name: str, values: NDArray[Any], codes: Int64s) -> NDArray[Any]:
+        return values if name in self._flat else super()._recoded(name, values, codes)
+
+
+def _partitions(body: Body, outer: str, inner: str) -> tuple[list[Place], list[Body]]:
+    """Return the partition structs of a body, with their places."""
+    structs = [(named(holder), row) for holder in rows(body, outer) for row in rows(holder, inner)]
+    return [(name, partition_of(row)) for name, row in structs], [row for _, row in structs]
+
+
+def _numbers_of(part: Part | None, field: str, structs: Sequence[Body]) -> Int64s:
+    """Return a number of each struct of a message, -1 where it has none: of all exchanges that share the message."""
+    own = (part.own or {}).get(field) if part is not None else None
+    return np.array([[number(row, field) for row in structs]], np.int64) if own is None else own
+
+
+def _behind(tallies: RecordTallies | None, structs: Sequence[Body]) -> Int64s:
+    """Return the offset behind the last batch that is sent to each partition, counted from the first one sent."""
+    if tallies is None:
+        return np.array([[offset_behind(headers(row.get("records"))) for row in structs]], np.int64)
+    sent = np.array([row.get("records") is not None for row in structs], np.bool_)
+    found = np.full((len(tallies.behind), len(structs)), -1, np.int64)
+    found[:, sent] = tallies.behind
+    return found
+
+
+_TALLIED = ("size", "batches", "records", "uncounted", "markers", "codec")
+
+
+def _flow(data: Any) -> tuple[int, ...]:
+    """Return what a records field holds."""
+    found = payload([data])
+    whole = found.batches and found.magics == [2] and len(found.codecs) == 1
+    codec = CODEC_LABELS.index(found.codecs[0]) if whole and not (found.partial or found.damaged) else -1
+    return found.size, found.batches, found.records, found.uncounted, found.markers, codec
+
+
+class BatchHeaders(ColumnBuilder):
+    """What batch headers tell besides, and what stands beside record data."""
+
+    need = BATCH_HEADERS
+
+    def __init__(self) -> None:
+        self._traits, self._earliest, self._latest = FlatBlocks(0), FlatBlocks(), FlatBlocks()
+        self._begins, self._open = FlatBlocks(0, np.int8), FlatBlocks(0, np.int8)
+        super().__init__(
+            batch_traits=self._traits,
+            batch_earliest=self._earliest,
+            batch_latest=self._latest,
+            transactional=self._begins,
+            held_back=self._open,
+        )
+
+    def apis(self) -> frozenset[int] | None:
+        return CARRIERS
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        index = np.atleast_1d(index)
+        request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
+        names = ("transactional_id", "v3_and_below_transactional_id")
+        self._begins.block[index] = any(text(request, name) for name in names)
+        partitions = [row for holder in rows(response, "responses") for row in rows(holder, "partitions")]
+        fields = [data for _, _, data in carried(parts.key, request, response)]
+        tallies = parts.tallies("request" if parts.key == ApiKey.PRODUCE else "response")
+        if tallies is None or tallies.headers is None:
+            facts = [header_facts(data) for data in fields if data and isinstance(data, bytes)]
+            traits, earliest, latest = (
+                np.array([fact[at] for fact in facts], np.int64)[None] for at in range(3)
+            )
+        else:
+            traits, earliest, latest = tallies.headers
+        stable, end = (
+            _numbers_of(parts.response, name, partitions) for name in ("last_stable_offset", "high_watermark")
+        )
+        self._traits.block[index] = np.bitwise_or.reduce(traits, axis=1)
+        self._latest.block[index] = latest.max(1, initial=NO_VALUE)
+        never = np.iinfo(np.int64).max
+        least = np.where(earliest == NO_VALUE, never, earliest).min(1, initial=never)
+        self._earliest.block[index] = np.where(least == never, NO_VALUE, least)
+        self._open.block[index] = ((stable >= 0) & (stable < end)).any(1)
