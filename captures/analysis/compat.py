@@ -20,7 +20,7 @@ from captures.analysis.clients import fingerprints
 from captures.analysis.clients.fingerprints import Fingerprints
 from captures.analysis.clients.libraries import Library, told_library
 from captures.analysis.compat_model import ApiVerdict, ClientVerdict, Report, Target, Verdict
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.negotiation import Negotiation
 from captures.analysis.releases import lines_serving, name_of
 from captures.analysis.version_matrix import ClientVersions, Limit, shown

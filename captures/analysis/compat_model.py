@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.offered_versions import kafka_4_least
 from captures.analysis.releases import BrokerRelease, ServedVersions
 from captures.json_objects import Range

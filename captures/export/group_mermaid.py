@@ -12,7 +12,8 @@ from datetime import tzinfo
 
 from captures.analysis.groups.facts import storm_title, storms, took
 from captures.analysis.groups.labels import Labels, partitions, step
-from captures.analysis.groups.model import Cause, Certainty, GroupTimeline, Rebalance, Trait
+from captures.analysis.groups.model import Cause, GroupTimeline, Rebalance
+from captures.analysis.groups.vocabulary import Certainty, Trait
 from captures.export.mermaid import escaped
 from captures.meaning import words
 from captures.time_format import Clock, span

@@ -33,7 +33,8 @@ from captures.analysis.groups.calls import (
     Sync,
 )
 from captures.analysis.groups.history import NEEDED as BY_GROUPS
-from captures.analysis.groups.model import Kind, Rebalance, TopicPartition
+from captures.analysis.groups.model import Rebalance, TopicPartition
+from captures.analysis.groups.vocabulary import Kind
 from captures.analysis.incidents.model import Incident
 from captures.analysis.negotiation import Negotiation
 from captures.analysis.round_trips import RoundTrips

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from captures.analysis.client_compat import ApiFit, BrokerFit
 from captures.analysis.compat_model import ApiVerdict, ClientVerdict, Report, Verdict
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.version_matrix import shown
 from captures.meaning import words
 from captures.names import Names

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from captures.analysis.findings.finding import MOST_EVIDENCE, Finding, Severity
 from captures.analysis.findings.rule import Rule, times
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.meaning import words
 from captures.time_format import Clock, zone_name
 from dissectors.printable import printable

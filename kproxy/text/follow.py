@@ -7,7 +7,7 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 from captures.analysis.client_trace.model import Bond, Line, Party, Tie
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.meaning import words
 from captures.names import Names
 from captures.time_format import Clock, span, zone_name

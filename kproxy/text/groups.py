@@ -25,7 +25,8 @@ from captures.analysis.groups.facts import (
 )
 from captures.analysis.groups.facts import Fact as GroupFact
 from captures.analysis.groups.labels import Labels, partitions, step
-from captures.analysis.groups.model import Certainty, GroupMember, GroupTimeline, Phase, Rebalance
+from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance
+from captures.analysis.groups.vocabulary import Certainty, Phase
 from captures.analysis.incidents.model import Incident, in_line
 from captures.meaning import words
 from captures.names import Names

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident, in_line
 from captures.meaning import words
 from captures.time_format import Clock, span, zone_name

@@ -25,7 +25,7 @@ from captures.analysis.client_trace.identities import (
     needs,
 )
 from captures.analysis.client_trace.model import Bond, Party, Question, QuestionKind, Tie
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Int64s
 from captures.exchanges import Capture
 from captures.exchanges.projected_reader import ProjectedReader

@@ -11,7 +11,7 @@ from captures.analysis.broker_disconnects import BrokerDisconnect, Closings, Rea
 from captures.analysis.client_identity import client_name
 from captures.analysis.client_trace.model import Line, Party, Phase
 from captures.analysis.connection_stats import LONG_UNANSWERED, OPEN, ConnectionRow, ConnectionStats
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Capture, Exchange
 from captures.meaning import words
 from captures.names.names import split

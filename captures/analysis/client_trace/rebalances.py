@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from captures.analysis.client_trace.model import NUMBERS_SHOWN, Line, Party, Phase
 from captures.analysis.groups.facts import took
 from captures.analysis.groups.labels import Labels, partitions, step
-from captures.analysis.groups.model import GroupTimeline, Rebalance, Trait
+from captures.analysis.groups.model import GroupTimeline, Rebalance
+from captures.analysis.groups.vocabulary import Trait
 from captures.meaning import words
 
 

@@ -21,7 +21,8 @@ from captures.analysis.findings.finding import Finding
 from captures.analysis.findings.rule import Rule, Scene, times
 from captures.analysis.groups.calls import OF_MEMBERS
 from captures.analysis.groups.history import HISTORIES, NEEDED
-from captures.analysis.groups.model import GroupTimeline, Trigger
+from captures.analysis.groups.model import GroupTimeline
+from captures.analysis.groups.vocabulary import Trigger
 from captures.analysis.incidents.history import IncidentHistories
 from captures.analysis.incidents.model import Incident
 from captures.arrays import Bools, Int64s

@@ -8,7 +8,7 @@ from enum import IntEnum, StrEnum
 
 import numpy as np
 
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Int64s
 from captures.exchanges import Exchange
 from captures.json_objects import OrNull, Time, Word

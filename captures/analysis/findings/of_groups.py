@@ -12,7 +12,8 @@ from captures.analysis.findings.finding import Finding, Occurrences
 from captures.analysis.findings.rule import Rule
 from captures.analysis.groups.context import OF_TOPICS
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import Cause, Certainty, GroupTimeline, Rebalance, Trigger
+from captures.analysis.groups.model import Cause, GroupTimeline, Rebalance
+from captures.analysis.groups.vocabulary import Certainty, Trigger
 from captures.meaning import words
 from dissectors.apis import api_name
 

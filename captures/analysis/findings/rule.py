@@ -20,7 +20,8 @@ from captures.analysis.findings.common import plain
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.shared_followers import SharedFollowers
-from captures.analysis.groups.model import Certainty, GroupTimeline
+from captures.analysis.groups.model import GroupTimeline
+from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.record_traffic import RecordTraffic
 from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange

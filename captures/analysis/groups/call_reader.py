@@ -26,7 +26,8 @@ from captures.analysis.groups.calls import (
     Sync,
     WorkerOrders,
 )
-from captures.analysis.groups.model import CONNECT, Kind, TopicPartition
+from captures.analysis.groups.model import TopicPartition
+from captures.analysis.groups.vocabulary import CONNECT, Kind
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.meaning import Names
 from captures.meaning.assignments import (

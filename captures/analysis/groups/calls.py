@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from captures.analysis.groups.model import Kind, TopicPartition
+from captures.analysis.groups.model import TopicPartition
+from captures.analysis.groups.vocabulary import Kind
 from captures.exchanges import Exchange
 from captures.meaning.assignments import Tasks
 from captures.meaning.exchange import text

@@ -19,12 +19,11 @@ from captures.analysis.groups.model import (
     Again,
     CommitFailure,
     GroupTimeline,
-    Kind,
     Rebalance,
     Stop,
     TopicPartition,
-    Trait,
 )
+from captures.analysis.groups.vocabulary import Kind, Trait
 from dissectors.error_codes import ErrorCode, error_name
 from dissectors.units import SECOND
 

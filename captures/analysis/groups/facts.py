@@ -7,18 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from captures.analysis.groups.labels import Labels, counter_of, partitions, task_names, transfers
-from captures.analysis.groups.model import (
-    AwaitedMember,
-    Certainty,
-    GroupTimeline,
-    Kind,
-    Rebalance,
-    SessionEnd,
-    TimeoutCause,
-    Trait,
-    Trigger,
-    Wait,
-)
+from captures.analysis.groups.model import AwaitedMember, GroupTimeline, Rebalance, Wait
+from captures.analysis.groups.vocabulary import Certainty, Kind, SessionEnd, TimeoutCause, Trait, Trigger
 from captures.meaning import words
 from captures.names import Names
 from captures.time_format import Clock, span

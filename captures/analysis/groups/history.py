@@ -30,10 +30,11 @@ from captures.analysis.groups.context import OF_TOPICS, Coordinators, GroupConte
 from captures.analysis.groups.effects import fill_effects
 from captures.analysis.groups.farewells import NEEDED as BY_FAREWELLS
 from captures.analysis.groups.interventions import InterventionLog
-from captures.analysis.groups.model import GroupTimeline, Kind
+from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.groups.refusals import refused_clients
 from captures.analysis.groups.silence import Silences, explain_timeouts
 from captures.analysis.groups.storms import mark_storms
+from captures.analysis.groups.vocabulary import Kind
 from captures.analysis.groups.words import compose
 from captures.analysis.record_traffic import RecordTraffic
 from captures.arrays import Bools, Int64s

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from captures.analysis.groups.calls import Call, Join
-from captures.analysis.groups.model import Cause, Certainty, GroupMember, GroupTimeline, Trait, Trigger
+from captures.analysis.groups.model import Cause, GroupMember, GroupTimeline
+from captures.analysis.groups.vocabulary import Certainty, Trait, Trigger
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.time_format import span

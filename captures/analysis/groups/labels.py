@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from captures.analysis.groups.model import GroupTimeline, Kind, Move, Rebalance, TopicPartition
+from captures.analysis.groups.model import GroupTimeline, Move, Rebalance, TopicPartition
+from captures.analysis.groups.vocabulary import Kind
 from captures.meaning import places, words
 
 _LENGTH = 40

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from captures.analysis.groups.model import Certainty, SessionEnd, TimeoutCause
+from captures.analysis.groups.vocabulary import Certainty, SessionEnd, TimeoutCause
 from captures.meaning import words
 from captures.time_format import span
 

@@ -21,17 +21,7 @@ import numpy as np
 from captures.analysis.groups.activity import ConnectionActivity
 from captures.analysis.groups.farewells import CapturedAddresses, Farewells, NamedCoordinators
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import (
-    Cause,
-    Certainty,
-    GroupMember,
-    GroupTimeline,
-    Kind,
-    Rebalance,
-    SessionEnd,
-    TimeoutCause,
-    Trigger,
-)
+from captures.analysis.groups.model import Cause, GroupMember, GroupTimeline, Rebalance
 from captures.analysis.groups.namesakes import Namesakes
 from captures.analysis.groups.session_ends import (
     Closing,
@@ -40,6 +30,7 @@ from captures.analysis.groups.session_ends import (
     by_connections,
     decide,
 )
+from captures.analysis.groups.vocabulary import Certainty, Kind, SessionEnd, TimeoutCause, Trigger
 from captures.analysis.groups.words import elsewhere_in_words, timeout_in_words
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture

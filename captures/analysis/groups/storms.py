@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance, Trait, Trigger
+from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance
+from captures.analysis.groups.vocabulary import Trait, Trigger
 
 MOST_APART = 600_000_000_000
 """ns from one to the next at most: a container that restarts again and again waits for up to 5 minutes in between, and

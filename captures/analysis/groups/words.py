@@ -6,20 +6,8 @@ from collections.abc import Sequence
 
 from captures.analysis.groups import labels
 from captures.analysis.groups.labels import Labels, partitions
-from captures.analysis.groups.model import (
-    Again,
-    Cause,
-    Certainty,
-    GroupTimeline,
-    Kind,
-    Rebalance,
-    SessionEnd,
-    Stop,
-    TimeoutCause,
-    TopicPartition,
-    Trait,
-    Trigger,
-)
+from captures.analysis.groups.model import Again, Cause, GroupTimeline, Rebalance, Stop, TopicPartition
+from captures.analysis.groups.vocabulary import Certainty, Kind, SessionEnd, TimeoutCause, Trait, Trigger
 from captures.meaning import words
 from captures.time_format import span
 from dissectors.units import SECOND

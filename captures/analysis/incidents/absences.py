@@ -13,16 +13,9 @@ from itertools import islice
 
 from captures.analysis.groups.calls import Call, GroupCalls, Join
 from captures.analysis.groups.labels import Labels, partitions
-from captures.analysis.groups.model import (
-    Cause,
-    Certainty,
-    GroupTimeline,
-    SessionEnd,
-    TimeoutCause,
-    TopicPartition,
-    Trigger,
-)
+from captures.analysis.groups.model import Cause, GroupTimeline, TopicPartition
 from captures.analysis.groups.namesakes import Namesakes
+from captures.analysis.groups.vocabulary import Certainty, SessionEnd, TimeoutCause, Trigger
 from dissectors.error_codes import ErrorCode
 
 _OVERLAP = 100_000_000

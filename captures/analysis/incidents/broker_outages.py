@@ -11,7 +11,7 @@ import numpy as np
 
 from captures.analysis.attempts import Attempt, Outcome, attempts, ended, ended_by_brokers
 from captures.analysis.broker_disconnects import GONE, SOON
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident, IncidentKind
 from captures.analysis.incidents.periods import Period, Periods
 from captures.exchanges import Capture

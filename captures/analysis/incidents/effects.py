@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.analysis.groups.model import Because, GroupTimeline, Rebalance, Trigger
+from captures.analysis.groups.model import Because, GroupTimeline, Rebalance
+from captures.analysis.groups.vocabulary import Trigger
 from captures.analysis.incidents.model import Incident
 from dissectors.units import SECOND
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self
 
-from captures.analysis.groups.model import Certainty, Rebalance
+from captures.analysis.groups.model import Rebalance
+from captures.analysis.groups.vocabulary import Certainty
 from captures.json_objects import OrNull, Time
 from captures.meaning import words
 from captures.time_format import Clock

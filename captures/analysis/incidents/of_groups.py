@@ -8,15 +8,9 @@ from itertools import pairwise
 from operator import attrgetter
 
 from captures.analysis.groups.calls import GroupCalls
-from captures.analysis.groups.model import (
-    Cause,
-    Certainty,
-    GroupMember,
-    GroupTimeline,
-    TimeoutCause,
-    Trigger,
-)
+from captures.analysis.groups.model import Cause, GroupMember, GroupTimeline
 from captures.analysis.groups.namesakes import Namesakes
+from captures.analysis.groups.vocabulary import Certainty, TimeoutCause, Trigger
 from captures.analysis.incidents.absences import Absence, absences
 from captures.analysis.incidents.connectors import connector_restarts, is_task
 from captures.analysis.incidents.effects import FOLLOWS, attribute, attribute_those_of

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import Certainty, GroupMember, GroupTimeline, Trigger
+from captures.analysis.groups.model import GroupMember, GroupTimeline
+from captures.analysis.groups.vocabulary import Certainty, Trigger
 from captures.analysis.incidents.effects import FOLLOWS, attribute, attribute_those_of
 from captures.analysis.incidents.model import Incident, IncidentKind
 from captures.meaning import words

@@ -21,7 +21,8 @@ from captures.analysis.groups.facts import (
     who,
 )
 from captures.analysis.groups.labels import Labels, counter_of, step
-from captures.analysis.groups.model import Certainty, GroupTimeline, Rebalance
+from captures.analysis.groups.model import GroupTimeline, Rebalance
+from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident, in_line
 from captures.export.group_html.markers import NumberedRebalance
 from captures.export.group_html.picture import Legend, picture

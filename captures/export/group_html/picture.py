@@ -12,7 +12,8 @@ from datetime import tzinfo
 
 from captures.analysis.groups.facts import took, who
 from captures.analysis.groups.labels import Labels, counter_of, partitions, step
-from captures.analysis.groups.model import GroupMember, GroupTimeline, Kind, Phase, Rebalance, Span
+from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance, Span
+from captures.analysis.groups.vocabulary import Kind, Phase
 from captures.export.group_html.axis import WIDTH, AxisRow, Piece, axis
 from captures.export.group_html.markers import LETTER, LEVEL, Marker, NumberedRebalance, placed
 from captures.export.markup import Markup, on_lines, tag, together

@@ -12,7 +12,7 @@ from textual.content import Content
 from captures.analysis.findings.diagnosis import Blind, Diagnosis
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.groups.calls import OF_MEMBERS
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident
 from captures.exchanges import Exchange
 from captures.meaning import words

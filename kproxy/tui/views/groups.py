@@ -18,7 +18,8 @@ from captures.analysis.groups.calls import OF_MEMBERS
 from captures.analysis.groups.facts import Tone, manner, members_now, took
 from captures.analysis.groups.facts import facts as facts_of
 from captures.analysis.groups.labels import Labels, counter_of, step
-from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance, Trigger
+from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance
+from captures.analysis.groups.vocabulary import Trigger
 from captures.analysis.incidents.history import IncidentHistories
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted

@@ -19,7 +19,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from captures.analysis.groups.model import GroupMember, GroupTimeline, Phase, Rebalance
+from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance
+from captures.analysis.groups.vocabulary import Phase
 from captures.meaning import words
 from captures.time_format import clock, span
 from kproxy.text.cells import fit, width

@@ -11,7 +11,7 @@ import pytest
 
 from captures.analysis.compat import NEEDS, Compatibility
 from captures.analysis.compat_model import ApiVerdict, Report, Target, Verdict
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.releases import BrokerRelease
 from captures.exchanges import Capture, Exchange, ExchangeReader, Flag, open_capture
 from captures.exchanges.projected_reader import ProjectedExchanges

@@ -5,13 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC
 
-from captures.analysis.groups.model import (
-    AwaitedMember,
-    Certainty,
-    CommitFailure,
-    GroupTimeline,
-    Trigger,
-)
+from captures.analysis.groups.model import AwaitedMember, CommitFailure, GroupTimeline
+from captures.analysis.groups.vocabulary import Certainty, Trigger
 from captures.export.group_mermaid import MAX_BLOCKS, lines
 from tests.captures.analysis.groups.kit import at, cause, places, rebalance, timeline
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from captures.analysis.client_trace.model import Bond, Line, Party, Phase, Question, QuestionKind, Tie
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.names import Names
 from kproxy.cli import main
 from kproxy.text.follow import FollowText

@@ -127,7 +127,7 @@ def test_the_keys_inside_are_documented() -> None:
 
 
 def test_the_vocabulary_is_documented() -> None:
-    from captures.analysis.groups.model import Certainty, Kind, TimeoutCause, Trigger
+    from captures.analysis.groups.vocabulary import Certainty, Kind, TimeoutCause, Trigger
 
     documented = (ROOT / "docs" / "json-groups.md").read_text()
     for word in (*Trigger, *Certainty, *TimeoutCause, *Kind):

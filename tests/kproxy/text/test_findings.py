@@ -12,7 +12,7 @@ from captures.analysis.findings.finding import MOST_EVIDENCE, Finding, Severity
 from captures.analysis.findings.rules.group_full import GroupFull
 from captures.analysis.findings.rules.session_timeouts import SessionTimeouts
 from captures.analysis.findings.rules.slow_polls import SlowPolls
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from kproxy.text.findings import FindingsText, by_reason, rule_lines, verdict
 from kproxy.text.formats import markdown_lines, text_lines
 

@@ -6,16 +6,8 @@ from datetime import UTC
 
 import pytest
 
-from captures.analysis.groups.model import (
-    Certainty,
-    CoordinatorSeen,
-    GroupTimeline,
-    Phase,
-    Span,
-    Stop,
-    TopicPartition,
-    Trigger,
-)
+from captures.analysis.groups.model import CoordinatorSeen, GroupTimeline, Span, Stop, TopicPartition
+from captures.analysis.groups.vocabulary import Certainty, Phase, Trigger
 from captures.names import Names
 from kproxy.text.formats import text_lines
 from kproxy.text.groups import GroupText

@@ -18,7 +18,7 @@ from captures.analysis.conditions import of_client
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.names.names import split

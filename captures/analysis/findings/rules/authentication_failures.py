@@ -13,7 +13,7 @@ from captures.analysis.findings.common import one_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
 from captures.filters.lexer import quoted

@@ -8,7 +8,8 @@ from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, S
 from captures.analysis.findings.of_groups import GroupRule, filter_of, subject_of
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import AwaitedMember, GroupTimeline, Kind, Rebalance
+from captures.analysis.groups.model import AwaitedMember, GroupTimeline, Rebalance
+from captures.analysis.groups.vocabulary import Kind
 from captures.meaning import words
 from captures.time_format import span
 from dissectors.units import MS

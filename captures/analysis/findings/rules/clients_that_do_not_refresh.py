@@ -12,7 +12,7 @@ from captures.analysis.findings.finding import EffectOf, Finding, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.findings.staleness import APIS, CODES
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.time_format import span

@@ -12,7 +12,7 @@ from captures.analysis.findings.common import one_of, some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack

@@ -12,7 +12,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import consumer, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.record_traffic import FetchedPartition
 from captures.arrays import Bools
 from captures.exchanges import Exchange

@@ -13,7 +13,7 @@ from captures.analysis.findings.common import one_of, together, transactional_id
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.findings.transactions import TRANSACTION_APIS, Transaction, Transactions
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.record_traffic import FetchedPartition
 from captures.arrays import Bools
 from captures.exchanges import Exchange

@@ -8,7 +8,8 @@ from captures.analysis.findings.finding import EffectOf, Finding, Severity
 from captures.analysis.findings.of_groups import AssignmentRule, assignments, filter_of, seen_of, subject_of
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import GroupTimeline, Kind, Rebalance
+from captures.analysis.groups.model import GroupTimeline, Rebalance
+from captures.analysis.groups.vocabulary import Kind
 from captures.meaning import words
 from captures.time_format import span
 from dissectors.units import MS

@@ -11,7 +11,7 @@ from captures.analysis.findings.common import NO_FETCH, consumer, some_of, toget
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.resets import About, Policy, Reset, Resets, Why
 from captures.analysis.findings.rule import Rule, Scene
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import places, words

@@ -13,7 +13,7 @@ from captures.analysis.findings.common import transactional_id
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.findings.transactions import TRANSACTION_APIS, Init, Transaction, Transactions
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted

@@ -8,8 +8,9 @@ from captures.analysis.findings.finding import EffectOf, Finding, Severity
 from captures.analysis.findings.of_groups import GroupRule, filter_of, least_sure, seen_of, subject_of
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import GroupTimeline, Rebalance, Trait, Trigger
+from captures.analysis.groups.model import GroupTimeline, Rebalance
 from captures.analysis.groups.storms import LEAST, MOST_APART, storms
+from captures.analysis.groups.vocabulary import Trait, Trigger
 from captures.meaning import words
 from captures.time_format import span
 from dissectors.units import MS

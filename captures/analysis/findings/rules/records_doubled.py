@@ -9,7 +9,8 @@ from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, S
 from captures.analysis.findings.of_groups import GroupRule, least_sure, subject_of
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels, partitions
-from captures.analysis.groups.model import Certainty, GroupTimeline
+from captures.analysis.groups.model import GroupTimeline
+from captures.analysis.groups.vocabulary import Certainty
 from captures.meaning import words
 
 _GRAVE = 100

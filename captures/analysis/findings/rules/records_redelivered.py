@@ -15,7 +15,8 @@ from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, S
 from captures.analysis.findings.of_groups import named
 from captures.analysis.findings.rule import Rule, Scene
 from captures.analysis.groups.labels import partitions
-from captures.analysis.groups.model import Certainty, GroupMember
+from captures.analysis.groups.model import GroupMember
+from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, rows, text

@@ -12,7 +12,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import replica_of, some_of, together
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.offered_versions import kafka_4_least, refuses_old, too_old
 from captures.arrays import Bools
 from captures.exchanges import Exchange

@@ -16,7 +16,8 @@ from captures.analysis.findings.of_groups import (
 )
 from captures.analysis.findings.rule import times
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import Cause, Certainty, GroupTimeline, TimeoutCause, Trigger
+from captures.analysis.groups.model import Cause, GroupTimeline
+from captures.analysis.groups.vocabulary import Certainty, TimeoutCause, Trigger
 from captures.meaning import words
 from captures.time_format import span
 

@@ -8,8 +8,9 @@ from captures.analysis.findings.finding import EffectOf, Finding, Severity
 from captures.analysis.findings.of_groups import AssignmentRule, assignments, filter_of, seen_of, subject_of
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import GroupTimeline, Kind
+from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.groups.subscriptions import subscriptions
+from captures.analysis.groups.vocabulary import Kind
 from captures.meaning import words
 
 _LEAST_APART = 2

@@ -10,7 +10,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import on_topics, replica_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import places, words

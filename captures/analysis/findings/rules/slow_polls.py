@@ -17,7 +17,8 @@ from captures.analysis.findings.of_groups import (
 )
 from captures.analysis.findings.rule import Threshold, Unit, times
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import Cause, Certainty, GroupTimeline, Phase, Span, Trigger
+from captures.analysis.groups.model import Cause, GroupTimeline, Span
+from captures.analysis.groups.vocabulary import Certainty, Phase, Trigger
 from captures.meaning import words
 from captures.time_format import span
 from dissectors.units import MS

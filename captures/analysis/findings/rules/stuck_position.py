@@ -13,7 +13,7 @@ from captures.analysis.findings.common import NO_FETCH, consumer
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
 from captures.analysis.findings.standing import StandingPositions
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words

@@ -9,7 +9,7 @@ from captures.analysis.attempts import ended
 from captures.analysis.findings.common import Alike
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rule import Rule, times
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Capture
 from captures.exchanges.broker_logs import Lack
 

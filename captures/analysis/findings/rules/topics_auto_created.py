@@ -9,7 +9,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_topic
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import items, rows, text

@@ -13,7 +13,7 @@ from captures.analysis.attempts import Outcome, attempts
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words

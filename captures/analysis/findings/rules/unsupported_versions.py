@@ -14,7 +14,7 @@ from captures.analysis.findings.common import some_of, unexpected
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.offered_versions import refuses_old, too_old
 from captures.arrays import Bools
 from captures.exchanges import Exchange

@@ -17,7 +17,8 @@ from captures.analysis.groups.classic.memberships import Departure, Membership, 
 from captures.analysis.groups.classic.rejoins import Rejoins
 from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import Cause, Certainty, CoordinatorSeen, Trigger
+from captures.analysis.groups.model import Cause, CoordinatorSeen
+from captures.analysis.groups.vocabulary import Certainty, Trigger
 from captures.analysis.groups.words import left_in_words, timeout_in_words
 from dissectors.error_codes import ErrorCode
 

@@ -15,7 +15,8 @@ from captures.analysis.groups.classic.memberships import Memberships
 from captures.analysis.groups.connectors import ConfigChange
 from captures.analysis.groups.context import CountSeen, GroupContext
 from captures.analysis.groups.labels import Labels, partitions
-from captures.analysis.groups.model import Cause, Certainty, TopicPartition, Trigger
+from captures.analysis.groups.model import Cause, TopicPartition
+from captures.analysis.groups.vocabulary import Certainty, Trigger
 from captures.analysis.groups.words import quoted_reason
 from captures.meaning import words
 from captures.time_format import span

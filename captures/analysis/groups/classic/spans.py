@@ -8,7 +8,8 @@ from itertools import pairwise
 from captures.analysis.groups.calls import Beat, Join, Subscription, Sync
 from captures.analysis.groups.classic.generations import Generation, Transition, members_of
 from captures.analysis.groups.classic.memberships import Membership, Memberships
-from captures.analysis.groups.model import GroupMember, Phase, Span, TopicPartition
+from captures.analysis.groups.model import GroupMember, Span, TopicPartition
+from captures.analysis.groups.vocabulary import Phase
 from dissectors.error_codes import ErrorCode
 
 _HELD_UP = 2

@@ -29,15 +29,13 @@ from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import (
     AwaitedMember,
     Cause,
-    Certainty,
     GroupTimeline,
-    Kind,
     Move,
     Rebalance,
     TopicPartition,
-    Trigger,
     Wait,
 )
+from captures.analysis.groups.vocabulary import Certainty, Kind, Trigger
 from dissectors.error_codes import ErrorCode
 
 COOPERATIVE = frozenset({"cooperative-sticky", "stream", "streams", "compatible", "sessioned"})

@@ -14,11 +14,11 @@ from itertools import islice
 
 from captures.analysis.groups.calls import Beat, Call, ModernBeat
 from captures.analysis.groups.context import GroupContext
-from captures.analysis.groups.model import Kind, Trigger
 from captures.analysis.groups.modern.members import ALWAYS, MemberTimeline, Roster
 from captures.analysis.groups.modern.reasons import BumpEvidence, Reason, unknown
 from captures.analysis.groups.modern.removals import Removals
 from captures.analysis.groups.modern.topics import TopicChanges
+from captures.analysis.groups.vocabulary import Kind, Trigger
 
 _FIRST = 2
 _HIGHEST = 2**31 - 1

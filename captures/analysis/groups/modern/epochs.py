@@ -13,10 +13,11 @@ from dataclasses import replace
 
 from captures.analysis.groups.calls import POLL_EXPIRED, Beat, Call, Join, Leave, ModernBeat, Sync
 from captures.analysis.groups.context import GroupContext
-from captures.analysis.groups.model import Certainty, Kind, TopicPartition, Trigger
+from captures.analysis.groups.model import TopicPartition
 from captures.analysis.groups.modern.bumps import EpochCounter
 from captures.analysis.groups.modern.members import ALWAYS, MemberTimeline, Roster, news
 from captures.analysis.groups.modern.reasons import BumpEvidence, Reason, did, problems
+from captures.analysis.groups.vocabulary import Certainty, Kind, Trigger
 from captures.analysis.groups.words import quoted_reason
 from captures.time_format import span
 from dissectors.error_codes import ErrorCode

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from captures.analysis.groups.calls import Call, Join, ModernBeat, Run
-from captures.analysis.groups.model import GroupMember, Kind, MemberFacts, Phase, Span, Tasks, TopicPartition
+from captures.analysis.groups.model import GroupMember, MemberFacts, Span, Tasks, TopicPartition
+from captures.analysis.groups.vocabulary import Kind, Phase
 
 ALWAYS = 0
 """Begin of a life that began before the capture."""

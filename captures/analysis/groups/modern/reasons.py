@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from captures.analysis.groups.calls import Call
-from captures.analysis.groups.model import Certainty, TopicPartition, Trigger
+from captures.analysis.groups.model import TopicPartition
 from captures.analysis.groups.modern.members import MemberTimeline
+from captures.analysis.groups.vocabulary import Certainty, Trigger
 from captures.meaning import words
 from dissectors.domains import STREAMS_STATUS
 

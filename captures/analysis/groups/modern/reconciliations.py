@@ -22,17 +22,16 @@ from captures.analysis.groups.model import (
     Cause,
     GroupTimeline,
     HeldUp,
-    Kind,
     Move,
     Rebalance,
     TopicPartition,
-    Trigger,
     Wait,
 )
 from captures.analysis.groups.modern.bumps import Bump
 from captures.analysis.groups.modern.epochs import Epochs
 from captures.analysis.groups.modern.members import Membership, MemberTimeline, State
 from captures.analysis.groups.modern.reasons import Reason
+from captures.analysis.groups.vocabulary import Kind, Trigger
 from captures.analysis.groups.words import timeout_in_words
 from captures.meaning import words
 

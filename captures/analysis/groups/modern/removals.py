@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 from captures.analysis.groups.calls import Call, ModernBeat
 from captures.analysis.groups.labels import partitions
-from captures.analysis.groups.model import Certainty, TopicPartition, Trigger
+from captures.analysis.groups.model import TopicPartition
 from captures.analysis.groups.modern.members import MemberTimeline, Roster, latest
 from captures.analysis.groups.modern.reasons import BumpEvidence, Reason
+from captures.analysis.groups.vocabulary import Certainty, Trigger
 from captures.meaning import words
 from captures.time_format import span
 from dissectors.error_codes import ErrorCode

@@ -20,20 +20,18 @@ from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import (
     Cause,
-    Certainty,
     GroupMember,
     GroupTimeline,
-    Kind,
     Move,
     Rebalance,
     TopicPartition,
-    Trigger,
     Wait,
 )
 from captures.analysis.groups.modern.epochs import Epochs
 from captures.analysis.groups.modern.members import ALWAYS, Membership, MemberTimeline, State, as_member
 from captures.analysis.groups.modern.reasons import MISSING
 from captures.analysis.groups.modern.reconciliations import Reconciliations, UncapturedMembers
+from captures.analysis.groups.vocabulary import Certainty, Kind, Trigger
 from dissectors.error_codes import ErrorCode
 
 UPGRADED = "the classic group became a consumer group (KIP-848)"

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.labels import partitions
-from captures.analysis.groups.model import Certainty, Kind, TopicPartition, Trigger
+from captures.analysis.groups.model import TopicPartition
 from captures.analysis.groups.modern.members import Roster
 from captures.analysis.groups.modern.reasons import MISSING, BumpEvidence, Reason
+from captures.analysis.groups.vocabulary import Certainty, Kind, Trigger
 from captures.meaning import words
 
 _RESOLVED = 10_000_000_000

@@ -8,7 +8,7 @@ import pytest
 
 from captures.analysis.client_trace.connections import known_names
 from captures.analysis.client_trace.model import Bond, QuestionKind
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from tests.captures.analysis.client_trace.kit import FINDINGS, GROUPS, NS, opened, party, truth_of
 
 FENCE = FINDINGS / "22_k411_tx_java_fence.pcap.zst"

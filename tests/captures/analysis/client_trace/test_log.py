@@ -9,7 +9,7 @@ import pytest
 
 from captures.analysis.client_trace.log import PartyLog, rows_of
 from captures.analysis.client_trace.model import NUMBERS_SHOWN, Phase, QuestionKind
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange, ExchangeReader
 from captures.json_objects import to_json
 from captures.meaning import words

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 
-from captures.analysis.groups.model import TopicPartition, Trigger
+from captures.analysis.groups.model import TopicPartition
+from captures.analysis.groups.vocabulary import Trigger
 from tests.captures.analysis.groups.truth import ExpectedRebalance, Truth, TruthEvent, is_slow, said, silenced
 
 _JOINS = re.compile(

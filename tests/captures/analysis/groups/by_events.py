@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from captures.analysis.groups.model import TimeoutCause, Trigger
+from captures.analysis.groups.vocabulary import TimeoutCause, Trigger
 from tests.captures.analysis.groups.truth import ExpectedRebalance, Said, Truth, TruthEvent, said
 
 HEARTBEAT = 1.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from captures.analysis.groups.model import TimeoutCause, Trigger
+from captures.analysis.groups.vocabulary import TimeoutCause, Trigger
 from tests.captures.analysis.groups.truth import ExpectedRebalance, Truth, TruthEvent, is_slow, said, silenced
 
 _PREPARING = re.compile(

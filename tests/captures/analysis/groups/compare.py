@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from captures.analysis.groups.history import GroupHistories
-from captures.analysis.groups.model import GroupTimeline, Kind, Rebalance, Trigger
+from captures.analysis.groups.model import GroupTimeline, Rebalance
+from captures.analysis.groups.vocabulary import Kind, Trigger
 from captures.exchanges import ExchangeReader, open_capture
 from tests.captures.analysis.groups.exceptions import by_truth
 from tests.captures.analysis.groups.truth import SECOND, ExpectedRebalance, Truth, TruthEvent, read

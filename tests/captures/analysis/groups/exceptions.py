@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from captures.analysis.groups.model import TopicPartition, Trigger
+from captures.analysis.groups.model import TopicPartition
+from captures.analysis.groups.vocabulary import Trigger
 from tests.captures.analysis.groups import by_epochs, by_events, by_log
 from tests.captures.analysis.groups.truth import FOLDER, ExpectedRebalance, Truth, TruthEvent, read
 

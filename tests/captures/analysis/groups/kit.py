@@ -6,17 +6,14 @@ from typing import Any
 
 from captures.analysis.groups.model import (
     Cause,
-    Certainty,
     CoordinatorSeen,
     GroupMember,
     GroupTimeline,
-    Kind,
-    Phase,
     Rebalance,
     Span,
     TopicPartition,
-    Trigger,
 )
+from captures.analysis.groups.vocabulary import Certainty, Kind, Phase, Trigger
 
 SECOND = 1_000_000_000
 BEGIN = 1_790_000_000 * SECOND

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from captures.analysis.groups.model import Certainty, Rebalance, TimeoutCause, Trigger
+from captures.analysis.groups.model import Rebalance
+from captures.analysis.groups.vocabulary import Certainty, TimeoutCause, Trigger
 from tests.captures.analysis.groups.compare import is_of, opens, pairs, read_groups
 from tests.captures.analysis.groups.cut import brokers_of, cut
 from tests.captures.analysis.groups.exceptions import NAMES, rebalances

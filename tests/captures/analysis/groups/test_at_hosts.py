@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from captures.analysis.groups.activity import ConnectionActivity
-from captures.analysis.groups.model import Certainty, TimeoutCause, Trigger
+from captures.analysis.groups.vocabulary import Certainty, TimeoutCause, Trigger
 from captures.exchanges import ExchangeReader, open_capture
 from tests.captures.analysis.groups.compare import listing, read_groups
 from tests.captures.analysis.groups.exceptions import by_truth

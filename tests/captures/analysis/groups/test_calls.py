@@ -20,7 +20,8 @@ from captures.analysis.groups.calls import (
     WorkerOrders,
     group_of,
 )
-from captures.analysis.groups.model import Kind, TopicPartition
+from captures.analysis.groups.model import TopicPartition
+from captures.analysis.groups.vocabulary import Kind
 from captures.exchanges import Exchange
 from dissectors.embedded.connect import ConnectAssignment
 from tests.captures.analysis import kit

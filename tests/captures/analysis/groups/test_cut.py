@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from captures.analysis.groups.model import Certainty, GroupTimeline, Phase, Rebalance, TimeoutCause, Trigger
+from captures.analysis.groups.model import GroupTimeline, Rebalance
+from captures.analysis.groups.vocabulary import Certainty, Phase, TimeoutCause, Trigger
 from tests.captures.analysis.groups.compare import HEARTBEAT, is_of, listing, pairs, read_groups
 from tests.captures.analysis.groups.cut import cut
 from tests.captures.analysis.groups.exceptions import NAMES, rebalances

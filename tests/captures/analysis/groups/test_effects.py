@@ -14,17 +14,8 @@ from captures.analysis.groups.calls import GroupCalls
 from captures.analysis.groups.consumption import Consumption
 from captures.analysis.groups.effects import fill_effects
 from captures.analysis.groups.history import GroupHistories
-from captures.analysis.groups.model import (
-    Again,
-    Cause,
-    Certainty,
-    GroupTimeline,
-    Kind,
-    Move,
-    Rebalance,
-    TopicPartition,
-    Trigger,
-)
+from captures.analysis.groups.model import Again, Cause, GroupTimeline, Move, Rebalance, TopicPartition
+from captures.analysis.groups.vocabulary import Certainty, Kind, Trigger
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from dissectors.records import record_set
 from tests.captures.analysis.groups.cut import cut

@@ -19,18 +19,14 @@ from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import (
     Again,
     AwaitedMember,
-    Certainty,
     CommitFailure,
-    Kind,
     Move,
     Rebalance,
-    SessionEnd,
     Stop,
-    TimeoutCause,
     TopicPartition,
-    Trigger,
     Wait,
 )
+from captures.analysis.groups.vocabulary import Certainty, Kind, SessionEnd, TimeoutCause, Trigger
 from tests.captures.analysis.groups.kit import SECOND, at, cause, member, rebalance, timeline
 
 MS = 1_000_000

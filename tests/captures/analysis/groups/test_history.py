@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from captures.analysis.groups.history import GroupHistories, needed
-from captures.analysis.groups.model import GroupTimeline, Kind, Trigger
+from captures.analysis.groups.model import GroupTimeline
+from captures.analysis.groups.vocabulary import Kind, Trigger
 from captures.exchanges import Exchange, ExchangeReader, Flag, open_capture
 from captures.json_objects import to_json
 from dissectors.api_keys import ApiKey

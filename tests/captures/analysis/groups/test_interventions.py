@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from captures.analysis.groups.model import Rebalance, Trigger
+from captures.analysis.groups.model import Rebalance
+from captures.analysis.groups.vocabulary import Trigger
 from captures.interventions import Intervention, Interventions
 from tests.captures.analysis.groups.talk import Talk, one_member
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from captures.analysis.groups.labels import Labels, Transfer, counter_of, partitions, step, transfers
-from captures.analysis.groups.model import Kind, Move, TopicPartition
+from captures.analysis.groups.model import Move, TopicPartition
+from captures.analysis.groups.vocabulary import Kind
 from tests.captures.analysis.groups.kit import member, places, rebalance, timeline
 
 UUIDS = [f"{digit * 8}-{digit * 4}-4{digit * 3}-8{digit * 3}-{digit * 12}" for digit in "12"]

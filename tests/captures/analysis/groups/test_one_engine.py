@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from captures.analysis.groups.facts import members_now
-from captures.analysis.groups.model import GroupTimeline, Kind, Phase
+from captures.analysis.groups.model import GroupTimeline
+from captures.analysis.groups.vocabulary import Kind, Phase
 from captures.analysis.incidents.history import IncidentHistories
 from captures.exchanges import ExchangeReader, open_capture
 from captures.filters.groups import GroupInference

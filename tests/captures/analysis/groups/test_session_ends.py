@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from captures.analysis.groups.model import Certainty, TimeoutCause
 from captures.analysis.groups.session_ends import (
     Closing,
     SilenceFacts,
@@ -12,6 +11,7 @@ from captures.analysis.groups.session_ends import (
     by_connections,
     decide,
 )
+from captures.analysis.groups.vocabulary import Certainty, TimeoutCause
 from tests.captures.analysis.groups.kit import SECOND
 
 CLOSED = Closing(SECOND, by_client=True, reset=False)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from captures.analysis.groups import silence as module
-from captures.analysis.groups.model import Certainty, SessionEnd, TimeoutCause
 from captures.analysis.groups.silence import Silence, Silences
+from captures.analysis.groups.vocabulary import Certainty, SessionEnd, TimeoutCause
 from captures.exchanges import Capture, open_capture
 from captures.interventions import TcpSample
 from captures.packets import ACK, FIN, RST, CaptureError

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from captures.analysis.groups.model import GroupTimeline, Trigger
+from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.groups.storms import LEAST, LEAST_REJOINED, MOST_APART, mark_storms
+from captures.analysis.groups.vocabulary import Trigger
 from tests.captures.analysis.groups.compare import read_groups
 from tests.captures.analysis.groups.kit import SECOND, at, cause, member, rebalance, timeline
 from tests.captures.analysis.groups.truth import FOLDER, read

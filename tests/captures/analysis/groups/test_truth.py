@@ -10,14 +10,8 @@ from functools import cache
 
 import pytest
 
-from captures.analysis.groups.model import (
-    Certainty,
-    GroupTimeline,
-    Rebalance,
-    TimeoutCause,
-    TopicPartition,
-    Trigger,
-)
+from captures.analysis.groups.model import GroupTimeline, Rebalance, TopicPartition
+from captures.analysis.groups.vocabulary import Certainty, TimeoutCause, Trigger
 from tests.captures.analysis.groups.compare import HEARTBEAT, fits, is_of, listing, opens, pairs, read_groups
 from tests.captures.analysis.groups.exceptions import NAMES, others, rebalances
 from tests.captures.analysis.groups.truth import FOLDER, SECOND, ExpectedRebalance, Truth, read

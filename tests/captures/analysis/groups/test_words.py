@@ -7,16 +7,8 @@ import sys
 
 import pytest
 
-from captures.analysis.groups.model import (
-    AwaitedMember,
-    Move,
-    Rebalance,
-    SessionEnd,
-    TimeoutCause,
-    TopicPartition,
-    Trigger,
-    Wait,
-)
+from captures.analysis.groups.model import AwaitedMember, Move, Rebalance, TopicPartition, Wait
+from captures.analysis.groups.vocabulary import SessionEnd, TimeoutCause, Trigger
 from captures.analysis.groups.words import compose, quoted_reason, timeout_in_words
 from tests.captures.analysis.groups.kit import SECOND, at, cause, member, rebalance, timeline
 

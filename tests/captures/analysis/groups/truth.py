@@ -16,7 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from captures.analysis.groups.model import TimeoutCause, TopicPartition, Trigger
+from captures.analysis.groups.model import TopicPartition
+from captures.analysis.groups.vocabulary import TimeoutCause, Trigger
 
 FOLDER = Path(__file__).resolve().parents[3] / "data" / "groups"
 SECOND = 1_000_000_000

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from captures.analysis.findings.diagnosis import Diagnosis
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident, IncidentKind
 from captures.exchanges import ExchangeReader, open_capture
 from tests.captures.analysis.groups.truth import FOLDER, SECOND, read

@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from captures.analysis.groups.model import GroupMember, GroupTimeline, Kind, Phase, Span
+from captures.analysis.groups.model import GroupMember, GroupTimeline, Span
+from captures.analysis.groups.vocabulary import Kind, Phase
 from captures.analysis.incidents.shared_group_id import shared_group_id
 from dissectors.units import SECOND
 

@@ -16,11 +16,10 @@ from captures.analysis.groups.model import (
     CommitFailure,
     CoordinatorSeen,
     GroupTimeline,
-    Phase,
     Rebalance,
     Span,
-    Trigger,
 )
+from captures.analysis.groups.vocabulary import Phase, Trigger
 from captures.export.group_html import page
 from captures.export.group_html.picture import MOST_LANES
 from captures.export.markup import Markup, on_lines, tag, together

@@ -9,7 +9,8 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from captures.analysis.groups.model import GroupTimeline, Phase, Span
+from captures.analysis.groups.model import GroupTimeline, Span
+from captures.analysis.groups.vocabulary import Phase
 from kproxy.tui.widgets.lanes import Lanes
 from tests.captures.analysis.groups.kit import at, member, rebalance, timeline
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from captures.analysis.findings.finding import Severity
 from captures.analysis.findings.rules.blocked_rebalance import BlockedRebalance
-from captures.analysis.groups.model import AwaitedMember, Kind
+from captures.analysis.groups.model import AwaitedMember
+from captures.analysis.groups.vocabulary import Kind
 from tests.captures.analysis.findings.group_kit import of_recording, of_timelines
 from tests.captures.analysis.groups.kit import at, rebalance, timeline
 

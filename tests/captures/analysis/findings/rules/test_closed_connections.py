@@ -11,7 +11,7 @@ from captures.analysis.findings.rule import Scene
 from captures.analysis.findings.rules.closed_by_broker import ClosedByBroker
 from captures.analysis.findings.rules.unanswered_requests import UnansweredRequests
 from captures.analysis.findings.rules.unsupported_versions import UnsupportedVersions
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import ExchangeReader, Flag, open_capture
 from captures.packets import ACK, FIN
 from tests.captures.analysis.findings.cluster_kit import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from captures.analysis.findings.finding import Severity
 from captures.analysis.findings.rules.long_stops import LongStops
 from captures.analysis.findings.rules.records_doubled import RecordsDoubled
-from captures.analysis.groups.model import Again, Certainty, Rebalance, Stop, TopicPartition
+from captures.analysis.groups.model import Again, Rebalance, Stop, TopicPartition
+from captures.analysis.groups.vocabulary import Certainty
 from tests.captures.analysis.findings.group_kit import of_recording, of_timelines
 from tests.captures.analysis.groups.kit import SECOND, at, rebalance, timeline
 

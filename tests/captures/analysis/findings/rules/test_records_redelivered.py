@@ -6,7 +6,7 @@ from typing import Any
 
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rules.records_redelivered import RecordsRedelivered
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from dissectors.api_keys import ApiKey
 from dissectors.units import SECOND

@@ -9,7 +9,7 @@ from captures.analysis.findings.rules.authentication_failures import Authenticat
 from captures.analysis.findings.rules.authorization_failures import AuthorizationFailures
 from captures.analysis.findings.rules.other_protocols import OtherProtocols
 from captures.analysis.findings.rules.tls_on_plaintext import TlsOnPlaintext
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.packets import ACK, FIN
 from tests.captures.analysis.findings.cluster_kit import (
     MS,

@@ -6,7 +6,7 @@ from typing import Any
 
 from captures.analysis.findings.finding import Severity
 from captures.analysis.findings.rules.topics_auto_created import TopicsAutoCreated
-from captures.analysis.groups.model import Certainty
+from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.group_kit import of_exchanges
 from tests.captures.analysis.findings.record_kit import made, of_recording

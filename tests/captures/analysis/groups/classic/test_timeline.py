@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from captures.analysis.groups.history import GroupHistories
-from captures.analysis.groups.model import Certainty, GroupTimeline, Phase, Rebalance, TopicPartition, Trigger
+from captures.analysis.groups.model import GroupTimeline, Rebalance, TopicPartition
+from captures.analysis.groups.vocabulary import Certainty, Phase, Trigger
 from captures.exchanges import ExchangeReader, open_capture
 from captures.json_objects import to_json
 from dissectors.embedded.connect import ConnectAssignment, ConnectMetadata

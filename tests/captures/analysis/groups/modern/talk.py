@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from captures.analysis.groups.model import GroupTimeline, Kind, Rebalance, Trigger
+from captures.analysis.groups.model import GroupTimeline, Rebalance
+from captures.analysis.groups.vocabulary import Kind, Trigger
 from captures.exchanges import Exchange
 from tests.captures.analysis.groups.talk import Partitions, Talk
 

@@ -7,16 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from captures.analysis.groups.model import (
-    Certainty,
-    GroupTimeline,
-    Kind,
-    Move,
-    Phase,
-    TimeoutCause,
-    TopicPartition,
-    Trigger,
-)
+from captures.analysis.groups.model import GroupTimeline, Move, TopicPartition
+from captures.analysis.groups.vocabulary import Certainty, Kind, Phase, TimeoutCause, Trigger
 from tests.captures.analysis.groups.compare import read_groups
 from tests.captures.analysis.groups.kit import SECOND
 from tests.captures.analysis.groups.modern.talk import ModernTalk

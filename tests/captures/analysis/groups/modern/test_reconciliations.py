@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from captures.analysis.groups.model import AwaitedMember, Certainty, Move, Phase, TopicPartition, Trigger
+from captures.analysis.groups.model import AwaitedMember, Move, TopicPartition
+from captures.analysis.groups.vocabulary import Certainty, Phase, Trigger
 from tests.captures.analysis.groups.kit import SECOND, at, places
 from tests.captures.analysis.groups.modern.talk import ModernTalk, epochs, story, two
 from tests.captures.analysis.groups.talk import seconds

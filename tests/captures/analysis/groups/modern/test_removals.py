@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from captures.analysis.groups.model import Certainty, Phase, TimeoutCause, Trigger
 from captures.analysis.groups.modern.removals import SessionTimeout
+from captures.analysis.groups.vocabulary import Certainty, Phase, TimeoutCause, Trigger
 from tests.captures.analysis.groups.kit import SECOND
 from tests.captures.analysis.groups.modern.talk import ModernTalk, epochs, story, two
 from tests.captures.analysis.groups.talk import seconds

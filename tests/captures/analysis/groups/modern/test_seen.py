@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.analysis.groups.model import Certainty, Trigger
+from captures.analysis.groups.vocabulary import Certainty, Trigger
 from tests.captures.analysis.groups.modern.talk import ModernTalk, epochs, story, two
 from tests.captures.analysis.groups.talk import seconds
 

@@ -8,7 +8,7 @@ import pytest
 
 from captures.analysis.groups.call_reader import read_call
 from captures.analysis.groups.calls import Call, GroupCalls
-from captures.analysis.groups.model import Kind, Trigger
+from captures.analysis.groups.vocabulary import Kind, Trigger
 from tests.captures.analysis.groups.modern.talk import ModernTalk, epochs, story, streams, two
 
 _ODD: dict[type, list[object]] = {list: [[], [None]], str: [""], dict: [{}], int: [-5, 2**31 - 1]}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from captures.analysis.groups.model import Certainty, Kind, Move, TopicPartition, Trigger
+from captures.analysis.groups.model import Move, TopicPartition
+from captures.analysis.groups.vocabulary import Certainty, Kind, Trigger
 from tests.captures.analysis.groups.kit import at, places
 from tests.captures.analysis.groups.modern.talk import ModernTalk, epochs, story, streams, two
 
