@@ -29,6 +29,7 @@ from dissectors.budget import LimitReached, of_message
 from dissectors.error_codes import ErrorCode
 from dissectors.errors import DecodeError
 from dissectors.headers import (
+    SIZE_BYTES,
     RequestHeader,
     ResponseHeader,
     request_header,
@@ -39,9 +40,6 @@ from dissectors.message_version import MessageVersion
 from dissectors.records import trace_records
 from dissectors.schema import Message
 from dissectors.trace import Node, trace
-
-SIZE_BYTES = 4
-
 
 _REQUEST_START = struct.Struct(">hhi")
 _ERROR_CODE = struct.Struct(">h")

@@ -16,6 +16,9 @@ from dissectors.schema import Int16, Int32, Message, String
 if TYPE_CHECKING:
     from dissectors.message_version import MessageVersion
 
+SIZE_BYTES = 4
+"""Bytes of the size field before each frame; the size does not include them."""
+
 _LENGTH = struct.Struct(">h")
 _SIZE = struct.Struct(">i")
 

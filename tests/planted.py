@@ -17,8 +17,9 @@ from typing import Any
 from dissectors import apis, wire
 from dissectors.embedded.cluster_metadata import ConfigRecord, UserScramCredentialRecord
 from dissectors.embedded.secrets import api_may_hold_secrets
-from dissectors.frames import SIZE_BYTES, decode_request, decode_response, trace_body
+from dissectors.frames import decode_request, decode_response, trace_body
 from dissectors.headers import (
+    SIZE_BYTES,
     RequestHeader,
     ResponseHeader,
     request_header_version,

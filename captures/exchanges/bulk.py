@@ -23,20 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.arrays import Bools, Int32s, Int64s
-from captures.exchanges.frame_cutter import (
-    SIZE_BYTES,
-    Carry,
-    FrameCutter,
-    Frames,
-    PositionsBefore,
-    StreamPosition,
-)
+from captures.exchanges.frame_cutter import Carry, FrameCutter, Frames, PositionsBefore, StreamPosition
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import Memory, SegmentBlock
 from dissectors.api_keys import ApiKey
 from dissectors.conversation.client import MAX_CLIENT_IDS
 from dissectors.conversation.pairing import MAX_SILENT
 from dissectors.conversation.plausible import is_text, produce_acks
+from dissectors.headers import SIZE_BYTES
 
 MIN_REQUEST = 8
 MIN_RESPONSE = 4

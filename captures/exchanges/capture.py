@@ -48,13 +48,13 @@ from captures.packets.source import KEPT
 from captures.packets.spool import DEFAULT_SPOOL
 from captures.packets.tls import KeyLog
 from dissectors.apis import version_limits
+from dissectors.headers import SIZE_BYTES
 from dissectors.sides import Side
 
 # socket.request.max.bytes is 100 MiB unless configured; responses have no limit of their own. What TLS begins with
 # would be a size from 320 MiB on: anything so large is left to the thorough way
 MAX_FRAME = 1 << 28
 
-SIZE_BYTES = 4
 
 _LATE = 1_000_000_000
 

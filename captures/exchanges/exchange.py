@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captures.arrays import Int64s
-from captures.exchanges.capture import SIZE_BYTES, Capture, FrameBytes
+from captures.exchanges.capture import Capture, FrameBytes
 from captures.exchanges.notes import NO_NOTE, Note
 from captures.exchanges.prefetch import MOST_ROWS, FramePrefetch
 from captures.exchanges.table import Flag, cluster_time
@@ -31,6 +31,7 @@ from dissectors.annotate import Annotations, Annotator
 from dissectors.apis import api_name
 from dissectors.embedded import identity
 from dissectors.frames import Body, Problem, decode_request, decode_response
+from dissectors.headers import SIZE_BYTES
 from dissectors.record_values import Payload
 from dissectors.session_context import OBSERVED_APIS, SessionContext
 from dissectors.sides import SIDES, Side

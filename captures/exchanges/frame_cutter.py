@@ -16,11 +16,11 @@ import numpy as np
 
 from captures.arrays import Bools, Int64s
 from captures.packets import Memory, SegmentBlock
+from dissectors.headers import SIZE_BYTES
 
 #: bytes from the beginning of a frame that are within reach: room for a header and the prefix of a Produce
 HEAD_BYTES = 1 << 9
 
-SIZE_BYTES = 4
 _SIZE = struct.Struct(">i")
 _SIZES = np.dtype(">i4")
 

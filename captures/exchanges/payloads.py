@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from captures.arrays import Bools, Int64s
-from captures.exchanges.capture import SIZE_BYTES, Capture
+from captures.exchanges.capture import Capture
 from captures.packets import Source
+from dissectors.headers import SIZE_BYTES
 from dissectors.sides import Side
 
 _WINDOW = 20

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captures.arrays import Int64s
-from captures.exchanges.capture import SIZE_BYTES, Capture, FrameBytes
+from captures.exchanges.capture import Capture, FrameBytes
 from captures.exchanges.payloads import payloads
+from dissectors.headers import SIZE_BYTES
 from dissectors.sides import SIDES, Side
 
 MOST_ROWS = 4096

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captures.arrays import Bools, Int64s
-from captures.exchanges.capture import SIZE_BYTES, Capture
+from captures.exchanges.capture import Capture
 from captures.exchanges.exchange import DECODING, Exchange, ExchangeReader
 from captures.exchanges.payloads import Frames, read_frames
 from captures.exchanges.shapes import RecordTallies, Shapes
@@ -38,6 +38,7 @@ from dissectors.api_keys import ApiKey
 from dissectors.apis import api
 from dissectors.frames import Body, decode_request, decode_response
 from dissectors.headers import (
+    SIZE_BYTES,
     request_body_start,
     request_header_version,
     response_body_start,

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import TypeAlias
 
-from captures.filters import grammar, literals, predicates, reads, values
+from captures.filters import literals, nodes, predicates, reads, values
 from captures.filters.context import OPPOSITES, SELECTIONS
 from captures.filters.errors import FilterError, did_you_mean
 from captures.filters.fields import BY_NAME, Availability, Field, Kind
-from captures.filters.grammar import Name
 from captures.filters.literals import BadValueError
+from captures.filters.nodes import Name
 from captures.filters.paths import Path, UnknownStepError, find, is_path
 from captures.filters.predicates import ANY, NOT_EMPTY, Predicate
 
@@ -71,7 +71,7 @@ _LIKE_AN_ADDRESS = re.compile(r"[0-9a-fA-F.:/\[\]]*[.:/][0-9a-fA-F.:/\[\]]*")
 _NUMBERS = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?")
 
 
-def bind(node: grammar.Node, text: str, zone: tzinfo | None) -> Bound:
+def bind(node: nodes.Node, text: str, zone: tzinfo | None) -> Bound:
     """Return the tree with fields and predicates.
 
     :param text: the filter, for errors
@@ -94,24 +94,24 @@ class _Binder:
         self.text = text
         self.zone = zone
 
-    def bind(self, node: grammar.Node) -> Bound:
+    def bind(self, node: nodes.Node) -> Bound:
         match node:
-            case grammar.And(items):
+            case nodes.And(items):
                 return AllOf(tuple(map(self.bind, items)))
-            case grammar.Or(items):
+            case nodes.Or(items):
                 return AnyOf(tuple(map(self.bind, items)))
-            case grammar.Not(item):
+            case nodes.Not(item):
                 return Inverse(self.bind(item))
-            case grammar.Everything():
+            case nodes.Everything():
                 return Always()
-            case grammar.Selector():
+            case nodes.Selector():
                 return self._selector(node)
-            case grammar.Bare(name) | grammar.Exists(name):
-                return self._present(name, empty=isinstance(node, grammar.Exists))
-            case grammar.Compare():
+            case nodes.Bare(name) | nodes.Exists(name):
+                return self._present(name, empty=isinstance(node, nodes.Exists))
+            case nodes.Compare():
                 test = self._compare(node)
                 return Inverse(test) if node.negated else test
-            case grammar.OneOf():
+            case nodes.OneOf():
                 test = self._one_of(node)
                 return Inverse(test) if node.negated else test
 
@@ -133,7 +133,7 @@ class _Binder:
             return header(name.text)
         raise self._error(f"there is no field {name.text}", name.position, name.length, _meant(name.text))
 
-    def _selector(self, node: grammar.Selector) -> Bound:
+    def _selector(self, node: nodes.Selector) -> Bound:
         if node.text in SELECTIONS:
             return Selection(node.text)
         if node.text in OPPOSITES:
@@ -161,7 +161,7 @@ class _Binder:
             return Test(field, Predicate("(v is not False and v != '' and v != b'')"))
         return Test(field, ANY if field.kind not in _CAN_BE_EMPTY else NOT_EMPTY)
 
-    def _compare(self, node: grammar.Compare) -> Bound:
+    def _compare(self, node: nodes.Compare) -> Bound:
         field = self.field(node.name)
         if _is_bool(field):
             asked = self._predicate(field, node.name, node.operator, node.value, node.position, node.length)
@@ -173,11 +173,11 @@ class _Binder:
             field, self._predicate(field, node.name, node.operator, node.value, node.position, node.length)
         )
 
-    def _client(self, node: grammar.Compare) -> Bound:
+    def _client(self, node: nodes.Compare) -> Bound:
         """Return a test of who the client is: its ID, or its address or name."""
         at = (node.name, node.operator, node.value, node.position, node.length)
         by_id = Test(_CLIENT_ID, self._predicate(_CLIENT_ID, *at))
-        if node.operator == grammar.EQUAL and not _LIKE_AN_ADDRESS.fullmatch(node.value.text):
+        if node.operator == nodes.EQUAL and not _LIKE_AN_ADDRESS.fullmatch(node.value.text):
             try:
                 return AnyOf((by_id, Test(_CLIENT, self._predicate(_CLIENT, *at))))
             except FilterError:  # a client ID may be anything
@@ -189,7 +189,7 @@ class _Binder:
         field: Field | Path,
         name: Name,
         operator: str,
-        value: grammar.Value,
+        value: nodes.Value,
         position: int,
         length: int,
     ) -> Predicate:
@@ -202,13 +202,11 @@ class _Binder:
                 raise self._error(str(bad), position, length, bad.hint) from bad
             raise self._error(str(bad), value.position + bad.at, value.length - bad.at, bad.hint) from bad
 
-    def _one_of(self, node: grammar.OneOf) -> Bound:
+    def _one_of(self, node: nodes.OneOf) -> Bound:
         field = self.field(node.name)
         if _is_bool(field) or field is _CLIENT:
             return AnyOf(
-                tuple(
-                    self._compare(grammar.Compare(node.name, grammar.EQUAL, value)) for value in node.values
-                )
+                tuple(self._compare(nodes.Compare(node.name, nodes.EQUAL, value)) for value in node.values)
             )
         singles: list[Predicate] = []
         for value in node.values:
@@ -217,13 +215,13 @@ class _Binder:
                 singles.append(self._range(field, node.name, value, low, high))
             else:
                 singles.append(
-                    self._predicate(field, node.name, grammar.EQUAL, value, value.position, value.length)
+                    self._predicate(field, node.name, nodes.EQUAL, value, value.position, value.length)
                 )
         return Test(field, _united(singles))
 
-    def _range(self, field: Field | Path, name: Name, value: grammar.Value, low: str, high: str) -> Predicate:
+    def _range(self, field: Field | Path, name: Name, value: nodes.Value, low: str, high: str) -> Predicate:
         ends = [
-            grammar.Value(text, position=value.position + at, length=len(text))
+            nodes.Value(text, position=value.position + at, length=len(text))
             for text, at in ((low, 0), (high, len(low) + 2))
         ]
         for end in ends:
@@ -235,9 +233,9 @@ class _Binder:
             if moments[0] is not None and moments[1] is not None:
                 return predicates.time([("in", moments[0], moments[1])])
         at_least = self._predicate(
-            field, name, grammar.GREATER_EQUAL, ends[0], ends[0].position, ends[0].length
+            field, name, nodes.GREATER_EQUAL, ends[0], ends[0].position, ends[0].length
         )
-        at_most = self._predicate(field, name, grammar.LESS_EQUAL, ends[1], ends[1].position, ends[1].length)
+        at_most = self._predicate(field, name, nodes.LESS_EQUAL, ends[1], ends[1].position, ends[1].length)
         if at_least.intervals is not None and at_most.intervals is not None:
             return predicates.integers([(at_least.intervals[0][0], at_most.intervals[0][1])])
         return predicates.both(at_least, at_most)

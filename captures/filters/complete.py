@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from captures.filters import grammar, literals
+from captures.filters import grammar, literals, nodes
 from captures.filters.context import OPPOSITES, SELECTIONS
 from captures.filters.errors import FilterError
 from captures.filters.fields import BY_NAME, FIELDS, Field, Kind
@@ -118,16 +118,16 @@ def _expected(text: str, prefix: str, word: str, known: Mapping[str, Iterable[st
         return []
     last = _last(tree)
     offers: list[_Offer] = []
-    if isinstance(last, grammar.Bare):
+    if isinstance(last, nodes.Bare):
         offers += _operators(last.name.text)
     return [*offers, *((name, "connective", _MEANINGS[name]) for name in ("and", "or"))]
 
 
-def _last(tree: grammar.Node) -> grammar.Node:
+def _last(tree: nodes.Node) -> nodes.Node:
     match tree:
-        case grammar.And(items) | grammar.Or(items):
+        case nodes.And(items) | nodes.Or(items):
             return _last(items[-1])
-        case grammar.Not(item):
+        case nodes.Not(item):
             return _last(item)
         case _:
             return tree

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,6 @@ from captures.filters.predicates import ANY, Mask, Predicate
 from captures.filters.table_columns import Ints, NumberRecipe, TableColumns, TextRecipe
 from captures.meaning.waits import LEAST_WAIT_NS
 from dissectors.apis import NAMES
-
-if TYPE_CHECKING:
-    from captures.filters.fields import Field
-
 
 _MOST_PAIRS = 1 << 24
 """Of topics and partitions, for a table with a place for each."""
@@ -98,6 +94,17 @@ class DecidedBy(StrEnum):
     """Some fields of each message, or all of them, are decoded."""
 
 
+class FieldPresence(Protocol):
+    """Which exchanges can have a value of a field."""
+
+    @property
+    def response(self) -> bool:
+        """Whether only exchanges with a response have one."""
+
+    def possible_apis(self) -> frozenset[int] | None:
+        """Return the keys of the APIs whose exchanges may have one, None for all."""
+
+
 @dataclass(frozen=True)
 class Column:
     """How a field is decided.
@@ -109,12 +116,12 @@ class Column:
     """
 
     source: DecidedBy
-    part: Callable[[Field, Predicate], Part]
+    part: Callable[[FieldPresence, Predicate], Part]
     needs: frozenset[str] | None = frozenset()
     messages: tuple[str, ...] = ()
 
 
-def _undecided(field: Field, predicate: Predicate) -> Part:
+def _undecided(field: FieldPresence, predicate: Predicate) -> Part:
     apis, answered = field.possible_apis(), table_columns.answered
     return lambda columns, _: possible(columns, apis, answered(columns) if field.response else None)
 
@@ -129,7 +136,7 @@ def decoded(*needs: str) -> Column:
 
 
 def _of_table(mask: Callable[[TableColumns, Context, Predicate], Mask]) -> Column:
-    def part(field: Field, predicate: Predicate) -> Part:
+    def part(field: FieldPresence, predicate: Predicate) -> Part:
         return lambda columns, context: decided(mask(columns, context, predicate))
 
     return Column(DecidedBy.TABLE, part)
@@ -209,7 +216,7 @@ def flags(of_table: Mapping[str, Flag], of_bodies: Sequence[str]) -> Column:
     """
     interventions = by_number(lambda context: context.interventions, lambda done: tuple(done.flags))
 
-    def part(field: Field, predicate: Predicate) -> Part:
+    def part(field: FieldPresence, predicate: Predicate) -> Part:
         wanted = (flag for name, flag in of_table.items() if predicate.holds(name))
         fitting = reduce(lambda one, other: one | other, wanted, Flag(0))
         others = any(map(predicate.holds, of_bodies))
@@ -244,7 +251,7 @@ def messages(
     :param without: what the table alone tells; None is where there may be a value
     """
 
-    def part(field: Field, predicate: Predicate) -> Part:
+    def part(field: FieldPresence, predicate: Predicate) -> Part:
         of_table = _undecided(field, predicate) if without is None else without(predicate)
 
         def evaluate(columns: TableColumns, context: Context) -> Bounds:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from captures.exchanges import Exchange
-from captures.filters import binding, bodies, grammar
+from captures.filters import binding, bodies, grammar, nodes
 from captures.filters.context import NO_CONTEXT, Context
 from captures.filters.errors import FilterError
 from captures.filters.fields import Kind
@@ -31,7 +31,7 @@ class FieldValues:
 
     def __init__(self, name: str) -> None:
         tree = grammar.parse(name)
-        if not isinstance(tree, grammar.Bare):
+        if not isinstance(tree, nodes.Bare):
             raise FilterError("this is not the name of a field", name, 0, max(len(name), 1))
         self.name = name
         field = binding.field_named(tree.name.text)

@@ -15,22 +15,43 @@
     field      = name { "." name ["[" index "]"] }
     value      = "quoted" | 'quoted' | bare-run-of-characters
 
-The tree says what was written. What names and values mean is found out by :mod:`captures.filters.binding`.
-Nodes compare without regard to positions.
+The tree (:mod:`captures.filters.nodes`) contains what was written. :mod:`captures.filters.binding` resolves names and
+values.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TypeAlias
 
-from captures.filters import lexer
+from captures.filters import lexer, shortforms
 from captures.filters.context import MEANINGS
 from captures.filters.errors import FilterError, did_you_mean
+from captures.filters.fields import BY_NAME
 from captures.filters.lexer import Scanner, Token, quoted
+from captures.filters.nodes import (
+    CONTAINS,
+    EQUAL,
+    GREATER,
+    GREATER_EQUAL,
+    LESS,
+    LESS_EQUAL,
+    MATCHES,
+    And,
+    Bare,
+    Compare,
+    Everything,
+    Exists,
+    Name,
+    Node,
+    Not,
+    OneOf,
+    Or,
+    Selector,
+    Value,
+    leaves,
+)
 
 MAX_LENGTH = 100_000
 """Characters of a filter."""
@@ -38,9 +59,6 @@ _NEARLY = 0.88
 """How like the name of a field a word is that was meant to be one, as :mod:`difflib` tells."""
 MAX_DEPTH = 60
 """Parentheses and negations inside each other; Python's own parser allows about 90."""
-
-EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = "==", "<", "<=", ">", ">="
-MATCHES, CONTAINS = "~", "contains"
 
 _WORDS = {
     "contains": CONTAINS,
@@ -58,107 +76,6 @@ _NEGATED = {"!=": EQUAL, "!~": MATCHES}
 _MISTAKES = {"=": "write == to compare", "=~": "write ~ to match", "===": "write ==", "<>": "write !="}
 _MISTAKE = re.compile(r"===?|=~?|<>")
 _CLOSING = {"{": "}", "(": ")"}
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A value as written.
-
-    :ivar text: without quotes; in a regular expression backslashes are those of the expression
-    """
-
-    text: str
-    quoted: bool = False
-    position: int = field(default=0, compare=False)
-    length: int = field(default=0, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A field as written."""
-
-    text: str
-    position: int = field(default=0, compare=False)
-
-    @property
-    def length(self) -> int:
-        """Characters of the name."""
-        return len(self.text)
-
-
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """Field, operator, value; ``!=`` and ``not contains`` are the negation of the positive test.
-
-    :ivar position: of the operator, and ``length`` how many characters it has
-    """
-
-    name: Name
-    operator: str
-    value: Value
-    negated: bool = False
-    position: int = field(default=0, compare=False)
-    length: int = field(default=1, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """Field in a list of values."""
-
-    name: Name
-    values: tuple[Value, ...]
-    negated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Bare:
-    """A field alone: there is something in it."""
-
-    name: Name
-
-
-@dataclass(frozen=True, slots=True)
-class Exists:
-    """The field is there, if empty."""
-
-    name: Name
-
-
-@dataclass(frozen=True, slots=True)
-class Selector:
-    """``@marked`` and the like; ``text`` is without the sign."""
-
-    text: str
-    position: int = field(default=0, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Everything:
-    """Holds for every exchange: an empty filter, ``~all``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """The contrary."""
-
-    item: Node
-
-
-@dataclass(frozen=True, slots=True)
-class And:
-    """All of them."""
-
-    items: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Or:
-    """Any of them."""
-
-    items: tuple[Node, ...]
-
-
-Node: TypeAlias = "Compare | OneOf | Bare | Exists | Selector | Everything | Not | And | Or"
 
 
 def parse(text: str, *, plain: bool = True) -> Node:
@@ -293,13 +210,9 @@ class _Parser:
 
     @staticmethod
     def _plain_of(value: Value) -> Node:
-        from captures.filters import shortforms  # it makes nodes of this module
-
         return shortforms.plain(value)
 
     def _short(self, token: Token) -> Node:
-        from captures.filters import shortforms  # it makes nodes of this module
-
         letter = token.text[1:]
         form = shortforms.FORMS.get(letter)
         if form is None:
@@ -358,8 +271,6 @@ class _Parser:
 
         :raises FilterError: if it nearly is one
         """
-        from captures.filters.fields import BY_NAME  # their predicates are of this module
-
         if name.text in BY_NAME or name.text.partition(".")[0].partition("[")[0] in {
             *BY_NAME,
             "request",
@@ -510,15 +421,3 @@ def with_saved(text: str, saved: Mapping[str, str]) -> str:
         return text
 
     return made_of(text, ())
-
-
-def leaves(node: Node) -> Iterator[Node]:
-    """Yield the conditions of a filter, in the order in which they are written."""
-    match node:
-        case Not(item):
-            yield from leaves(item)
-        case And(items) | Or(items):
-            for item in items:
-                yield from leaves(item)
-        case _:
-            yield node

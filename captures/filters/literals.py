@@ -11,7 +11,7 @@ from typing import TypeVar
 from captures.filters import predicates, values
 from captures.filters.errors import did_you_mean
 from captures.filters.fields import Field, Kind
-from captures.filters.grammar import CONTAINS, EQUAL, MATCHES, Value
+from captures.filters.nodes import CONTAINS, EQUAL, MATCHES, Value
 from captures.filters.paths import Path, domain_of, is_records
 from captures.filters.predicates import Predicate
 from captures.filters.regex import BytesRegex, RegexError, TextRegex

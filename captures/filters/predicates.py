@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.arrays import Bools
-from captures.filters.grammar import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL
+from captures.filters.nodes import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL
 from captures.filters.regex import BytesRegex, TextRegex
 from captures.filters.values import Moment
 

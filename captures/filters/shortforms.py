@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from captures.filters.grammar import (
+from captures.filters.nodes import (
     EQUAL,
     GREATER,
     MATCHES,

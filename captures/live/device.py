@@ -1,8 +1,7 @@
-"""What a capture device is, and how to open the best one there is: libpcap's, or else a packet socket."""
+"""What a capture device is. :mod:`captures.live.devices` opens one."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -110,32 +109,3 @@ class Device(Protocol):
 
     def close(self) -> None:
         """Give the device back."""
-
-
-def open_device(settings: Settings) -> Device:
-    """Open an interface with libpcap, or with a packet socket where there is no libpcap.
-
-    :raises NotPermittedError: without the privilege to capture
-    :raises CaptureFilterError: for an expression that is not understood, or needs libpcap
-    :raises DeviceError: for an interface that does not exist or cannot be captured on
-    """
-    from captures.live.packet_socket import PacketSocket
-    from captures.live.pcap import PcapDevice, libpcap
-
-    if libpcap() is not None:
-        return PcapDevice(settings)
-    if sys.platform != "linux":
-        raise DeviceError("capturing needs libpcap, which was not found")
-    return PacketSocket(settings)
-
-
-def interfaces() -> list[NetworkInterface]:
-    """Return the interfaces that can be captured on.
-
-    :raises DeviceError: if the system does not say
-    """
-    from captures.live import packet_socket, pcap
-
-    if pcap.libpcap() is not None:
-        return pcap.interfaces()
-    return packet_socket.interfaces()

@@ -14,7 +14,7 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges import Exchange, ExchangeReader, ExchangeTable
-from captures.exchanges.capture import SIZE_BYTES, FrameBytes
+from captures.exchanges.capture import FrameBytes
 from captures.exchanges.notes import Note
 from captures.exchanges.payloads import Places, places_of, read_at
 from captures.exchanges.prefetch import PrefetchedRow
@@ -28,6 +28,7 @@ from captures.packets.source import KEPT
 from captures.ranges.exchanges import NotesOfRows, RangeExchanges
 from captures.ranges.headers import HeaderCapture
 from captures.tables.schema import arrow_type
+from dissectors.headers import SIZE_BYTES
 from dissectors.session_context import SessionContext, SessionFacts
 from dissectors.sides import SIDES, Side
 

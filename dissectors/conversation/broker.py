@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from dissectors.api_keys import ApiKey
 from dissectors.conversation.events import (
-    SIZE_BYTES,
     Damage,
     Event,
     FrameExchange,
@@ -24,6 +23,7 @@ from dissectors.conversation.pairing import Pairing
 from dissectors.conversation.plausible import LARGEST_SIZE, MIN_RESPONSE, RESPONSE_START
 from dissectors.conversation.resync import MAX_CHAIN_STEP, MAX_ID_STEP, Responses
 from dissectors.conversation.sasl import TokenPhase, handshake_error
+from dissectors.headers import SIZE_BYTES
 from dissectors.units import MIB
 
 NOT_A_RESPONSE = "no response that is due, and nothing that confirms the frame"

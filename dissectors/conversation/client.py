@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from dissectors.api_keys import ApiKey
 from dissectors.conversation.events import (
-    SIZE_BYTES,
     Damage,
     Event,
     FrameExchange,
@@ -37,6 +36,7 @@ from dissectors.conversation.plausible import (
 )
 from dissectors.conversation.resync import Requests
 from dissectors.conversation.sasl import TokenPhase, first_token, handshake_mechanism
+from dissectors.headers import SIZE_BYTES
 from dissectors.units import KIB, MIB
 
 #: client IDs remembered per connection, the first ones; real clients use one

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-SIZE_BYTES = 4
+from dissectors.headers import SIZE_BYTES
 
 
 class Side(Enum):

@@ -34,11 +34,12 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, ClassVar
 
-from dissectors.conversation.events import SIZE_BYTES, Damage, Event, ForeignProtocol, Side, SkippedBytes
+from dissectors.conversation.events import Damage, Event, ForeignProtocol, Side, SkippedBytes
 from dissectors.conversation.limits import Limits
 from dissectors.conversation.pairing import Pairing
 from dissectors.conversation.resync import Evidence, Search
 from dissectors.conversation.sasl import TokenPhase
+from dissectors.headers import SIZE_BYTES
 
 #: more bytes than any buffer may hold: wait for the other side or for the end
 UNTIL_WOKEN = 1 << 62

@@ -21,9 +21,8 @@ from functools import lru_cache
 
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api
-from dissectors.conversation.events import SIZE_BYTES
 from dissectors.errors import DecodeError
-from dissectors.headers import request_header_version
+from dissectors.headers import SIZE_BYTES, request_header_version
 
 #: API keys and versions beyond the known ones that a newer release may bring
 NEWER_KEYS = 32

@@ -24,7 +24,6 @@ from typing import Protocol
 
 import numpy as np
 
-from dissectors.conversation.events import SIZE_BYTES
 from dissectors.conversation.limits import Limits
 from dissectors.conversation.plausible import (
     IMPLAUSIBLE,
@@ -35,6 +34,7 @@ from dissectors.conversation.plausible import (
     as_shown,
     judge_request,
 )
+from dissectors.headers import SIZE_BYTES
 from dissectors.units import KIB, MIB
 
 #: frames that convince without further evidence

@@ -12,7 +12,6 @@ import itertools
 from collections.abc import Mapping
 
 from dissectors.apis import version_limits
-from dissectors.conversation.events import SIZE_BYTES
 from dissectors.conversation.limits import Limits
 from dissectors.conversation.plausible import (
     IMPLAUSIBLE,
@@ -28,6 +27,7 @@ from dissectors.conversation.resync import (
     Responses,
     find_first,
 )
+from dissectors.headers import SIZE_BYTES
 
 #: bytes and frames looked at
 _SAMPLE = 256 * 1024

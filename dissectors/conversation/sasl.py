@@ -14,8 +14,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from dissectors.conversation.events import SIZE_BYTES
 from dissectors.conversation.plausible import is_text
+from dissectors.headers import SIZE_BYTES
 
 #: the longest PLAIN token looked for without a handshake; names and passwords are shorter
 _MAX_PLAIN = 4096

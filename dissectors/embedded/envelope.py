@@ -15,6 +15,7 @@ from dissectors.apis import api_name
 from dissectors.embedded.layout import Layout, embedded, prefixed
 from dissectors.embedded.layout import trace as trace_layout
 from dissectors.embedded.model import EmbeddedProblem, EmbeddedValue, Hints
+from dissectors.headers import SIZE_BYTES
 from dissectors.masks import UNDECODED
 from dissectors.schema import Bool, Message, String
 from dissectors.sides import Side
@@ -61,8 +62,8 @@ def trace(data: bytes, hints: Hints, side: Side) -> Node | None:
     # a frame has a size field, an Envelope's content has not
     root.children = [child for child in root.children or () if child.name != "size"]
     for child in root.children:
-        child.shift(-frames.SIZE_BYTES)
-    root.end -= frames.SIZE_BYTES
+        child.shift(-SIZE_BYTES)
+    root.end -= SIZE_BYTES
     return root
 
 
@@ -101,7 +102,7 @@ def _shown(body: frames.Body, side: Side, hints: Hints) -> EmbeddedValue:
 
     masked: tuple[str, ...] = ()
     problems: list[EmbeddedProblem] = [
-        (item.offset - frames.SIZE_BYTES if item.offset >= 0 else -1, item.path, item.reason)
+        (item.offset - SIZE_BYTES if item.offset >= 0 else -1, item.path, item.reason)
         for item in body.problems
     ]
     name = api_name(body.key)

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 from captures.exchanges import ExchangeReader, open_capture
 from dissectors import apis, wire
-from dissectors.conversation.events import SIZE_BYTES
 from dissectors.errors import DecodeError
-from dissectors.headers import request_header_version, response_header_version
+from dissectors.headers import SIZE_BYTES, request_header_version, response_header_version
 from dissectors.message_version import MessageVersion
 from dissectors.schema import Message
 from fuzz.mutate import havoc

@@ -185,7 +185,7 @@ def _refuse_contradictions(options: SniffOptions) -> None:
 
 
 def _list_interfaces() -> None:
-    from captures.live.device import interfaces
+    from captures.live.devices import interfaces
 
     for number, interface in enumerate(interfaces(), 1):
         about = f"  ({interface.about})" if interface.about else ""
@@ -193,7 +193,8 @@ def _list_interfaces() -> None:
 
 
 def _settings(options: SniffOptions) -> Settings:
-    from captures.live.device import ANY, DeviceError, Settings, interfaces
+    from captures.live.device import ANY, DeviceError, Settings
+    from captures.live.devices import interfaces
 
     interface = options.interface
     if interface is None:
@@ -269,7 +270,8 @@ def _opened(keylog: str | None) -> BinaryIO | None:
 
 
 def _device(settings: Settings) -> Device:
-    from captures.live.device import NotPermittedError, open_device
+    from captures.live.device import NotPermittedError
+    from captures.live.devices import open_device
     from captures.live.privileges import advice
 
     try:

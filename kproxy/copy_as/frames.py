@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from captures.exchanges import Exchange
-from dissectors.frames import SIZE_BYTES, Body, trace_body
+from dissectors.frames import Body, trace_body
+from dissectors.headers import SIZE_BYTES
 from dissectors.masks import UNDECODED, merged
 from dissectors.records import DECOMPRESSED
 from dissectors.sides import SIDES, Side

@@ -15,8 +15,9 @@ import construct
 
 from captures.exchanges import Exchange
 from dissectors.errors import DecodeError
-from dissectors.frames import SIZE_BYTES, Body, decode_request, decode_response
+from dissectors.frames import Body, decode_request, decode_response
 from dissectors.headers import (
+    SIZE_BYTES,
     RequestHeader,
     ResponseHeader,
     request_header_version,

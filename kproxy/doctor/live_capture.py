@@ -45,14 +45,8 @@ def library() -> Check:
 
 def privilege() -> Check:
     """Open an interface as ``kproxy sniff`` does, and close it again."""
-    from captures.live.device import (
-        ANY,
-        DeviceError,
-        NotPermittedError,
-        Settings,
-        interfaces,
-        open_device,
-    )
+    from captures.live.device import ANY, DeviceError, NotPermittedError, Settings
+    from captures.live.devices import interfaces, open_device
 
     name = "capturing"
     try:

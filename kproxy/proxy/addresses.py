@@ -25,11 +25,10 @@ from dissectors.apis import NAMES, api
 from dissectors.budget import Budget, LimitReached, limit
 from dissectors.error_codes import ErrorCode
 from dissectors.errors import DecodeError
-from dissectors.headers import framed
+from dissectors.headers import SIZE_BYTES, framed
 from dissectors.locator import FieldLocation, FieldLocator, response_structs
 from dissectors.schema import Message
 from dissectors.splice import splice
-from kproxy.proxy.framing import SIZE_BYTES
 from kproxy.proxy.node_endpoints import StreamedEndpoints, free_of_endpoints, streams
 
 __all__ = [

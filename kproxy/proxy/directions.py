@@ -14,12 +14,12 @@ from captures.interventions import Change, Intervention, as_comment
 from dissectors.api_keys import ApiKey
 from dissectors.budget import LimitReached
 from dissectors.errors import DecodeError
+from dissectors.headers import SIZE_BYTES
 from kproxy.proxy.addresses import RewriteResult
 from kproxy.proxy.framing import (
     REQUEST_HEAD,
     RESPONSE_HEAD,
     SHORT_REQUEST_HEAD,
-    SIZE_BYTES,
     TOKEN,
     Entry,
     NeedMore,

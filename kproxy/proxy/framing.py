@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from kproxy.proxy.treatments import Treatment
     from kproxy.proxy.verdicts import Frame
 
-SIZE_BYTES = 4
 REQUEST_HEAD = Struct(">ihhi")
 SHORT_REQUEST_HEAD = Struct(">iii")  # API key and version as one number
 RESPONSE_HEAD = Struct(">ii")

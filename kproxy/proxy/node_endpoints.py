@@ -21,9 +21,9 @@ from dissectors import wire
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api
 from dissectors.errors import DecodeError
+from dissectors.headers import SIZE_BYTES
 from dissectors.locator import FieldLocator, FieldSearch, response_structs
 from dissectors.trace import trace
-from kproxy.proxy.framing import SIZE_BYTES
 
 LONGEST_END = 1 << 20
 """Bytes of the longest end of a frame that is held back: the endpoints of some ten thousand brokers."""

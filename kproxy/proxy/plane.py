@@ -48,6 +48,7 @@ from kproxy.proxy.reachability import Reachability
 from kproxy.proxy.recording import Recordings
 from kproxy.proxy.reports import Reports
 from kproxy.proxy.rules import Inspection, prepare
+from kproxy.proxy.rules.commands import commands as rules_and_holds
 from kproxy.proxy.rules.rules_file import RulesFile, RulesFileError
 from kproxy.proxy.rules.stubs import StubInspector
 from kproxy.proxy.run_folder import RunFolder, state_folder
@@ -146,11 +147,11 @@ class Plane:
         self._ending = asyncio.Event()
         self._drain_seconds = settings.drain
         self._run = RunFolder(Path(settings.run_folder))
-        of_rules = self.inspection.commands()
+        inspection_commands = rules_and_holds(self.inspection)
         self._control = ControlServer(
             self._run.control_socket,
-            {**commands(self), **of_rules},
-            changing(of_rules),
+            {**commands(self), **inspection_commands},
+            changing(inspection_commands),
             self.inspection.release_all,
             prepare,
         )

@@ -13,6 +13,9 @@ from typing import Protocol
 from dissectors.budget import Budget
 from dissectors.sides import Side
 
+UNKNOWN_API = -1
+"""Stands for every API that kproxy does not know."""
+
 
 @dataclass(slots=True)
 class Peers:

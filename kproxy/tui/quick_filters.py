@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from captures.exchanges import Exchange
-from captures.filters import Context, FilterError, compile_filter, grammar, reads
+from captures.filters import Context, FilterError, compile_filter, grammar, nodes, reads
 from captures.filters.context import NO_CONTEXT
 from captures.filters.lexer import quoted
 from captures.filters.paths import UnknownStepError, domain_of, find
@@ -64,7 +64,7 @@ def combined(present: str, chosen: str, use: Use) -> str:
     part = f"not {_grouped(chosen)}" if use is Use.HIDE else chosen
     if not present:
         return "" if use is Use.ALSO else part
-    joined, word = (grammar.Or, "or") if use is Use.ALSO else (grammar.And, "and")
+    joined, word = (nodes.Or, "or") if use is Use.ALSO else (nodes.And, "and")
     now, then = _tree(present), _tree(part)
     if now == then or (isinstance(now, joined) and then in now.items):
         return present
@@ -73,11 +73,11 @@ def combined(present: str, chosen: str, use: Use) -> str:
 
 def _grouped(text: str) -> str:
     """Return a filter so that it can stand beside ``and``, ``or`` and ``not``."""
-    alone = not isinstance(_tree(text), grammar.And | grammar.Or | grammar.Not)
+    alone = not isinstance(_tree(text), nodes.And | nodes.Or | nodes.Not)
     return text if alone else f"({text})"
 
 
-def _tree(text: str) -> grammar.Node | None:
+def _tree(text: str) -> nodes.Node | None:
     """Return the syntax tree of a filter, None if it is none."""
     try:
         return grammar.parse(text)

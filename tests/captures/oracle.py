@@ -29,7 +29,8 @@ import msgspec
 from captures.exchanges import Exchange, ExchangeReader, Flag, open_capture
 from captures.json_objects import to_json
 from dissectors import wire
-from dissectors.frames import SIZE_BYTES, Body
+from dissectors.frames import Body
+from dissectors.headers import SIZE_BYTES
 from tests.reference import captures_dir
 
 Side = Literal["request", "response"]

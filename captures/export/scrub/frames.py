@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from captures.export.scrub.records import FILLER, RecordScrubber
 from dissectors.budget import Budget, of_message
 from dissectors.embedded.secrets import SENSITIVITY, secret_config
-from dissectors.frames import SIZE_BYTES, Body, decode_request, decode_response, trace_body
+from dissectors.frames import Body, decode_request, decode_response, trace_body
+from dissectors.headers import SIZE_BYTES
 from dissectors.trace import Node
 
 _CORRELATION_ID = 4

@@ -21,13 +21,13 @@ from captures.interventions import Change
 from dissectors.apis import api
 from dissectors.error_codes import BY_NAME, ErrorCode, error_name
 from dissectors.headers import (
+    SIZE_BYTES,
     request_body_start,
     request_header_version,
     response_body_start,
     response_header_version,
 )
 from dissectors.sides import Side
-from kproxy.proxy.framing import SIZE_BYTES
 from kproxy.proxy.rules import edits
 from kproxy.proxy.rules.answers import error_response, with_error
 from kproxy.proxy.rules.arguments import Argument, bytes_text, duration_text

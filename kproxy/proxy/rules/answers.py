@@ -21,8 +21,7 @@ from dissectors.api_keys import ApiKey
 from dissectors.apis import Api, api, api_name
 from dissectors.error_codes import ErrorCode
 from dissectors.frames import Body, decode_request, decode_response
-from dissectors.headers import framed, response_frame
-from kproxy.proxy.framing import SIZE_BYTES
+from dissectors.headers import SIZE_BYTES, framed, response_frame
 from kproxy.proxy.rules.errors import AnswerError, NoPlaceError
 from kproxy.proxy.rules.places import Place, places, rows
 

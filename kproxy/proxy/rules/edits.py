@@ -22,8 +22,8 @@ from captures.interventions import Change
 from dissectors import wire
 from dissectors.budget import Budget, LimitReached
 from dissectors.frames import Body, decode_request, decode_response
+from dissectors.headers import SIZE_BYTES
 from dissectors.visitor import replaced
-from kproxy.proxy.framing import SIZE_BYTES
 from kproxy.proxy.rules.answers import rebuilt
 from kproxy.proxy.rules.errors import EditError
 from kproxy.proxy.rules.field_texts import InvalidError, payload_of, value_of

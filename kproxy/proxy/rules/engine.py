@@ -23,7 +23,7 @@ from dissectors.sides import Side
 from kproxy.proxy.rules.errors import AnswerError, ForceNeededError
 from kproxy.proxy.rules.outages import FOREVER, Outage
 from kproxy.proxy.rules.topic_names import TopicNames
-from kproxy.proxy.verdicts import GO_ON, Frame, Verdict
+from kproxy.proxy.verdicts import GO_ON, UNKNOWN_API, Frame, Verdict
 
 if TYPE_CHECKING:
     from kproxy.proxy.rules.matcher import Matcher
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 MOST_ENDED = 100
 """Ended rules that stay in the list."""
-UNKNOWN_API = -1
-"""Stands for every API that is not known here."""
 
 _log = logging.getLogger(__name__)
 

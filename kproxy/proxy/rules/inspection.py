@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 from time import time_ns
-from typing import Any
 
 from dissectors.sides import Side
-from kproxy.proxy.rules.commands import commands
 from kproxy.proxy.rules.engine import OutageRule, Rules
 from kproxy.proxy.rules.holds import REQUEST_TIMEOUT, Holds
 from kproxy.proxy.rules.topic_names import TopicNames
@@ -103,7 +101,3 @@ class Inspection:
     def applications(self) -> dict[str, int]:
         """How often each rule was applied, by its text."""
         return self.rules.applications
-
-    def commands(self) -> dict[str, Callable[[dict[str, Any]], Any]]:
-        """Return the commands of the control socket that concern rules and holds."""
-        return commands(self)

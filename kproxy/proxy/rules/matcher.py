@@ -15,13 +15,11 @@ from dissectors.annotate import Annotator
 from dissectors.api_keys import ApiKey
 from dissectors.apis import NAMES, api, api_name
 from dissectors.frames import decode_request, decode_response
-from dissectors.headers import request_frame, response_frame
+from dissectors.headers import SIZE_BYTES, request_frame, response_frame
 from dissectors.units import MS
 from kproxy.addresses import address_text
-from kproxy.proxy.framing import SIZE_BYTES
-from kproxy.proxy.rules.engine import UNKNOWN_API
 from kproxy.proxy.rules.parser import Condition
-from kproxy.proxy.verdicts import Frame, Peers
+from kproxy.proxy.verdicts import UNKNOWN_API, Frame, Peers
 
 ALL_APIS = frozenset((UNKNOWN_API, *range(len(NAMES))))
 

@@ -25,7 +25,7 @@ from typing import NamedTuple, cast
 from captures.filters import Filter, FilterError, compile_filter, grammar, values
 from captures.filters.errors import did_you_mean
 from captures.filters.fields import BY_NAME, Availability
-from captures.filters.grammar import Bare, Compare, Exists, Name, Node, OneOf, Selector, leaves
+from captures.filters.nodes import Bare, Compare, Exists, Name, Node, OneOf, Selector, leaves
 from captures.filters.paths import is_path
 from dissectors.sides import Side
 from kproxy.proxy.rules.actions import ACTIONS, Action

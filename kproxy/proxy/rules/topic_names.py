@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from dissectors.headers import SIZE_BYTES
 from dissectors.session_context import TOPIC_NAMES, SessionContext
-from kproxy.proxy.framing import SIZE_BYTES
 
 MOST_BYTES = 4 << 20
 """Bytes of responses that are kept unread; the oldest go first."""

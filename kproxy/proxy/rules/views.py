@@ -21,11 +21,10 @@ from dissectors.api_keys import ApiKey
 from dissectors.apis import api
 from dissectors.budget import Budget, LimitReached
 from dissectors.frames import Body, decode_request
-from dissectors.headers import request_header
+from dissectors.headers import SIZE_BYTES, request_header
 from dissectors.locator import FieldLocator, response_structs
 from dissectors.sides import Side
 from dissectors.units import MS
-from kproxy.proxy.framing import SIZE_BYTES
 from kproxy.proxy.rules.matcher import Matcher, exchange_of
 from kproxy.proxy.rules.record_edits import limit_of_rules, rule_budget
 from kproxy.proxy.rules.topic_names import TopicNames

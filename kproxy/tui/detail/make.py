@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from captures.exchanges import Capture, Exchange
 from captures.exchanges.table import Flag
-from dissectors.frames import SIZE_BYTES, Body, trace_body
+from dissectors.frames import Body, trace_body
+from dissectors.headers import SIZE_BYTES
 from dissectors.masks import UNDECODED
 from dissectors.sides import Side
 from dissectors.trace import Node

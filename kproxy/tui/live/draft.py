@@ -16,7 +16,8 @@ from typing import Any
 from captures.interventions import Change
 from dissectors import wire
 from dissectors.annotate import Annotations, Annotator
-from dissectors.frames import SIZE_BYTES, decode_request
+from dissectors.frames import decode_request
+from dissectors.headers import SIZE_BYTES
 from dissectors.masks import Masks
 from dissectors.printable import printable
 from dissectors.schema import Field

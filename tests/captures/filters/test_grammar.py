@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captures.filters import FilterError, compile_filter
-from captures.filters.grammar import (
+from captures.filters.grammar import parse, render
+from captures.filters.nodes import (
     And,
     Bare,
     Compare,
@@ -19,8 +20,6 @@ from captures.filters.grammar import (
     Or,
     Selector,
     Value,
-    parse,
-    render,
 )
 
 pytestmark = pytest.mark.quick

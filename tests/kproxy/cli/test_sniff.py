@@ -278,7 +278,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let a capture file be what is captured."""
 
     def play(path: Path, kernel: Counts) -> None:
-        monkeypatch.setattr("captures.live.device.open_device", lambda _: Playback(path, kernel))
+        monkeypatch.setattr("captures.live.devices.open_device", lambda _: Playback(path, kernel))
 
     return play
 
@@ -361,7 +361,7 @@ def test_without_the_privilege_there_are_lines_to_copy(monkeypatch: pytest.Monke
     def refused(settings: Settings) -> None:
         raise NotPermittedError(f"{settings.interface}: Operation not permitted")
 
-    monkeypatch.setattr("captures.live.device.open_device", refused)
+    monkeypatch.setattr("captures.live.devices.open_device", refused)
     result = run("-i", "eth0", "tcp", "port", "9092", *STAY)
     assert result.exit_code == 1
     assert "kproxy: eth0: Operation not permitted" in result.stderr

@@ -87,8 +87,8 @@ def test_a_library_without_an_algorithm(monkeypatch: pytest.MonkeyPatch, name: s
 
 # ------------------------------------------------------------ live capture
 def test_without_the_privilege_there_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("captures.live.device.open_device", raising(NotPermittedError("any: no")))
-    monkeypatch.setattr("captures.live.device.interfaces", lambda: [NetworkInterface("eth0")])
+    monkeypatch.setattr("captures.live.devices.open_device", raising(NotPermittedError("any: no")))
+    monkeypatch.setattr("captures.live.devices.interfaces", lambda: [NetworkInterface("eth0")])
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     check = live_capture.privilege()
     assert check.state is State.MISSING
@@ -98,8 +98,8 @@ def test_without_the_privilege_there_is_a_command(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.skipif(sys.platform != "linux", reason="capabilities are Linux's")
 def test_root_without_the_capability_is_in_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("captures.live.device.open_device", raising(NotPermittedError("any: no")))
-    monkeypatch.setattr("captures.live.device.interfaces", lambda: [NetworkInterface("eth0")])
+    monkeypatch.setattr("captures.live.devices.open_device", raising(NotPermittedError("any: no")))
+    monkeypatch.setattr("captures.live.devices.interfaces", lambda: [NetworkInterface("eth0")])
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     check = live_capture.privilege()
     assert "--cap-add NET_RAW" in check.about
@@ -115,9 +115,9 @@ def test_with_the_privilege_the_interfaces_are_told(monkeypatch: pytest.MonkeyPa
         def close(self) -> None:
             closed.append(self)
 
-    monkeypatch.setattr("captures.live.device.open_device", FakeDevice)
+    monkeypatch.setattr("captures.live.devices.open_device", FakeDevice)
     monkeypatch.setattr(
-        "captures.live.device.interfaces", lambda: [NetworkInterface("any"), NetworkInterface("eth0")]
+        "captures.live.devices.interfaces", lambda: [NetworkInterface("any"), NetworkInterface("eth0")]
     )
     assert live_capture.privilege().found == "permitted on eth0"
     assert len(closed) == 1

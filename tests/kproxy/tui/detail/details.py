@@ -10,8 +10,14 @@ from typing import Any
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 from dissectors.annotate import Annotator
 from dissectors.apis import api
-from dissectors.frames import SIZE_BYTES, decode_request, decode_response
-from dissectors.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
+from dissectors.frames import decode_request, decode_response
+from dissectors.headers import (
+    SIZE_BYTES,
+    RequestHeader,
+    ResponseHeader,
+    request_header_version,
+    response_header_version,
+)
 from dissectors.session_context import SessionContext
 from dissectors.sides import SIDES
 from kproxy.tui.detail import Detail, FieldNode, SideDetail, detail_of

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from captures.live import device, pcap
-from captures.live.device import DeviceError, Settings, interfaces, open_device
+from captures.live import devices, pcap
+from captures.live.device import DeviceError, Settings
+from captures.live.devices import interfaces, open_device
 from captures.live.packet_socket import PacketSocket
 from captures.live.pcap import PcapDevice
 from tests.captures.live.kit import needs_capturing, needs_libpcap
@@ -33,7 +34,7 @@ def test_a_packet_socket_takes_its_place_on_linux(monkeypatch: pytest.MonkeyPatc
 
 def test_elsewhere_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pcap, "libpcap", lambda: None)
-    monkeypatch.setattr(device, "sys", type(sys)("sys"))
-    monkeypatch.setattr(device.sys, "platform", "darwin", raising=False)
+    monkeypatch.setattr(devices, "sys", type(sys)("sys"))
+    monkeypatch.setattr(devices.sys, "platform", "darwin", raising=False)
     with pytest.raises(DeviceError, match="capturing needs libpcap"):
         open_device(Settings("lo"))

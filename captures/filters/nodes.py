@@ -1,0 +1,123 @@
+"""The syntax tree of a filter, as written. Nodes compare equal regardless of their positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = "==", "<", "<=", ">", ">="
+MATCHES, CONTAINS = "~", "contains"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value as written.
+
+    :ivar text: without quotes; in a regular expression backslashes are those of the expression
+    """
+
+    text: str
+    quoted: bool = False
+    position: int = field(default=0, compare=False)
+    length: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A field as written."""
+
+    text: str
+    position: int = field(default=0, compare=False)
+
+    @property
+    def length(self) -> int:
+        """Characters of the name."""
+        return len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Field, operator, value; ``!=`` and ``not contains`` are the negation of the positive test.
+
+    :ivar position: of the operator, and ``length`` how many characters it has
+    """
+
+    name: Name
+    operator: str
+    value: Value
+    negated: bool = False
+    position: int = field(default=0, compare=False)
+    length: int = field(default=1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Field in a list of values."""
+
+    name: Name
+    values: tuple[Value, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """A field alone: there is something in it."""
+
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """The field is there, if empty."""
+
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """``@marked`` and the like; ``text`` is without the sign."""
+
+    text: str
+    position: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """Holds for every exchange: an empty filter, ``~all``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The contrary."""
+
+    item: Node
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of them."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Any of them."""
+
+    items: tuple[Node, ...]
+
+
+Node: TypeAlias = "Compare | OneOf | Bare | Exists | Selector | Everything | Not | And | Or"
+
+
+def leaves(node: Node) -> Iterator[Node]:
+    """Yield the conditions of a filter, in the order in which they are written."""
+    match node:
+        case Not(item):
+            yield from leaves(item)
+        case And(items) | Or(items):
+            for item in items:
+                yield from leaves(item)
+        case _:
+            yield node
