@@ -351,8 +351,7 @@ def _has_broken_checksum(data: bytes) -> bool:
 
 
 def _lz4_header_end(data: bytes) -> int:
-    """Return the position of the header checksum byte: after magic, FLG, BD and the content size if FLG announces it.
-    """
+    """Return the position of the header checksum byte: after magic, FLG, BD and any content size that FLG announces."""
     return 14 if data[4] & 0x08 else 6
 
 
