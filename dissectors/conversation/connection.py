@@ -99,9 +99,7 @@ class Conversation:
         self._client.remember(client_ids)
         self._pairing.remember_silent(silent)
         for half, position in ((self._client, positions[0]), (self._broker, positions[1])):
-            if (
-                position
-            ):  # else no byte of this side was seen, and it may speak another protocol
+            if position:  # else no byte of this side was seen, and it may speak another protocol
                 half.buffer.jump(position)
                 half.spoke_kafka = True
                 half.enter(State.FRAMES)
@@ -146,7 +144,7 @@ class Conversation:
         self._half(side).receive(bytes(data))
         self._tell_others()
         if side is Side.CLIENT:
-            # Summing the payloads in flight is costly; doing so once per `max_pending_bytes` keeps them below twice that.
+            # Summing the payloads in flight is costly; once per `max_pending_bytes` keeps them below twice that.
             self._since_check += len(data)
             if self._since_check > self._limits.max_pending_bytes:
                 self._since_check = 0
