@@ -1,12 +1,12 @@
 """The packets of several files as those of one capture, in time order.
 
-Files that follow each other, as rotation leaves them, are read one after another, block by block, as fast as one
-file. Where they overlap in time (captures of two interfaces, hosts or directions) their packets are merged: the next
-packet is always the earliest of those that are next in their files, so packets of one file keep their order whatever
-its clock did. A file is opened when the merge has reached its first packet.
+Consecutive files, as left by rotation, are read one after another, block by block, as fast as a single
+file. Where files overlap in time (captures of two interfaces, hosts or directions), their packets are merged: the next
+packet is always the earliest of the files' next packets, so packets of one file keep their order whatever
+its clock did. A file is opened when the merge reaches its first packet.
 
-Packets are numbered through all files as ``mergecap`` would number them, except that where files overlap, packets that
-are not TCP count with the TCP packet that follows them in their file, or, behind the last one, with that.
+Packets are numbered through all files as by ``mergecap``, except that where files overlap, non-TCP packets count with
+the next TCP packet of their file or, after the last one, with that one.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from captures.packets.table import PacketBlock, Statistics, Window
 
 _NEVER = (1 << 63) - 1
 _LEAST_BLOCK = 1 << 16
-_FULL_BLOCKS = 4  # when more files than that overlap, those that come get smaller blocks
+_FULL_BLOCKS = 4  # if more files overlap, later ones get smaller blocks
 
 
 class _Cursor:
-    """A file that is being read: its next packets, and how far they were handed out.
+    """A file that is being read: its next packets, and how far they were delivered.
 
-    :ivar order: the place of the file among all
+    :ivar order: index of the file among all
     :ivar reader: reads its packets
-    :ivar block: packets that were read; those from ``row`` on are to be handed out
-    :ivar taken: number in its file of the last packet that was handed out
+    :ivar block: packets read; those from ``row`` on are to be delivered
+    :ivar taken: number in its file of the last delivered packet
     :ivar comments: packet comments that wait for the next TCP packet, by number in the file
     """
 
@@ -61,9 +61,9 @@ class _Cursor:
         self._latest = 0
 
     def load(self) -> bool:
-        """Read the next packets; returns whether there are any.
+        """Read the next packets; return whether there are any.
 
-        :raises CaptureError: if the file cannot be read on
+        :raises CaptureError: if the file can no longer be read
         """
         for block in self.reader:
             self.comments |= block.comments
@@ -72,7 +72,7 @@ class _Cursor:
             block.time = aligned(block.time, self._file.clock)
             self.block, self.row = block, 0
             if len(block):
-                # a clock may have been set back: the place of a packet is behind those before it in the file
+                # a clock may have been set back: a packet sorts after those before it in the file
                 keys = block.time + self._file.lag
                 self._keys = np.maximum(np.maximum.accumulate(keys), self._latest)
                 self._latest = int(self._keys[-1])
@@ -81,21 +81,21 @@ class _Cursor:
 
     @property
     def end(self) -> tuple[int, int]:
-        """Where the packets that were read end."""
+        """The merge position after the packets read."""
         return self._latest, self.order
 
     @property
     def used_up(self) -> bool:
-        """Whether all packets that were read were handed out."""
+        """Whether all packets read were delivered."""
         return self.row == len(self._keys)
 
     def stop(self, limit: tuple[int, int]) -> int:
-        """The first row that comes behind `limit`."""
+        """Return the first row after `limit`."""
         time, order = limit
         return int(np.searchsorted(self._keys, time, "right" if self.order <= order else "left"))
 
     def take(self, stop: int) -> tuple[PacketBlock, Int64s]:
-        """Hand out the rows up to `stop`, and where they are in time."""
+        """Deliver the rows up to `stop`, with their merge times."""
         assert self.block is not None
         rows = slice(self.row, stop)
         self.row = stop
@@ -106,14 +106,14 @@ class _Cursor:
 class JoinedReader:
     """Iterates over the packets of a joined capture, a :class:`PacketBlock` at a time, in time order.
 
-    What it tells is that of :class:`PacketReader`, over all files.
+    It has the attributes of :class:`PacketReader`, covering all files.
 
-    :param kind: makes what reads the packets of one file
-    :param files: numbers of the files that are read; default: all
+    :param kind: class that reads the packets of one file
+    :param files: numbers of the files to read; default: all
     :ivar source: the capture
-    :ivar addresses: the endpoints met so far
-    :ivar interfaces: the interfaces met so far; a file continues with those of one that has ended, if they are alike
-    :ivar secrets: TLS key logs (NSS format) embedded in the files, met so far
+    :ivar addresses: the endpoints found so far
+    :ivar interfaces: the interfaces found so far; a file reuses equal ones of a file that has ended
+    :ivar secrets: TLS key logs (NSS format) embedded in the files, found so far
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class JoinedReader:
         self.addresses = AddressBook()
         self.interfaces: list[Interface] = []
         self._free: dict[tuple[int | str, ...], list[int]] = {}
-        """Interfaces of files that have ended, by what they are; the first one first."""
+        """Interfaces of files that have ended, by their properties; the first one first."""
         self.secrets: list[bytes] = []
         self._kind = kind
         self._block_size = block_size
@@ -135,7 +135,7 @@ class JoinedReader:
         self._opened = 0 if files is None else files.start
         self._stop = None if files is None else files.stop
         self._cursors: list[_Cursor] = []
-        # the files of a live capture are not known yet; of some of many only some packets are seen
+        # a live capture's files are not all known; a subset of the files has only some of the packets
         comparing = source.clocks is None and not source.live and files is None
         self._clocks = Clocks(self.addresses, source.files) if comparing else None
         self._copies = Copies()
