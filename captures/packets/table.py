@@ -1,7 +1,7 @@
-"""The columns that travel between the steps: packets, segments, gaps, and what was counted on the way.
+"""The columns passed between the steps: packets, segments, gaps, and statistics.
 
 Every column is a numpy array; the arrays of one table have the same length and the same order. Times are
-int64 nanoseconds since the Unix epoch; a time of 0 means that the capture carries none. Offsets are byte
+int64 nanoseconds since the Unix epoch; a time of 0 means that the capture has none. Offsets are byte
 offsets for :meth:`captures.packets.source.Source.read`.
 """
 
@@ -67,18 +67,18 @@ class FileDamage:
 
 @dataclass(slots=True)
 class Statistics:
-    """What the reader met in a capture so far. Every packet record is counted under exactly one outcome.
+    """Counters of a capture so far. Every packet record is counted under exactly one outcome.
 
     ``packets == tcp + sum(not_tcp.values()) + fragments_waiting`` holds at any time.
 
     :ivar packets: packet records in the file
     :ivar tcp: packets that became a row of a :class:`PacketBlock`
-    :ivar not_tcp: packets that did not, by reason: ``UDP``, ``ARP``, ``IP fragment``, ``malformed IP``,
+    :ivar not_tcp: other packets, by reason: ``UDP``, ``ARP``, ``IP fragment``, ``malformed IP``,
         ``headers cut by the snapshot length``, ``link type 147 (USER0)`` and so on
-    :ivar fragments_waiting: IP fragments kept because their datagram is not complete
+    :ivar fragments_waiting: IP fragments kept because their datagram is incomplete
     :ivar tunnels: TCP packets found inside a tunnel, by its name
     :ivar blocks_skipped: pcapng blocks that are not packets and are not needed, by name
-    :ivar dropped: packets the capturing machine reports as dropped (pcapng interface statistics)
+    :ivar dropped: packets that the capturing machine reports as dropped (pcapng interface statistics)
     :ivar cut: TCP packets whose payload was cut by the snapshot length
     :ivar damage: places of the file that could not be read
     """
@@ -94,7 +94,7 @@ class Statistics:
     damage: list[FileDamage] = field(default_factory=list)
 
     def add(self, other: Statistics) -> None:
-        """Count what was met in another file too."""
+        """Add the counters of another file."""
         for each in fields(self):
             total = getattr(self, each.name)
             total += getattr(other, each.name)
@@ -103,11 +103,11 @@ class Statistics:
 
 @dataclass(slots=True)
 class Window:
-    """A stretch of a source that is in memory.
+    """A range of a source that is in memory.
 
-    :ivar data: its bytes; the array is longer than that, the rest is padding
+    :ivar data: its bytes, followed by padding
     :ivar offset: offset of ``data[0]`` in the source
-    :ivar size: how many bytes
+    :ivar size: number of bytes
     """
 
     data: Bytes
@@ -117,20 +117,20 @@ class Window:
 
 @dataclass(slots=True)
 class PacketBlock:
-    """The TCP packets of one block of a capture, one row each, in file order; of several files, in time order.
+    """The TCP packets of one block of a capture, one row each, in file order; for several files, in time order.
 
-    :ivar source: where the bytes are
-    :ivar windows: those in memory: one stretch, or several where files are merged
-    :ivar addresses: the endpoints that ``src`` and ``dst`` number
-    :ivar number: int64, 1-based number of the packet record in the file (what Wireshark shows)
+    :ivar source: the source of the bytes
+    :ivar windows: the ranges in memory: one, or several where files are merged
+    :ivar addresses: the address book to which ``src`` and ``dst`` refer
+    :ivar number: int64, 1-based number of the packet record in the file (as shown by Wireshark)
     :ivar time: int64, capture time
     :ivar src: int32, endpoint that sent the packet
-    :ivar dst: int32, endpoint that it was sent to
+    :ivar dst: int32, endpoint that the packet was sent to
     :ivar seq: uint32, sequence number
-    :ivar ack: uint32, acknowledgment number (valid where ``flags & ACK``)
+    :ivar ack: uint32, acknowledgment number (valid if ``flags & ACK``)
     :ivar flags: uint8
     :ivar window: uint16, unscaled
-    :ivar offset: int64, where the payload begins in the source
+    :ivar offset: int64, offset of the payload in the source
     :ivar length: int32, payload bytes on the wire
     :ivar captured: int32, payload bytes in the file, at most ``length``
     :ivar interface: int32, 0-based over all sections of the file
@@ -176,7 +176,7 @@ class PacketBlock:
         return len(self.number)
 
     def bytes_at(self, offset: int, size: int) -> bytes:
-        """Bytes of the source, from memory if they are there."""
+        """Return bytes of the source, from memory if available there."""
         for window in self.windows:
             begin = offset - window.offset
             if 0 <= begin <= window.size - size:
@@ -190,10 +190,10 @@ class Gaps:
 
     :ivar stream: int64, as in :class:`SegmentBlock`
     :ivar position: int64, stream position of the first missing byte
-    :ivar missing: int64, bytes missing; 0 where their number cannot be known (the stream continues at
-        ``position``, and what follows does not belong to what came before)
+    :ivar missing: int64, number of missing bytes; 0 if it cannot be known (the stream continues at
+        ``position``, but its bytes before and after that are unrelated)
     :ivar cause: uint8, a :class:`GapCause`
-    :ivar number: int64, number of the packet that the snapshot length cut, -1 if none was
+    :ivar number: int64, number of the packet cut by the snapshot length, -1 if none was
     :ivar segment: int64, row of the segment block before which the hole lies, or the row after the
         stream's last one
     """
