@@ -1,8 +1,8 @@
 """The bytes of several files as one source.
 
-An offset in a joined capture tells the file in its upper bits and the place in that file in its lower ones, so it
-means the same byte in every reading. There may be thousands of files: open are only those that were used last, apart
-from pipes and files that are followed, which are open until they are read.
+An offset in a joined capture has the file number in its upper bits and the place in that file in its lower ones, so it
+means the same byte in every reading. There may be thousands of files: only the most recently used ones are open, apart
+from pipes and followed files, which are open until they are read.
 """
 
 from __future__ import annotations

@@ -211,26 +211,26 @@ class Gaps:
 
 @dataclass(slots=True)
 class SegmentBlock:
-    """Payload in stream order: what one block of packets delivered, sorted by stream, then position.
+    """Payload in stream order: the segments delivered by one block of packets, sorted by stream, then position.
 
-    The segments and gaps of a stream tile it: each begins where the one before ended, within a block and
-    from block to block, with no overlap and nothing left out.
+    The segments and gaps of a stream tile it: each starts where the previous one ended, within a block and
+    from block to block, without overlaps or omissions.
 
     :ivar stream: int64, ``2 * connection + direction``; direction 0 is sent by endpoint ``a`` of the
         connection, 1 by ``b``
     :ivar position: int64, position in the stream; 0 is the first byte after the SYN, or the first captured
-        one where the SYN was not captured
-    :ivar offset: int64, where the bytes are in the source
+        one if the SYN was not captured
+    :ivar offset: int64, offset of the bytes in the source
     :ivar length: int64, bytes, never 0
     :ivar time: int64, capture time of the packet that carried the bytes
-    :ivar delivered: int64, when the bytes were in order: ``time``, or that of the later packet which
+    :ivar delivered: int64, time from which the bytes were in order: ``time``, or that of the later packet that
         filled the hole before them
     :ivar number: int64, packet number
     :ivar flags: uint8, TCP flags of that packet
     :ivar gaps: the holes
     :ivar connections: ids of the connections first seen in this block
-    :ivar source: where the bytes are
-    :ivar block: the packets this came from, None for what :meth:`TcpAssembler.finish` flushed
+    :ivar source: the source of the bytes
+    :ivar block: the packets that the segments came from, None for segments flushed by :meth:`TcpAssembler.finish`
     """
 
     stream: Int64s
@@ -250,11 +250,11 @@ class SegmentBlock:
         return len(self.stream)
 
     def memory(self) -> tuple[Memory, Int64s]:
-        """The bytes of all rows, where they lie in memory already if possible.
+        """Return the bytes of all rows, without copying those already in memory if possible.
 
-        Those of earlier blocks (they waited behind a hole) are read from the source.
+        Bytes of earlier blocks (they waited behind a hole) are read from the source.
 
-        :returns: the bytes, and where in them each row begins (int64)
+        :returns: the bytes, and the start of each row in them (int64)
         """
         windows = () if self.block is None else self.block.windows
         if len(windows) == 1:
@@ -268,7 +268,9 @@ class SegmentBlock:
         return memory, places
 
     def _gathered(self, windows: tuple[Window, ...]) -> tuple[Bytes, Int64s]:
-        """What the rows have of several windows, one behind the other, and where in it each row begins; -1 if not."""
+        """Return the rows' bytes from several windows, concatenated, and the start of each row in them; -1 if not
+        included.
+        """
         places = np.full(len(self), -1, np.int64)
         parts, size = [], 0
         for window in windows:
@@ -283,11 +285,11 @@ class SegmentBlock:
 
     def _read(self, offset: int, size: int) -> bytes:
         assert self.source is not None
-        # a spool may have dropped them meanwhile: framing continues after them, and reading the frame reports it
+        # a spool may have dropped them: framing continues after them, and reading the frame reports the loss
         return self.source.read_or_zeros(offset, size)
 
     def payload(self) -> tuple[bytes, Int64s]:
-        """All bytes of the block in one object, in row order.
+        """Return all bytes of the block in one object, in row order.
 
         :returns: the bytes, and for each row the index of its first byte (int64)
         """
