@@ -4,7 +4,7 @@
 
     filter     = or
     or         = and { ("or" | "||" | "|") and }
-    and        = not { ["and" | "&&" | "&"] not }          # left out only before a short form or a selector
+    and        = not { ["and" | "&&" | "&"] not }          # omitted only before a short form or a selector
     not        = ("not" | "!") not | "(" or ")" | term
     term       = short form [value] | "@" selector | field [test] | text alone, in quotes or not
     test       = ("==" | "!=" | "<" | "<=" | ">" | ">=") value
@@ -15,7 +15,7 @@
     field      = name { "." name ["[" index "]"] }
     value      = "quoted" | 'quoted' | bare-run-of-characters
 
-The tree says what was written. What names and values mean is found out by :mod:`captures.filters.binding`.
+The tree represents the text as written. :mod:`captures.filters.binding` resolves names and values.
 Nodes compare without regard to positions.
 """
 
@@ -33,11 +33,11 @@ from captures.filters.errors import FilterError, did_you_mean
 from captures.filters.lexer import Scanner, Token, quoted
 
 MAX_LENGTH = 100_000
-"""Characters of a filter."""
+"""Maximum number of characters of a filter."""
 _NEARLY = 0.88
-"""How like the name of a field a word is that was meant to be one, as :mod:`difflib` tells."""
+"""Similarity to a field name (:mod:`difflib`) from which a word counts as a misspelt field."""
 MAX_DEPTH = 60
-"""Parentheses and negations inside each other; Python's own parser allows about 90."""
+"""Maximum nesting of parentheses and negations; Python's own parser allows about 90."""
 
 EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = "==", "<", "<=", ">", ">="
 MATCHES, CONTAINS = "~", "contains"
@@ -75,7 +75,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A field as written."""
+    """A field name as written."""
 
     text: str
     position: int = field(default=0, compare=False)
@@ -90,7 +90,7 @@ class Name:
 class Compare:
     """Field, operator, value; ``!=`` and ``not contains`` are the negation of the positive test.
 
-    :ivar position: of the operator, and ``length`` how many characters it has
+    :ivar position: position of the operator, which has ``length`` characters
     """
 
     name: Name
@@ -103,7 +103,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Field in a list of values."""
+    """Membership of a field's value in a list."""
 
     name: Name
     values: tuple[Value, ...]
@@ -112,14 +112,14 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """A field alone: there is something in it."""
+    """A field alone: its value is not empty."""
 
     name: Name
 
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """The field is there, if empty."""
+    """Existence of a field, even if it is empty."""
 
     name: Name
 
@@ -134,26 +134,26 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """Holds for every exchange: an empty filter, ``~all``."""
+    """A condition that every exchange meets: an empty filter, ``~all``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The contrary."""
+    """A negation."""
 
     item: Node
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them."""
+    """A conjunction."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Any of them."""
+    """A disjunction."""
 
     items: tuple[Node, ...]
 
@@ -162,7 +162,7 @@ Node: TypeAlias = "Compare | OneOf | Bare | Exists | Selector | Everything | Not
 
 
 def parse(text: str, *, plain: bool = True) -> Node:
-    """Return the syntax tree of a filter; an empty one holds for everything.
+    """Return the syntax tree of a filter; an empty one matches everything.
 
     :param plain: whether a text alone is a filter, too; if not, it is an unknown field
     :raises FilterError: at the character where it stops making sense
@@ -278,7 +278,7 @@ class _Parser:
         return self._error("a field is expected here", position, length)
 
     def _plain(self) -> Node | None:
-        """Take a text that stands alone, if one does: in quotes, or with characters that no field has."""
+        """Take a standalone text, if there is one: in quotes, or with characters that no field has."""
         if not self._takes_plain:
             return None
         position = self.scan.skip()
@@ -311,7 +311,7 @@ class _Parser:
         return form.expand(token.position, value)
 
     def _value_is_absent(self) -> bool:
-        """Return whether no value follows a short form that can do without one."""
+        """Return whether no value follows a short form whose value is optional."""
         scan = self.scan
         if scan.ended() or scan.peek(re.compile(r"[)~@!]")):
             return True
@@ -354,11 +354,11 @@ class _Parser:
         )
 
     def _is_field(self, name: Name) -> bool:
-        """Return whether a name alone is a field, or was meant to be one, rather than a text to look for.
+        """Return whether a name alone is a field, or was meant to be one, rather than a text to search for.
 
-        :raises FilterError: if it nearly is one
+        :raises FilterError: if it almost is one
         """
-        from captures.filters.fields import BY_NAME  # their predicates are of this module
+        from captures.filters.fields import BY_NAME  # fields import this module
 
         if name.text in BY_NAME or name.text.partition(".")[0].partition("[")[0] in {
             *BY_NAME,
@@ -437,7 +437,7 @@ class _Parser:
 
 # ---------------------------------------------------------------- back to text
 def render(node: Node) -> str:
-    """Return the filter in the main grammar, without short forms; parsing it gives the same tree."""
+    """Return the filter in the main grammar, without short forms; parsing it returns the same tree."""
     match node:
         case Compare(name, operator, value, negated):
             text = _regex(value.text) if operator == MATCHES else _written(value)
@@ -469,22 +469,22 @@ def _inside(node: Node) -> str:
 
 def _written(value: Value) -> str:
     text = quoted(value.text)
-    # what was quoted is text, and what was not may be a number
+    # a quoted value is text, an unquoted one may be a number
     return f'"{text}"' if value.quoted and not text.startswith('"') else text
 
 
 def _regex(text: str) -> str:
-    # a backslash before a quote means the quote itself, in the string as in the expression
+    # a backslash before a quote means the quote itself, both in the string and in the expression
     return '"' + re.sub(r'(\\.)|"', lambda found: found[1] or '\\"', text, flags=re.DOTALL) + '"'
 
 
 def with_saved(text: str, saved: Mapping[str, str]) -> str:
-    """Return a filter with saved filters instead of their names, ``@name``; they may name others.
+    """Return a filter with saved filters substituted for their names, ``@name``; they may name others.
 
-    A text that is not a filter comes back as it is.
+    A text that is not a filter is returned unchanged.
 
-    :param saved: texts by name; what the language means by ``@marked`` and the like cannot be among them
-    :raises FilterError: if a filter is a part of itself, or all of it is too long
+    :param saved: texts by name; the language's own selectors, ``@marked`` and the like, are ignored
+    :raises FilterError: if a filter contains itself, or the result is too long
     """
     usable = {name for name in saved if name not in MEANINGS and not name[:1].isdigit()}
     made: dict[str, str] = {}
@@ -513,7 +513,7 @@ def with_saved(text: str, saved: Mapping[str, str]) -> str:
 
 
 def leaves(node: Node) -> Iterator[Node]:
-    """Yield the conditions of a filter, in the order in which they are written."""
+    """Yield the conditions of a filter, in written order."""
     match node:
         case Not(item):
             yield from leaves(item)

@@ -82,7 +82,7 @@ def local(path: str) -> str:
 
 
 def absolute(path: str) -> str:
-    """Return a path as other processes of this machine name the file; standard input and remote paths stay unchanged."""
+    """Return a path as other processes of this machine name the file; standard input and remote paths do not change."""
     here = not (path == "-" or is_remote(path) or is_pcap_over_ip(path))
     return str(Path(local(path)).absolute()) if here else path
 
