@@ -70,7 +70,7 @@ _NOT_ASCII = re.compile("[^\n -~]")
 
 
 def printable_json(text: str) -> str:
-    r"""Return equivalent JSON, with invisible characters written as ``\\uXXXX``; line ends stay."""
+    """Return equivalent JSON, with invisible characters written as ``\\uXXXX``; line ends stay."""
     return text if text.isascii() and "\x7f" not in text else _NOT_ASCII.sub(_escaped, text)
 
 

@@ -1,4 +1,4 @@
-r"""Users' regular expressions, on an engine with time linear in its input: Google's RE2.
+"""Users' regular expressions, on an engine with time linear in its input: Google's RE2.
 
 Python's ``re`` backtracks: ``^(a+)+$`` takes twice as long for each further letter of a text that does not match, and
 the texts come from any client that can connect. Every pattern of a user that meets untrusted text is compiled here, and

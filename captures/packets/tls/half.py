@@ -110,7 +110,7 @@ class TlsHalf:
             self._hole.end = hole.end
 
     def recover(self, until: int) -> MissingData | None:
-        """End the current loss at the readable record that starts at `until`; return it if it may have contained data."""
+        """End the current loss at the readable record that starts at `until`; return it if it may have held data."""
         hole, self._hole = self._hole, None
         self.lost = 0
         if hole is None:
