@@ -453,7 +453,7 @@ def _group_inferred(
 def _inferred(
     found: ExchangeColumns, named: RaggedArray, columns: TableColumns, context: Context, predicate: Predicate
 ) -> tuple[Mask, Mask]:
-    """Return masks of the rows whose inferred group matches, and of those whose group depends on a Fetch's partitions."""
+    """Return masks of rows whose inferred group matches, and of rows whose group depends on a Fetch's partitions."""
     assert context.groups is not None
     keys = columns.view("api_key")
     asked = np.logical_or.reduce([keys == key for key in INFERRED])

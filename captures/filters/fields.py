@@ -107,7 +107,7 @@ def _flag(name: str, flag: Flag, doc: str, *synonyms: str, available: Availabili
 
 
 def _done(value: Callable[[Interventions], Any]) -> Column:
-    """Return the column of an intervention of kproxy's proxy, which is known for few exchanges and not a table column."""
+    """Return the column of an intervention of kproxy's proxy, which few exchanges have and the table lacks."""
     return decide.by_number(lambda context: context.interventions, value)
 
 

@@ -122,7 +122,7 @@ def unescape(raw: str) -> str:
 
 
 def unescape_regex(raw: str) -> str:
-    """Return a quoted regular expression: a backslash before a quote is dropped, all others belong to the expression."""
+    """Return a quoted regular expression: a backslash before a quote is dropped, all others belong to it."""
     return re.sub(r"\\(.)", lambda found: found[1] if found[1] in QUOTES else found[0], raw, flags=re.DOTALL)
 
 

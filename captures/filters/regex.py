@@ -189,7 +189,7 @@ def _escape(part: str) -> str:
 
 
 def _unclosed(pattern: str) -> int:
-    """Return the index of the first closing parenthesis without an opening one, or the last one that is never closed."""
+    """Return the index of the first closing parenthesis that has no opening one, or the last one never closed."""
     opened: list[int] = []
     for part in _PARTS.finditer(pattern):
         if part[0] == "(":

@@ -37,7 +37,7 @@ class FieldPlan:
 
 
 def layouts(key: int, version: int, side: Side) -> list[wire.Struct]:
-    """Return the layouts of a message, those of the nearest known version for an unknown one; empty for an unknown API."""
+    """Return the layouts of a message, for an unknown version those of the nearest one; empty for an unknown API."""
     known = api(key)
     if known is None:
         return []

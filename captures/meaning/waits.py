@@ -115,7 +115,7 @@ def longest_wait(key: int, version: int, request: Body, response: Body, read: Re
 
 
 def _poll(key: int, request: Body, response: Body, read: Read | None) -> Wait:
-    """Return the wait of Fetch and ShareFetch, held until ``min_bytes`` are available or ``max_wait_ms`` have passed."""
+    """Return the wait of Fetch and ShareFetch, held until ``min_bytes`` are available or ``max_wait_ms`` passed."""
     if response.get("error_code"):
         return NO_WAIT
     longest = number(request, "max_wait_ms", 0) * MS

@@ -139,7 +139,7 @@ def _guesses(data: Bytes, start: int, end: int, count: int, window: int, layout:
 
 
 def _begins_chain(data: Bytes, places: Int64s, ends: Int64s, layout: RecordLayout) -> Bools:
-    """Return a mask of the places that start a chain of believable records; a chain that exceeds its end is accepted."""
+    """Return a mask of the places that start a chain of believable records; a chain may exceed its end."""
     good = layout.believable(data, places, ends)
     running = np.flatnonzero(good)
     place = places[running]
