@@ -1,11 +1,10 @@
-"""Decoded bodies made ready to be shown: names, inner protocols, record sets, and secrets masked.
+"""Decoded bodies prepared for display: names, inner protocols, record sets and masked secrets.
 
-:class:`Annotator` takes what :mod:`dissectors.frames` decoded and turns it, in place, into what programs and people
-read: record fields become lists of batches, secrets become None. What is known beyond the schema's fields is kept
-apart, by field path: names of error codes and enumerations, topics behind topic IDs, the protocols inside bytes
-fields, unknown tags.
+:class:`Annotator` converts what :mod:`dissectors.frames` decoded, in place, into what programs and people read: record
+fields become lists of batches, secrets become None. Facts beyond the schema's fields are kept separately, by field
+path: names of error codes and enumerations, topics behind topic IDs, the protocols inside bytes fields, unknown tags.
 
-Which fields of a message need anything is worked out once per layout (a *plan*); all others are not touched.
+A plan, prepared once per layout, says which fields of a message need work; the others are not touched.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ _KEY_AND_VERSION = struct.Struct(">hh")
 
 @dataclass(slots=True)
 class Annotations:
-    """What stands beside the bodies of one exchange.
+    """Annotations that accompany the bodies of one exchange.
 
-    :ivar decoded: what is known beyond the fields, by path: ``response.topics[0].error_code``
+    :ivar decoded: facts beyond the fields, by path: ``response.topics[0].error_code``
     :ivar masked: paths of the values that were replaced by None because they are secret
     :ivar problems: what was wrong inside record sets and inner protocols, by side
     """
@@ -47,7 +46,7 @@ class Annotations:
 
 @dataclass(slots=True)
 class _Scope:
-    """Where the visitor is: everything a step may need besides its value."""
+    """Everything that a step of the visitor may need besides its value."""
 
     out: Annotations
     decoded: dict[str, Any]
@@ -58,16 +57,16 @@ class _Scope:
     budget: Budget | None
 
     def shared_budget(self) -> Budget:
-        """Return the budget of the message; most messages need none, so it is made when it is asked for."""
+        """Return the budget of the message. It is created on demand, because most messages need none."""
         if self.budget is None:
             self.budget = of_message()
         return self.budget
 
 
 class Annotator:
-    """Annotates the bodies of exchanges, one after another, in capture order.
+    """Annotates the bodies of exchanges one after another in capture order.
 
-    :param knowledge: facts from earlier exchanges; the caller shows it every exchange
+    :param knowledge: facts from earlier exchanges; the caller feeds it every exchange
     :param show_secrets: leave passwords, tokens and keys readable
     :param payload: ``full`` shows records whole, ``preview`` their first bytes, ``none`` only batch headers
     """
@@ -94,11 +93,11 @@ class Annotator:
         request: dict[str, Any] | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Make ``body.value`` ready to be shown, in place, and add to ``out``.
+        """Prepare ``body.value`` for display, in place, and add to ``out``.
 
         :param connection: key by which :class:`SessionContext` knows the connection
-        :param request: the decoded request, where ``body`` is its response
-        :param budget: of the message that ``body`` is inside of; None: it has its own
+        :param request: the decoded request if ``body`` is its response
+        :param budget: budget of the message that contains ``body``; None gives it its own
         """
         visit, value = self._visitor_of(body, side), body.value
         if visit is not None and value is not None:
@@ -109,7 +108,9 @@ class Annotator:
     def token(
         self, token: bytes, side: Side, out: Annotations, *, connection: Hashable = None
     ) -> dict[str, bytes | None]:
-        """Read a raw SASL token (SaslHandshake v0, Kafka 0.9): what it says goes to ``out``, what it is is returned."""
+        """Decode a raw SASL token (SaslHandshake v0, Kafka 0.9) into ``out`` and return it as a body, masked unless
+        secrets are shown.
+        """
         hints = embedded.Hints(mechanism=self.knowledge.mechanism(connection), show_secrets=self.show_secrets)
         found = embedded.decode("sasl_token", token, hints)
         path = f"{side}.token"
@@ -164,7 +165,7 @@ class Annotator:
                 return self._embedded(content, secret=secret)
 
     def _topic_of(self, holders: Holders) -> str | None:
-        """Return the topic that the innermost struct is about, or the next one that is about a topic."""
+        """Return the topic of the innermost struct that names one."""
         for item in reversed(holders[1:]):
             name: Any = next((item[field] for field in TOPIC_FIELDS if item.get(field)), None)
             if not name and "topic_id" in item:
@@ -209,7 +210,7 @@ class Annotator:
         return self._mask(value, path, holders, scope) if secret_config(holders[-1], flagged=True) else value
 
     def _sensitivity(self, value: Any, path: str, holders: Holders, scope: _Scope) -> Any:
-        """Mask what a secret configuration is elsewhere; those values have no flag of their own."""
+        """Mask the synonyms of a secret configuration; they have no flag of their own."""
         if secret_config(holders[-1]):
             outer = path.rpartition(".")[0]
             for index, synonym in enumerate(holders[-1].get("synonyms") or ()):
@@ -240,7 +241,7 @@ class Annotator:
             for _, where, reason in found.problems:
                 self._problem(scope, path, where, f"{reason} ({found.label})", found.limit)
             scope.out.masked.extend(f"{path}.{inner}" for inner in found.masked)
-            # a secret inside is readable in the bytes that it is inside of, and so it is in what could not be read
+            # the bytes around a secret reveal it, and undecoded bytes may contain one
             unread = found.value is None and content in SECRET_CONTENTS
             hidden = secret or found.masked or unread
             return self._mask(value, path, holders, scope) if hidden else value
@@ -286,7 +287,7 @@ class Annotator:
 
 
 def _mask_unknown(body: Body, side: Side, out: Annotations) -> None:
-    """Mask what no declaration knows: unknown tags, and bytes that were not decoded."""
+    """Mask what no declaration describes: unknown tags and bytes that were not decoded."""
     tags = wire.UNKNOWN_TAGS
     if tags in body.header:
         out.masked.extend(f"{side}.header.{tags}[{tag}]" for tag in body.header[tags])
@@ -300,7 +301,7 @@ def _mask_unknown(body: Body, side: Side, out: Annotations) -> None:
 
 
 def _enveloped(data: Any) -> tuple[int | None, int | None]:
-    """Return key and version of the request inside an Envelope request, if there is one."""
+    """Return API key and version of the request inside an Envelope request, None if there is none."""
     if isinstance(data, bytes) and len(data) >= _KEY_AND_VERSION.size:
         key, version = _KEY_AND_VERSION.unpack_from(data)
         return key, version
@@ -308,7 +309,7 @@ def _enveloped(data: Any) -> tuple[int | None, int | None]:
 
 
 def _take_tags(path: str, holders: Holders, scope: _Scope) -> None:
-    """Move unknown tags out of a struct: a body holds the schema's fields and nothing else."""
+    """Move unknown tags out of a struct: a body holds only the schema's fields."""
     tags = holders[-1].pop(wire.UNKNOWN_TAGS)
     scope.decoded[join(path, wire.UNKNOWN_TAGS)] = {str(tag): data for tag, data in tags.items()}
 

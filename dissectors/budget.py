@@ -1,13 +1,14 @@
-"""What untrusted bytes may cost: every limit by its name, and what is left of it for one piece of work.
+"""Limits on the cost of untrusted bytes, and budgets that count against them.
 
 Rules of this file:
 
-* Every limit of the house is a row of :data:`LIMITS`, whichever floor keeps to it; docs/limits.md is made from it.
-* A :class:`Budget` is handed down to whatever does the work: for one message, one connection, or the process. It counts
-  work (bytes, records, objects), never time, so that the same bytes always give the same answer.
-* What goes over a limit is left undecided and says which limit it was (:class:`LimitReached`); it ends nothing else.
+* Every limit of kproxy is a row of :data:`LIMITS`, whichever layer enforces it; docs/limits.md is generated from it.
+* A :class:`Budget` is passed down to the code that does the work: for one message, one connection, or the process. It
+  counts work (bytes, records, objects), never time, so that the same bytes always give the same answer.
+* Work beyond a limit is left undecided and reported with the name of the limit (:class:`LimitReached`); everything
+  else continues.
 * Limits are changed for a whole run, by ``kproxy --limit NAME=VALUE`` or the environment variable
-  :data:`ENVIRONMENT`, which processes that are started by this one inherit.
+  :data:`ENVIRONMENT`, which child processes inherit.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Limit:
     """One limit.
 
     :ivar unit: what is counted
-    :ivar scope: what of it is counted together
+    :ivar scope: what the count covers
     :ivar about: what it bounds and what happens beyond it, for docs/limits.md
     """
 
@@ -330,11 +331,11 @@ LIMITS: Mapping[str, Limit] = {
 
 
 class LimitSettingError(ValueError):
-    """There is no such limit, or its value is not a number."""
+    """A setting names no limit, or its value is not a number."""
 
 
 class LimitReached(DecodeError):  # noqa: N818  # says what happened, reads well at the raise
-    """Work ended because a limit was reached; what is beyond it is undecided.
+    """Work ended because a limit was reached; everything beyond it is undecided.
 
     :ivar limit: name of the limit
     """
@@ -345,16 +346,15 @@ class LimitReached(DecodeError):  # noqa: N818  # says what happened, reads well
 
 
 def limit_of(error: DecodeError) -> str:
-    """Return the name of the limit that an error is about, empty if it is about none."""
+    """Return the name of the limit that caused an error, empty if none did."""
     return error.limit if isinstance(error, LimitReached) else ""
 
 
 class Budget:
-    """What is left of some limits for one piece of work.
+    """The remainder of some limits for one piece of work.
 
-    :param names: limits that begin in full with this piece of work
-    :param within: the budget of what this is a part of; everything spent here is spent there too, where it counts the
-        same limit
+    :param names: limits that start in full with this piece of work
+    :param within: budget of the enclosing work; spending here is also spent there if it counts the same limit
     """
 
     __slots__ = ("_left", "_within")
@@ -372,14 +372,14 @@ class Budget:
         return above if mine is None else min(mine, above)
 
     def spend(self, name: str, amount: int, what: str = "this", offset: int = -1, path: str = "") -> None:
-        """Take from what is left.
+        """Take `amount` from the remainder.
 
-        :param what: for the error: what the amount is needed for
-        :param offset: for the error, as are the field's ``path``: byte offset of what the amount is needed for
-        :raises LimitReached: if that is more than is left; nothing is taken then
+        :param what: what needs the amount, for the error
+        :param offset: byte offset of what needs the amount, for the error; so is the field's ``path``
+        :raises LimitReached: if less than `amount` is left; nothing is taken then
         """
         left = self._left.get(name)
-        if self._within is None and left is not None and amount <= left:  # as nearly always
+        if self._within is None and left is not None and amount <= left:  # the usual case
             self._left[name] = left - amount
             return
         if amount > self.left(name):
@@ -387,7 +387,7 @@ class Budget:
         self._take(name, amount)
 
     def give_back(self, name: str, amount: int) -> None:
-        """Return what was held and is held no longer."""
+        """Return an amount that is no longer held."""
         self._take(name, -amount)
 
     def _take(self, name: str, amount: int) -> None:
@@ -399,12 +399,12 @@ class Budget:
 
 
 def of_message() -> Budget:
-    """Return the budget of one message: all that its batches and fields may cost together."""
+    """Return the budget of one message, shared by its batches and fields."""
     return Budget("message_bytes", "message_records", "message_objects")
 
 
 def limit(name: str) -> int:
-    """Return the value of a limit that is in force."""
+    """Return the current value of a limit."""
     return IN_FORCE[name]
 
 
@@ -414,10 +414,10 @@ def shown(name: str) -> str:
 
 
 def configure(settings: Iterable[str]) -> None:
-    """Change limits, here and in processes that this one will start.
+    """Change limits in this process and in those that it starts.
 
     :param settings: ``name=value``, where values may end in K, M, G (powers of 1000) or KiB, MiB, GiB
-    :raises LimitSettingError: what is wrong with one of them; nothing is changed then
+    :raises LimitSettingError: says what is wrong with one of them; no limit is changed then
     """
     changed = dict(_parsed(setting) for setting in settings)
     IN_FORCE.update(changed)
@@ -430,9 +430,9 @@ def configure(settings: Iterable[str]) -> None:
 
 @contextmanager
 def changed(**values: int) -> Iterator[None]:
-    """Have other limits for a while, in this process alone: for tests, and for fuzzing with small inputs.
+    """Change limits temporarily, in this process only: for tests, and for fuzzing with small inputs.
 
-    :param values: by the names of the limits
+    :param values: values by limit name
     """
     before = IN_FORCE.copy()
     IN_FORCE.update(values)
@@ -454,16 +454,16 @@ def _parsed(setting: str) -> tuple[str, int]:
 
 
 def from_environment() -> dict[str, int]:
-    """Return all limits as the environment has them, the others as they are by default.
+    """Return all limits: those set in the environment, and defaults for the others.
 
-    :raises LimitSettingError: what is wrong with the environment's
+    :raises LimitSettingError: says what is wrong with the environment variable
     """
     given = (part for part in os.environ.get(ENVIRONMENT, "").split(",") if part.strip())
     return {name: each.default for name, each in LIMITS.items()} | dict(map(_parsed, given))
 
 
 def _at_import() -> dict[str, int]:
-    """As :func:`from_environment`, but for imports, which cannot report errors: defaults apply instead."""
+    """Return the limits, defaults if :func:`from_environment` fails: an import cannot report errors."""
     try:
         return from_environment()
     except LimitSettingError:
@@ -486,4 +486,4 @@ def _rounded(each: Limit) -> str:
 
 
 IN_FORCE = _at_import()
-"""The values in force, for code to which a call of :func:`limit` is too much; :func:`configure` changes them."""
+"""Current values, for code that cannot afford a call of :func:`limit`; :func:`configure` changes them."""

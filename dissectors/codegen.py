@@ -1,22 +1,22 @@
 """Decoders generated from declarations: one flat Python function per wire type, ``decode(buf, pos) -> value, pos``.
 
-A decoder reads everything, or the fields of a tree (:mod:`dissectors.projection`): what is not wanted is skipped, by
-its length or by an addition, without slicing anything.
+A decoder reads everything, or the fields of a tree (:mod:`dissectors.projection`). Unwanted fields are skipped by their
+length or by an addition, without slicing anything.
 
-How the code is made fast:
+Techniques that make the code fast:
 
-* Neighbouring fixed-width fields are read by one ``struct.unpack_from`` (a *run*), with those that are skipped; the
-  length byte of a compact field that follows them belongs to the run too.
+* Neighbouring fixed-width fields, skipped ones included, are read by one ``struct.unpack_from`` (a *run*); the length
+  byte of a compact field after them belongs to the run too.
 * Compact lengths of one and two varint bytes are handled in place, longer ones by a helper.
 * Arrays of numbers are one ``unpack_from``.
-* The position is advanced only when something of variable length has been met.
+* The position is advanced only after a value of variable length.
 
-How it stays right: the generated code does not check every read. Index and struct errors, bad UTF-8, null where
-none is allowed and a position beyond the end all mean "malformed"; the caller then has
-:func:`dissectors.trace.trace` find out what and where. ``buf`` must be ``bytes``: slices of it are the values.
+Why it stays correct: the generated code does not check every read. Index and struct errors, bad UTF-8, null where
+none is allowed and a position beyond the end all mean "malformed"; the caller then runs
+:func:`dissectors.trace.trace` to find out what and where. ``buf`` must be ``bytes``: slices of it are the values.
 
-Every value takes a byte at least, so that bytes fewer than the limit ``message_objects`` cannot go over it. Longer ones
-are decoded by a second function which counts (:class:`CountingDecoder`); it is made when the first of them is met.
+Every value takes at least one byte, so fewer bytes than the limit ``message_objects`` cannot exceed it. Longer messages
+are decoded by a second function that counts (:class:`CountingDecoder`), created when the first of them is decoded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Decoder = Callable[[bytes, int], tuple[Any, int]]
 
-#: what generated code raises on malformed bytes
+#: raised by generated code on malformed bytes
 MALFORMED = (IndexError, struct.error, UnicodeDecodeError, DecodeError)
 
 MAX_COMPACT_BYTE = 127  # longest uvarint of one byte
@@ -44,7 +44,7 @@ MAX_COMPACT_BYTE = 127  # longest uvarint of one byte
 
 # ---------------------------------------------------------------- called by generated code
 class _ThreadBudget(threading.local):
-    """The budget of the message that this thread decodes and counts, if it does."""
+    """The budget of the message that this thread decodes; None if it does not count."""
 
     budget: Budget | None = None
 
@@ -53,7 +53,7 @@ _spending = _ThreadBudget()
 
 
 def _spend(amount: int, pos: int) -> None:
-    """Take fields and elements that are about to be decoded from the budget.
+    """Take fields and elements about to be decoded from the budget.
 
     :raises LimitReached: if there are too many
     """
@@ -62,7 +62,7 @@ def _spend(amount: int, pos: int) -> None:
 
 
 class _UuidTexts(dict[bytes, str]):
-    """16 bytes -> text form, for the few topic IDs that a capture repeats without end."""
+    """16 bytes -> text form, for the few topic IDs that a capture repeats endlessly."""
 
     def __missing__(self, data: bytes) -> str:
         text = wire.uuid_text(data)
@@ -72,7 +72,7 @@ class _UuidTexts(dict[bytes, str]):
 
 
 def _long_content(buf: bytes, pos: int, nullable: bool, unit: int, longest: int) -> tuple[int | None, int]:
-    """Read a compact length of several bytes, which may be null too; return where its content begins and ends.
+    """Read a compact length of several bytes, which may encode null; return start and end of its content.
 
     :param unit: bytes for each unit of the length
     :param longest: the greatest length
@@ -88,7 +88,7 @@ def _long_content(buf: bytes, pos: int, nullable: bool, unit: int, longest: int)
 
 
 def _long_length(buf: bytes, pos: int, nullable: bool) -> tuple[int, int]:
-    """Read a compact length of several bytes: 0 for null, which may be written that way too."""
+    """Read a compact length of several bytes: 0 for null, which several bytes may also encode."""
     start, end = _long_content(buf, pos, nullable, 1, wire.SizedLeaf.longest)
     return (0, end) if start is None else (end - start + 1, start)
 
@@ -107,16 +107,16 @@ _unpackers: dict[str, list[Any]] = {}
 
 
 def _short_unpackers(code: str) -> list[Any]:
-    """Unpackers of arrays of numbers by compact length (count + 1), for counts below 127."""
+    """Return unpackers of arrays of numbers by compact length (count + 1), for counts below 127."""
     if code not in _unpackers:
         _unpackers[code] = [None, *(struct.Struct(f">{count}{code}").unpack_from for count in range(127))]
     return _unpackers[code]
 
 
 class _TagSection:
-    """Reads a tag section that is not empty into the struct's dict.
+    """Reads a non-empty tag section into the struct's dict.
 
-    :param wanted: fields that are read, and the others skipped; None for all, with tags that are not declared
+    :param wanted: fields to read; others are skipped. None for all, undeclared tags included
     """
 
     def __init__(self, tagged: Mapping[int, wire.Member], wanted: Tree | None, *, counting: bool) -> None:
@@ -155,7 +155,7 @@ _uuids = _UuidTexts()
 
 # ---------------------------------------------------------------- the generator
 def _unit(con: wire.WireType, wanted: Tree | None) -> int | None:
-    """Return the bytes for each unit of a length; None for what is read element by element, or has no length."""
+    """Return the bytes for each unit of a length; None for types that are read element by element or have no length."""
     if isinstance(con, wire.String | wire.Bytes):
         return 1
     if not isinstance(con, wire.Array) or (wanted != {} and not isinstance(con.element, wire.FixedWidth)):
@@ -164,7 +164,7 @@ def _unit(con: wire.WireType, wanted: Tree | None) -> int | None:
 
 
 def _plus(expression: str, number: int) -> str:
-    """Return the source of a sum, without the zero."""
+    """Return the source of a sum, without adding zero."""
     if not number:
         return expression
     return f"{expression} {'+' if number > 0 else '-'} {abs(number)}"
@@ -173,9 +173,9 @@ def _plus(expression: str, number: int) -> str:
 class _Generator(SourceWriter):
     """Writes the decoder of one wire type.
 
-    ``wanted`` is what is read of a type: None for all of it, nothing of an empty tree.
+    ``wanted`` is the part of a type to read: None for all of it, an empty tree for none.
 
-    :param counting: the decoder takes elements of arrays from a budget
+    :param counting: the decoder takes array elements from a budget
     """
 
     def __init__(self, *, counting: bool = False) -> None:
@@ -210,7 +210,7 @@ class _Generator(SourceWriter):
         return name
 
     def _flush(self, *, advance: bool = True) -> int:
-        """Emit the pending run. Return its size in bytes, or 0 if the position was advanced over it."""
+        """Emit the pending run. Return its size in bytes, or 0 if the position was advanced past it."""
         if not self._run:
             return 0
         names = [name for name, _ in self._run if name]
@@ -231,9 +231,9 @@ class _Generator(SourceWriter):
 
     # ------------------------------------------------------------ types
     def _value(self, con: wire.WireType, wanted: Tree | None) -> str:
-        """Emit what reads or skips ``con``; return the expression of its value, valid after the next flush.
+        """Emit code that reads or skips ``con``; return the expression of its value, valid after the next flush.
 
-        The expression is empty for what is skipped.
+        The expression is empty if the value is skipped.
         """
         width = wire.width_of(con) if wanted == {} else None
         if width is not None:
@@ -253,7 +253,7 @@ class _Generator(SourceWriter):
                 return self._nullable_struct(con, wanted)
             case wire.Struct():
                 return self._struct(con, wanted)
-            case wire.Leaf():  # types of their own: Java's strings
+            case wire.Leaf():  # other types, such as Java's strings
                 self._flush()
                 value = self._name("v")
                 self._line(f"{value}, pos = {self._bind('read', con.read)}(buf, pos)")
@@ -278,7 +278,7 @@ class _Generator(SourceWriter):
             self._line(f"null({con.kind!r})")
 
     def _sized(self, con: Any, unit: int, *, wanted: bool) -> str:
-        """Emit the reading of a length, and of what it announces: bytes, or elements that are all as wide."""
+        """Emit the reading of a length and of the bytes, or elements of equal width, that it announces."""
         value = self._name("v") if wanted else ""
         length = self._read("B" if con.compact else con.prefix.format[1:], "n")
         size = self._flush(advance=False)
@@ -292,7 +292,7 @@ class _Generator(SourceWriter):
             return value
         with self._block(f"if {length} < 128:"):
             with self._block(f"if {length}:"):
-                # a compact length is one more than what follows
+                # a compact length is one more than the units that follow
                 self._content(con, unit, value, length, size, 1)
             with self._block("else:"):
                 self._no_value(value, con, size)
@@ -311,7 +311,7 @@ class _Generator(SourceWriter):
         return value
 
     def _content_of(self, con: wire.WireType, start: str, end: str) -> str:
-        """Return the expression of what lies between two positions."""
+        """Return the expression of the content between two positions."""
         if isinstance(con, wire.Array):
             return f"numbers(buf, {start}, {end}, {self._bind('element', con.element)})"
         return f"buf[{start}:{end}]{'.decode()' if isinstance(con, wire.String) else ''}"
@@ -319,11 +319,11 @@ class _Generator(SourceWriter):
     def _content(
         self, con: Any, unit: int, value: str, length: str, size: int, more: int, *, short: bool = True
     ) -> None:
-        """Emit the reading of what a length announces.
+        """Emit the reading of the content that a length announces.
 
         :param size: bytes from the position to the content
-        :param more: by how much the length is more than the units that follow
-        :param short: the length is less than 128 if it is compact
+        :param more: excess of the length over the number of units that follow
+        :param short: whether a compact length is less than 128
         """
         units = f"{unit} * {length}" if unit != 1 else length
         if not value:
@@ -339,7 +339,7 @@ class _Generator(SourceWriter):
         self._line("pos = end")
 
     def _spend_numbers(self, con: wire.Array, length: str, size: int) -> None:
-        """Emit the counting of an array of numbers; a length of several varint bytes is read once more for that."""
+        """Emit the counting of an array of numbers, which reads a length of several varint bytes a second time."""
         count, at = length, _plus("pos", size)
         if con.compact:
             count = self._name("n")
@@ -347,7 +347,7 @@ class _Generator(SourceWriter):
         self._line(f"spend(min({count}, len(buf) - {at}), {at})")
 
     def _array(self, con: wire.Array, wanted: Tree | None) -> str:
-        """Emit what reads an array; return the expression of its value."""
+        """Emit the reading of an array; return the expression of its value."""
         value = "" if wanted == {} else self._name("a")
         count = self._read("B" if con.compact else "i", "n")
         size = self._flush(advance=False)
@@ -414,17 +414,17 @@ class _Generator(SourceWriter):
 
 
 def source(con: wire.WireType) -> str:
-    """Return the generated source, to be read by people."""
+    """Return the generated source, for people to read."""
     return _Generator().function(con).source()
 
 
 def decoder(con: wire.WireType, wanted: Tree | None = None, *, counting: bool = False) -> Decoder:
     """Return ``decode(buf, pos) -> (value, next position)`` for a wire type.
 
-    :param wanted: what is read of it: None for all, else a tree of fields, all of which it has
-    :param counting: it is to be called by :class:`CountingDecoder`
+    :param wanted: tree of the fields to read, all of which the type has; None for all
+    :param counting: make a decoder for :class:`CountingDecoder`
 
-    Arrays of numbers come as tuples, other arrays as lists, structs as dicts. A position beyond ``len(buf)``
+    Arrays of numbers are returned as tuples, other arrays as lists, structs as dicts. A position beyond ``len(buf)``
     means that the bytes ended early; malformed bytes raise one of :data:`MALFORMED`.
     """
     if isinstance(con, wire.Leaf):
@@ -435,9 +435,9 @@ def decoder(con: wire.WireType, wanted: Tree | None = None, *, counting: bool = 
 
 
 class CountingDecoder:
-    """A decoder that takes what it decodes from the budget of a message.
+    """A decoder that takes the decoded objects from the budget of a message.
 
-    :param decode: made with ``counting``
+    :param decode: a decoder generated with ``counting``
     """
 
     def __init__(self, decode: Decoder) -> None:

@@ -1,11 +1,11 @@
 """The named values of the protocol's integers: enumerations, special values and flag sets.
 
 A :class:`Domain` belongs to a field, not to a type: ``-1`` is ``LATEST`` in a ListOffsets timestamp and
-``ALL`` in acks. Names are spelled as Kafka's users meet them in configurations and tools:
-``READ_COMMITTED``, ``gzip``, ``CreateTime``. An unnamed value is never an error, since newer nodes send what
+``ALL`` in acks. Names are spelled as Kafka's users see them in configurations and tools:
+``READ_COMMITTED``, ``gzip``, ``CreateTime``. An unnamed value is never an error, because newer nodes send values that
 no table can know.
 
-Two kinds of numbers have their name elsewhere: API keys, and feature levels, whose meaning depends on the
+Two kinds of numbers are named elsewhere: API keys, and feature levels, whose meaning depends on the
 feature beside them (:func:`feature_level_name`).
 """
 
@@ -23,12 +23,12 @@ Rest = Literal["unknown", "number", "timestamp_ms", "duration_ms"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Domain:
-    """What the values of an integer or boolean field are called.
+    """Names of the values of an integer or boolean field.
 
     :ivar name: key in :data:`DOMAINS`
     :ivar values: value on the wire -> name; for a boolean 0 and 1
-    :ivar doc: one line for people, with the source of the fact where it is not Kafka's enum of the same name
-    :ivar rest: what a value without a name is: ``unknown`` (a closed list: something new or wrong), a
+    :ivar doc: one line for people, with the source of the fact unless it is Kafka's enum of the same name
+    :ivar rest: meaning of a value without a name: ``unknown`` (a closed list: something new or wrong), a
         plain ``number``, a ``timestamp_ms`` (since 1970-01-01 UTC) or a ``duration_ms``
     """
 
@@ -42,7 +42,7 @@ class Domain:
         return self.values.get(value)
 
     def value_of(self, name: str) -> int | None:
-        """Return the value called `name`, whatever the case of its letters, or None."""
+        """Return the value called `name`, ignoring case, or None."""
         wanted = name.casefold()
         return next((value for value, known in self.values.items() if known.casefold() == wanted), None)
 
@@ -52,7 +52,7 @@ class FlagDomain(Domain):
     """A set of flags in one integer.
 
     :ivar values: bit number (0 is the lowest) -> name of the flag
-    :ivar not_requested: the value that means that no flags were asked for, as against none being set
+    :ivar not_requested: value that means that the flags were not requested, as opposed to none being set
     """
 
     not_requested: int = -(2**31)
@@ -314,7 +314,7 @@ ERROR_CODE = Domain("error_code", {int(error): error.name for error in ErrorCode
 DOMAINS: Final[dict[str, Domain]] = {
     domain.name: domain for domain in tuple(globals().values()) if isinstance(domain, Domain)
 }
-"""Name -> domain, all of this module."""
+"""Name -> domain, for all domains of this module."""
 
 # --- feature levels -----------------------------------------------------------------------------------------
 
@@ -337,10 +337,10 @@ FEATURES: Final[dict[str, Domain]] = {
     METADATA_VERSION.name: METADATA_VERSION,
     "transaction.version": TRANSACTION_VERSION,
 }
-"""Feature -> names of its levels. The levels of the other features are plain numbers."""
+"""Feature -> names of its levels. Levels of other features are plain numbers."""
 
 
 def feature_level_name(feature: str, level: int) -> str | None:
-    """Return what `level` of `feature` is called, such as ``4.0-IV3`` for metadata.version 25, or None."""
+    """Return the name of `level` of `feature`, such as ``4.0-IV3`` for metadata.version 25, or None."""
     domain = FEATURES.get(feature)
     return domain.name_of(level) if domain is not None else None

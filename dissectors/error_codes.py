@@ -1,10 +1,10 @@
-"""The named error codes of the Kafka protocol, and what someone who debugs Kafka makes of them.
+"""The named error codes of the Kafka protocol, with advice for people who debug Kafka.
 
 One row per code, all that exist up to Kafka 4.4. Numbers, names and retriability are those of
 ``clients/src/main/java/org/apache/kafka/common/protocol/Errors.java``; a code is retriable exactly if its
-exception class descends from ``RetriableException``. The advice is ours.
+exception class descends from ``RetriableException``. The advice is kproxy's.
 
-Which codes are part of a healthy conversation depends on the API that carries them and is not decided here.
+Which codes belong to a healthy conversation depends on the API that carries them and is not decided here.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ RETRY: Final = True
 FINAL: Final = False
 
 
-# A table reads better with one row per code than with one line per argument.
+# One row per code is more readable than one line per argument.
 # fmt: off
 class ErrorCode(IntEnum):
     """One error code; its value is the int16 on the wire, its name that of the constant in ``Errors.java``.
 
     :ivar retriable: True if the Java client treats the exception as a ``RetriableException``; clients recover
-        from several others too, by rejoining a group for instance
-    :ivar since: first Kafka release that has the code, under whatever name
+        from several others too, for example by rejoining a group
+    :ivar since: first Kafka release that has the code, under any name
     :ivar advice: one or two sentences: what it means in practice, what to do next
     """
 
@@ -457,7 +457,7 @@ BY_CODE: Final[dict[int, ErrorCode]] = {int(error): error for error in ErrorCode
 COORDINATOR_AWAY: Final = frozenset({
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR,
 })  # fmt: skip
-"""Errors after which clients look for the coordinator, and ask again after a pause."""
+"""Errors after which clients look for the coordinator and retry after a pause."""
 
 FORMER_NAMES: Final[dict[str, ErrorCode]] = {
     "UNKNOWN": ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -466,16 +466,16 @@ FORMER_NAMES: Final[dict[str, ErrorCode]] = {
     "GROUP_COORDINATOR_NOT_AVAILABLE": ErrorCode.COORDINATOR_NOT_AVAILABLE,
     "NOT_COORDINATOR_FOR_GROUP": ErrorCode.NOT_COORDINATOR,
 }
-"""Names that older releases (0.8.1 to 2.5) and some client libraries use, with the error they stand for."""
+"""Name in older releases (0.8.1 to 2.5) and some client libraries -> error."""
 
 BY_NAME: Final[dict[str, ErrorCode]] = {**ErrorCode.__members__, **FORMER_NAMES}
-"""Present and former names -> error."""
+"""Current and former names -> error."""
 
 
 def error_name(code: int) -> str:
-    """Return the name of `code`, or ``UNKNOWN_CODE_<code>`` for one that this table does not have.
+    """Return the name of `code`, or ``UNKNOWN_CODE_<code>`` if this table lacks it.
 
-    An unknown code is no fault of the bytes: a newer broker may well send one.
+    An unknown code does not mean malformed bytes: a newer broker may send one.
     """
     error = BY_CODE.get(code)
     return error.name if error is not None else f"UNKNOWN_CODE_{code}"

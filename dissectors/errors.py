@@ -1,7 +1,7 @@
-"""The one error that malformed bytes raise.
+"""The only error that malformed bytes raise.
 
-Every decoder of this package, generated, interpreted or hand-written, turns what went wrong into a
-:class:`DecodeError` that says where (byte offset, field path) and why. Any other exception is a bug.
+Every decoder of this package, generated, interpreted or hand-written, raises :class:`DecodeError` with the position
+(byte offset, field path) and the reason. Any other exception is a bug.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from construct import ConstructError
 
 
 class DecodeError(ConstructError):  # type: ignore[misc]  # construct ships no types
-    """Bytes that are not what their declaration says.
+    """Bytes that do not match their declaration.
 
     :ivar reason: what is wrong, in words, without offset and path
-    :ivar offset: byte offset of the fault from the first byte handed to the decoder, or -1 if unknown
+    :ivar offset: byte offset of the error from the first byte handed to the decoder, or -1 if unknown
     :ivar field_path: dotted path of the field, with array indexes: ``topics[2].name``; may be empty
-    :ivar truncated: True if the bytes ended early: more of them would have helped
+    :ivar truncated: True if the bytes ended early, so that more of them would have helped
     """
 
     def __init__(
@@ -32,9 +32,9 @@ class DecodeError(ConstructError):  # type: ignore[misc]  # construct ships no t
         super().__init__(f"{reason}{where}{what}")
 
     def moved(self, offset: int, field_path: str, reason: str = "") -> Self:
-        """Return the same error as seen from further out, of the same class and with what that adds.
+        """Return the same error as an enclosing decoder reports it, with the class and attributes of this one.
 
-        :param reason: instead of its own, if given
+        :param reason: replaces the reason, if given
         """
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__)

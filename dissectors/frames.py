@@ -1,17 +1,17 @@
-"""Whole frames to headers and bodies, whatever release wrote them.
+"""Decoding of whole frames into headers and bodies, whichever release wrote them.
 
-A frame's payload is what follows its 4-byte size. Requests name their API and version; a response is read in
-the version of its request, which the caller supplies. Real peers deviate, and a decoder has to follow:
+A frame's payload follows its 4-byte size. Requests name their API and version; a response is decoded in the version
+of its request, which the caller supplies. Real peers deviate, and the decoder follows them:
 
 * A broker that does not know an ApiVersions version answers in v0 with error 35 (KIP-511). Some answer with error
-  35 in the version that was asked for (librdkafka's mock, and not well); clients then read it as that.
+  35 in the requested version (librdkafka's mock, and not correctly); clients then read it as that version.
 * Brokers before 0.10 do not check versions and answer in the newest version they know (Fetch v1 in v0 format).
-  Others answer in a later version than was asked for (nafka: ApiVersions v2 in v3 format).
-* Newer clients send versions, and APIs, that are not declared here yet.
+  Others answer in a later version than requested (nafka: ApiVersions v2 in v3 format).
+* Newer clients send versions and APIs that are not declared here yet.
 
-What was read in another version than announced says so (:attr:`Body.version`, :attr:`Body.guess`), and is
-believed only if it accounts for every byte. Nothing here raises for malformed bytes: what is wrong is a
-:class:`Problem`, and what came before it is kept.
+A body decoded in another version than announced is marked (:attr:`Body.version`, :attr:`Body.guess`), and accepted only
+if every byte is accounted for. Malformed bytes never raise here: they are reported as a :class:`Problem`, and
+everything decoded before it is kept.
 
 Offsets count from the first byte of the size field.
 """
@@ -45,7 +45,7 @@ _REQUEST_START = struct.Struct(">hhi")
 _ERROR_CODE = struct.Struct(">h")
 
 _TRAILING = "bytes after the end of the message"
-_LAYOUTS = 4096  # more than there are; damaged requests ask for any version of any API
+_LAYOUTS = 4096  # more than exist; damaged requests announce any version of any API
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,8 +54,8 @@ class Problem:
 
     :ivar offset: byte offset from the first byte of the size field, -1 if it concerns the whole frame
     :ivar path: field path from the body's root, empty for the header or the whole
-    :ivar reason: in words
-    :ivar limit: name of the limit beyond which nothing is decided, empty if it is another problem
+    :ivar reason: what is wrong, in words
+    :ivar limit: name of the limit beyond which nothing is decided, empty for other problems
     """
 
     offset: int
@@ -70,12 +70,12 @@ class Body:
 
     :ivar key: API key
     :ivar asked: version that the request announced
-    :ivar version: version in which the body was read, or None if it stayed bytes
+    :ivar version: version in which the body was decoded, or None if it was not
     :ivar header: the header's fields
-    :ivar value: the body's fields; partial if there are problems; None if the API is unknown or nothing fits
+    :ivar value: the body's fields; partial if there are problems; None if the API is unknown or no layout matches
     :ivar start: offset of the body's first byte
     :ivar raw: the payload
-    :ivar guess: why the body was read in another version than ``asked``, empty if it was not
+    :ivar guess: why the body was decoded in another version than ``asked``, empty if it was not
     :ivar problems: what was wrong
     """
 
@@ -91,11 +91,11 @@ class Body:
 
     @property
     def beyond_limit(self) -> bool:
-        """Whether the body stayed bytes because a limit was reached."""
+        """Whether the body was not decoded because a limit was reached."""
         return self.value is None and any(problem.limit for problem in self.problems)
 
     def message(self, *, response: bool) -> MessageVersion | None:
-        """Return the construct the body was read with."""
+        """Return the construct that decoded the body."""
         known = api(self.key)
         if known is None or self.version is None:
             return None
@@ -106,7 +106,7 @@ def decode_request(payload: bytes, *, complete: bool = True) -> Body:
     """Decode a request frame.
 
     :param payload: the frame without its size field
-    :param complete: False if the capture lacks the end of the frame, so that missing bytes are no surprise
+    :param complete: False if the capture lacks the end of the frame, so that missing bytes are expected
     """
     if len(payload) < _REQUEST_START.size:
         reason = f"{len(payload)} bytes are too few for a request header"
@@ -128,7 +128,7 @@ def decode_request(payload: bytes, *, complete: bool = True) -> Body:
 
 @lru_cache(maxsize=_LAYOUTS)
 def _request_layouts(key: int, asked: int) -> tuple[MessageVersion, MessageVersion | None]:
-    """Return what header and body of a request are read with; no body for an API that is not known."""
+    """Return the layouts of header and body of a request; None as the body's if the API is unknown."""
     known = api(key)
     if known is None:
         return RequestHeader[1], None
@@ -158,7 +158,7 @@ def decode_response(payload: bytes, key: int, asked: int, *, complete: bool = Tr
 
 def _answered_version(known: Api, payload: bytes, asked: int, *, complete: bool) -> int:
     if known.key == ApiKey.API_VERSIONS and asked and len(payload) >= 6:
-        # the first field in every version, so it tells the fallback before anything else is read
+        # the first field in every version, so it reveals the fallback before anything else is read
         unsupported = _ERROR_CODE.unpack_from(payload, 4)[0] == ErrorCode.UNSUPPORTED_VERSION
         if unsupported and not (complete and _only_readable_as_asked(known.response, payload, asked)):
             return 0
@@ -166,10 +166,11 @@ def _answered_version(known: Api, payload: bytes, asked: int, *, complete: bool)
 
 
 def _only_readable_as_asked(response: Message, payload: bytes, asked: int) -> bool:
-    """Return whether an ApiVersions response with error 35 is no v0 response, but one of the version asked for.
+    """Return whether an ApiVersions response with error 35 is in the requested version and not in v0.
 
-    Clients try the version asked for first and v0 after it (``ApiVersionsResponse.parse``), so a response that is
-    neither is taken for what it passes for: librdkafka's mock has its throttle time read from the wrong bytes.
+    Clients try the requested version first and v0 next (``ApiVersionsResponse.parse``). A response that is correct in
+    neither is therefore decoded in the requested version if that succeeds: the throttle time of librdkafka's mock is
+    read from the wrong bytes.
     """
     if asked not in response.versions or response[0].exactly(payload, 4) is not None:
         return False
@@ -181,7 +182,7 @@ def _only_readable_as_asked(response: Message, payload: bytes, asked: int) -> bo
 
 
 def _read_response(response: Message, version: int, body: Body, *, complete: bool) -> bool:
-    """Read header and body in one version; return whether every byte is accounted for."""
+    """Decode header and body in one version; return whether every byte is accounted for."""
     header, message = _response_layouts(response, version)
     start = _read_header(header, body)
     if start is None:
@@ -192,15 +193,16 @@ def _read_response(response: Message, version: int, body: Body, *, complete: boo
 
 @lru_cache(maxsize=_LAYOUTS)
 def _response_layouts(response: Message, version: int) -> tuple[MessageVersion, MessageVersion]:
-    """Return what header and body of a response are read with."""
+    """Return the layouts of header and body of a response."""
     return response_header(response, version), response[version]
 
 
 def _read_in_other_version(response: Message, version: int, body: Body) -> None:
-    """Try the versions below ``version``: brokers up to 0.9 answer in the newest they know; then those above it.
+    """Try the versions below ``version``, because brokers up to 0.9 answer in the newest they know; then those above
+    it.
 
-    A later version is not tried for a message that merely has bytes after its end: adding fields at the end is how
-    versions grow, so that any trailing zeros would pass for them.
+    Later versions are not tried for a message that only has bytes after its end: versions grow by fields at the end, so
+    that any trailing zeros would match one.
     """
     versions = list(range(version - 1, response.versions.first - 1, -1))
     if not _decoded_to_its_end(body):
@@ -221,12 +223,12 @@ def _read_in_other_version(response: Message, version: int, body: Body) -> None:
 
 
 def _decoded_to_its_end(body: Body) -> bool:
-    """Return whether the last field was read, and the only problem is that bytes follow it."""
+    """Return whether the last field was decoded and bytes after it are the only problem."""
     return all(problem.reason.endswith(_TRAILING) for problem in body.problems)
 
 
 def _read_header(header: MessageVersion, body: Body) -> int | None:
-    """Read the header; return the position of the body in the payload, or None if it is malformed."""
+    """Decode the header; return the position of the body in the payload, or None if the header is malformed."""
     try:
         body.header, start = header.decode(body.raw)
     except DecodeError as error:
@@ -260,9 +262,9 @@ MAX_RECORDS = 100_000
 
 
 def _expand_records(root: Node, room: int) -> None:
-    """Give the records fields of a traced body their batches and records as children.
+    """Add batches and records as children to the records fields of a traced body.
 
-    :param room: records traced in all
+    :param room: number of records to trace in total
     """
     budget = of_message()
     for _, node in list(root.walk()):
@@ -278,12 +280,12 @@ def _expand_records(root: Node, room: int) -> None:
 def trace_body(body: Body, *, response: bool, records: bool = False, max_records: int = MAX_RECORDS) -> Node:
     """Return the frame as a tree: ``size``, ``header``, ``body``, each field with its bytes.
 
-    The tree is read as the body was, in the same version; it is partial where the body is.
+    The body is traced in the version in which it was decoded; the tree is partial if the body is.
 
-    :param records: put batches and records below the records fields, which are leaves otherwise; what is inside a
-        compressed batch is of kind :data:`DECOMPRESSED`, and its bytes are the ``buffer`` of the node it lies in
-    :param max_records: records traced in all, a record costs some ten nodes; of batches after the last of them there
-        is only the header
+    :param records: add batches and records below the records fields, which are leaves otherwise; the content of a
+        compressed batch has the kind :data:`DECOMPRESSED`, and its bytes are the ``buffer`` of the enclosing node
+    :param max_records: records to trace in total, each about ten nodes; batches after the last of them have headers
+        only
     """
     payload = body.raw
     root = Node("response" if response else "request", 0, "frame")

@@ -1,4 +1,4 @@
-"""Request and response headers, which version of them a message carries, and frames made with them.
+"""Request and response headers, the header version of each message, and frames built with them.
 
 ``clients/src/main/resources/common/message/RequestHeader.json`` and ``ResponseHeader.json``; the rules for the
 header version are those of ``generator/.../ApiMessageTypeGenerator.java``.
@@ -51,20 +51,20 @@ def response_header_version(response: Message, version: int) -> int:
 
 
 def request_header(request: Message, version: int) -> MessageVersion:
-    """Return what the header of a request is read and built with."""
+    """Return the layout of the header of a request."""
     return RequestHeader[request_header_version(request, version)]
 
 
 def response_header(response: Message, version: int) -> MessageVersion:
-    """Return what the header of a response is read and built with."""
+    """Return the layout of the header of a response."""
     return ResponseHeader[response_header_version(response, version)]
 
 
 def request_body_start(frame: bytes, version: int) -> int | None:
-    """Return where the body of a request begins, None if the header is malformed or has tags.
+    """Return the position of a request's body, None if the header is malformed or has tags.
 
-    :param frame: without its size field
-    :param version: of the header
+    :param frame: the frame without its size field
+    :param version: header version
     """
     if not version:
         return 8
@@ -80,21 +80,21 @@ def request_body_start(frame: bytes, version: int) -> int | None:
 
 
 def response_body_start(frame: bytes, version: int) -> int | None:
-    """Return where the body of a response begins, None if the header is malformed or has tags."""
+    """Return the position of a response's body, None if the header is malformed or has tags."""
     if not version:
         return 4
     return 5 if frame[4:5] == b"\0" else None
 
 
 def framed(payload: bytes) -> bytes:
-    """Return a frame: the size of a payload, and it."""
+    """Return a frame: `payload` after its size."""
     return _SIZE.pack(len(payload)) + payload
 
 
 def request_frame(layout: MessageVersion, header: Mapping[str, Any], body: bytes) -> bytes:
     """Return a request as it is sent.
 
-    :param header: fields of the header; API and version are those of the layout if they are not among them
+    :param header: header fields; API key and version default to those of `layout`
     """
     message = layout.message
     named = {"request_api_key": message.key, "request_api_version": layout.version, **header}

@@ -1,12 +1,13 @@
-"""Where chosen fields are in encoded messages, whole ones or as their bytes come.
+"""Positions of chosen fields in encoded messages, whole or arriving in pieces.
 
-A decoder gives values, a trace gives every field. A :class:`FieldLocator` gives, for a few fields, where their bytes
-are, so that :mod:`dissectors.splice` can put others in their place; and it tells where a late part of a message begins,
-while the message streams through and nothing of it is kept.
+A decoder gives values, a trace gives every field. A :class:`FieldLocator` gives the byte ranges of a few fields, so
+that
+:mod:`dissectors.splice` can replace them. It also finds where a late part of a message starts while the message streams
+through, without keeping any of it.
 
-It is worked out once for a layout. What is not wanted is skipped, by its length or by a sum of widths, and not
-looked at: not whether a string is UTF-8, nor into tagged fields. Nothing is read behind the last wanted field.
-Positions and offsets count from the first byte handed over.
+A locator is prepared once per layout. Unwanted fields are skipped by their length or by a sum of widths and are not
+checked: neither that a string is UTF-8, nor the content of tagged fields. Nothing is read after the last wanted field.
+Positions and offsets count from the first byte passed in.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from dissectors.schema import Message
 
 
 class TaggedField(NamedTuple):
-    """A tagged field (KIP-482) around a value: its size stands before it, and changes with it.
+    """A tagged field (KIP-482) around a value: its size precedes it and changes with it.
 
     :ivar start: offset of the first byte of the size
-    :ivar end: offset after the size, where the content begins
+    :ivar end: offset after the size, where the content starts
     :ivar size: bytes of content
     :ivar outer: the tagged field around this one
     """
@@ -40,13 +41,13 @@ class TaggedField(NamedTuple):
 class FieldLocation(NamedTuple):
     """One occurrence of a wanted field.
 
-    :ivar pattern: its path with ``%d`` for indexes
-    :ivar indexes: those
-    :ivar start: offset of its first byte, length prefix included
-    :ivar end: offset after its last byte
-    :ivar value: as decoded
-    :ivar con: its wire type
-    :ivar inside: the innermost tagged field around it
+    :ivar pattern: path of the field with ``%d`` for indexes
+    :ivar indexes: array indexes that fill `pattern`
+    :ivar start: offset of the first byte, length prefix included
+    :ivar end: offset after the last byte
+    :ivar value: decoded value
+    :ivar con: wire type
+    :ivar inside: the innermost tagged field around the value
     """
 
     pattern: str
@@ -64,7 +65,7 @@ class FieldLocation(NamedTuple):
 
 
 def response_structs(message: Message, version: int) -> tuple[wire.Struct, wire.Struct]:
-    """Return header and body of a response, as they follow the size of its frame."""
+    """Return the structs of a response's header and body, which follow the size of its frame."""
     return response_header(message, version).struct, message[version].struct
 
 
@@ -72,13 +73,15 @@ class _Part(NamedTuple):
     """One read.
 
     :ivar before: bytes of fixed-width fields before it
-    :ivar con: what is read: a wanted value, or what begins with a length, count or marker; None for a tag section
-    :ivar read: reads the value, length, count or marker; None where only fixed-width fields are left
-    :ivar unit: bytes for each unit of the length, if it is skipped by its length
-    :ivar least: a first byte from here on, and below ``most``, is a whole length or count of what is skipped
-    :ivar inner: the parts of an element or of a struct; of wanted tagged fields by tag
-    :ivar pattern: of a wanted value, with ``%d`` for indexes
-    :ivar limit: counts the elements
+    :ivar con: wire type of a wanted value, or of a type that starts with a length, count or marker; None for a tag
+        section
+    :ivar read: reads the value, length, count or marker; None if only fixed-width fields are left
+    :ivar unit: bytes for each unit of the length, if the content is skipped by its length
+    :ivar least: smallest first byte that is by itself the length or count of skipped content
+    :ivar most: bound of these first bytes, excluded
+    :ivar inner: the parts of an element or of a struct; for a tag section, the parts of wanted fields by tag
+    :ivar pattern: path of a wanted value, with ``%d`` for indexes
+    :ivar limit: limit that the elements count against
     """
 
     before: int
@@ -93,21 +96,21 @@ class _Part(NamedTuple):
 
 
 class _Parts:
-    """The reads of what follows one another; fixed-width fields between them are no reads of their own."""
+    """Consecutive reads; fixed-width fields between them need no reads of their own."""
 
     def __init__(self) -> None:
         self._parts: list[_Part] = []
         self._before = 0
 
     def done(self) -> tuple[_Part, ...]:
-        """Return the reads; the last one, of nothing, has the fixed-width fields at the end."""
+        """Return the reads. If fixed-width fields end the sequence, a last part without a read skips them."""
         return (*self._parts, _Part(self._before)) if self._before else tuple(self._parts)
 
     def struct(self, con: wire.Struct, wanted: Tree, path: str) -> _Parts:
         """Add the reads of a struct.
 
-        :param wanted: fields of it
-        :param path: of the struct, with its dot
+        :param wanted: wanted fields of the struct
+        :param path: path of the struct, with its dot
         """
         for member in con.members:
             self._field(member, wanted, path)
@@ -150,7 +153,7 @@ class _Parts:
                 raise AssertionError(f"no way over {con!r}")
 
     def _units(self, con: wire.SizePrefixed, unit: int) -> _Parts:
-        # compact lengths of one byte need no second look: 0 is null, 128 and more continue in the next byte
+        # compact lengths of one byte are read in place: 0 is null, 128 and more continue in the next byte
         most = 128 if con.compact else 0
         return self._add(con, con.read_length, unit=unit, least=int(not con.nullable), most=most)
 
@@ -172,16 +175,16 @@ class FieldLocator:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has to be read, as where none of the wanted fields is in that version."""
+        """Whether nothing has to be read, for example because the version has none of the wanted fields."""
         return all(part.read is None for part in self.parts)
 
     @classmethod
     def to_fields(cls, structs: Sequence[wire.Struct], paths: Iterable[str]) -> FieldLocator:
-        """Return what finds all occurrences of some fields.
+        """Return a locator of all occurrences of some fields.
 
-        :param structs: what follows one another: the struct of a message, or those of its header and its body
-        :param paths: of wanted fields of the last struct: numbers, strings or bytes, without indexes. Those that it
-            does not have are left out
+        :param structs: consecutive structs: that of a message, or those of its header and its body
+        :param paths: wanted fields of the last struct, without indexes: numbers, strings or bytes. Fields that it does
+            not have are ignored
         """
         *before, last = structs
         wanted = known(last, tree(paths))
@@ -191,12 +194,12 @@ class FieldLocator:
 
     @classmethod
     def through(cls, structs: Sequence[wire.Struct]) -> FieldLocator:
-        """Return what goes to the end of what follows one another, past every array that cannot be skipped."""
+        """Return a locator that runs to the end of consecutive structs, past every array that cannot be skipped."""
         return cls(structs)
 
     @classmethod
     def up_to(cls, structs: Sequence[wire.Struct], part: str) -> FieldLocator:
-        """Return what finds the first byte of a top-level field of the last struct, or, for ``_tags``, of the tag
+        """Return a locator of the first byte of a top-level field of the last struct or, for ``_tags``, of the tag
         section that closes it.
 
         :raises ValueError: if the struct has no such field
@@ -208,9 +211,10 @@ class FieldLocator:
         return cls([*before, wire.Struct(last.members[: names.index(part)], None)])
 
     def find(self, data: bytes, pos: int = 0, budget: Budget | None = None) -> list[FieldLocation]:
-        """Return the wanted fields of a whole message, in the order of their bytes.
+        """Return the wanted fields of a whole message, in byte order.
 
-        :param budget: for ``addresses``, elements of arrays with wanted fields, and ``elements``, those of others
+        :param budget: its limit ``addresses`` bounds the elements of arrays with wanted fields, ``elements`` those of
+            others
         :raises DecodeError: if the bytes are malformed or end early
         :raises LimitReached: if there are more elements than the budget has
         """
@@ -221,13 +225,13 @@ class FieldLocator:
 
 
 class FieldSearch:
-    """The search through one message whose bytes come in pieces.
+    """The search through one message whose bytes arrive in pieces.
 
-    What is kept between pieces is the beginning of a length or of a wanted value.
+    Between pieces it keeps at most the start of a length or of a wanted value.
 
-    :param skip: bytes to skip before the message begins
-    :param budget: what elements of arrays are counted against, if all bytes are in one piece
-    :ivar found: wanted fields met so far, in the order of their bytes
+    :param skip: bytes to skip before the message starts
+    :param budget: counts the elements of arrays; only if all bytes are in one piece
+    :ivar found: wanted fields found so far, in byte order
     """
 
     __slots__ = ("_base", "_budget", "_buf", "_indexes", "_pos", "_reading", "found")
@@ -250,9 +254,9 @@ class FieldSearch:
         return next(self._reading, True) is True and self._pos <= len(data)
 
     def feed(self, data: bytes) -> int | None:
-        """Take the next bytes; return the offset at which the search ends, None as long as that is not known.
+        """Take the next bytes; return the offset at which the search ends, None until it is known.
 
-        The offset may lie behind the bytes that came so far. Nothing is to be fed after it is known.
+        The offset may lie behind the bytes that have arrived. Feed nothing after it is known.
 
         :raises DecodeError: if the bytes are malformed
         """
@@ -273,7 +277,7 @@ class FieldSearch:
         """Read parts; yield where more bytes are needed.
 
         :param inside: the innermost wanted tagged field around them
-        :param count: how often, for the elements of an array
+        :param count: number of repetitions, for the elements of an array
         """
         buf, pos = self._buf, self._pos
         for index in range(count):
@@ -320,14 +324,14 @@ class FieldSearch:
         self._pos = pos
 
     def _spend_elements(self, count: int, limit: str) -> None:
-        if self._budget is not None:  # and all bytes are there
+        if self._budget is not None:  # only given if all bytes are in one piece
             left = len(self._buf) - self._pos
             if count > left:
                 raise DecodeError(f"array of {count:,} elements in {left:,} bytes", self._pos)
             self._budget.spend(limit, count, f"an array of {count:,}")
 
     def _pass(self, con: wire.SizePrefixed, length: int, unit: int) -> None:
-        """Pass over what has a length of bytes, or of elements that are all as wide."""
+        """Skip a number of bytes, or of elements of equal width."""
         if isinstance(con, wire.Array):
             fits = 0 < length * unit <= len(self._buf) - self._pos
             if self._budget is not None and fits:

@@ -1,7 +1,7 @@
-"""Which fields of a message must not be shown: what :class:`~dissectors.annotate.Annotations` lists, asked for by path.
+"""Fields that must not be shown: :class:`~dissectors.annotate.Annotations` lists them, this module answers by path.
 
-The annotator alone decides; every view, export and copy asks here. A secret is also in what it is inside of: in the
-bytes of the message it is a field of, in what it was compressed to.
+Only the annotator decides; every view, export and copy asks here. A secret is also readable in what contains it: the
+bytes of the message that it is a field of, and its compressed form.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 UNDECODED = "undecoded"
-"""Last step of the path of what could not be decoded."""
+"""Last step of the path of undecodable bytes."""
 
 
 class Masks:
-    """The paths of secret values, and those of what they are in.
+    """The paths of secret values and of everything that contains one.
 
-    :param paths: of the values, with their side
+    :param paths: paths of the values, starting with their side
     """
 
     __slots__ = ("_outer", "_paths")
@@ -28,11 +28,11 @@ class Masks:
         return path in self._paths
 
     def within(self, path: str) -> bool:
-        """Return whether a secret is inside a field."""
+        """Return whether a field contains a secret."""
         return path in self._outer
 
     def covers(self, path: str) -> bool:
-        """Return whether a field must not be shown as a whole: it is secret, or has a secret in it, or is in one."""
+        """Return whether a field must not be shown as a whole: it is secret, contains a secret, or lies in one."""
         return (
             path in self._paths or path in self._outer or any(map(self._paths.__contains__, _prefixes(path)))
         )
@@ -44,9 +44,9 @@ def _prefixes(path: str) -> Iterator[str]:
             yield path[:at]
 
 
-# ---------------------------------------------------------------- of bytes, which tell more than values do
+# ---------------------------------------------------------------- masking bytes, which reveal more than values
 def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return ranges in order, with those put together that touch."""
+    """Return the ranges sorted, with those that overlap or touch merged."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if found and start <= found[-1][1]:
@@ -57,7 +57,7 @@ def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def zeroed(data: bytes, ranges: Iterable[tuple[int, int]]) -> bytes:
-    """Return bytes with ranges of them zeroed, as far as these exist."""
+    """Return `data` with `ranges` zeroed; parts of ranges beyond the end are ignored."""
     out = bytearray(data)
     for start, end in ranges:
         out[start:end] = bytes(max(min(end, len(out)) - start, 0))

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class MessageVersion(Construct):  # type: ignore[misc]  # construct ships no types
-    """``Message[version]``: parses by generated code, builds by the wire types, traces field by field.
+    """``Message[version]``: parses with generated code, builds with the wire types, traces field by field.
 
-    Where earlier releases gave other bytes to the same version number, the older layouts are tried when this one
-    does not fit the bytes exactly.
+    If earlier releases encoded the same version number differently, the older layouts are tried when this one
+    does not match the bytes exactly.
     """
 
     def __init__(self, message: Message, version: int) -> None:
@@ -50,9 +50,9 @@ class MessageVersion(Construct):  # type: ignore[misc]  # construct ships no typ
         """Decode ``data``, all of it.
 
         :raises LimitReached: if it holds more than the limit ``message_objects`` allows
-        :raises DecodeError: if the bytes are malformed, end early, or are more than the message
+        :raises DecodeError: if the bytes are malformed, end early, or continue after the message
         """
-        # the common case without two calls more: a heartbeat is decoded in a microsecond
+        # the common case saves two calls: a heartbeat is decoded in a microsecond
         if not self.older and len(data) <= IN_FORCE["message_objects"]:
             try:
                 fast, end = self._fast(data, 0)
@@ -66,7 +66,7 @@ class MessageVersion(Construct):  # type: ignore[misc]  # construct ships no typ
         return value
 
     def decode(self, buf: bytes, pos: int = 0) -> tuple[dict[str, Any], int]:
-        """Decode at ``pos``; return the value and the position after it, which may be before the end.
+        """Decode at ``pos``; return the value and the position after it, which may lie before the end of the bytes.
 
         :raises LimitReached: if there is more than the limit ``message_objects`` allows
         :raises DecodeError: if the bytes are malformed or end early
@@ -111,7 +111,7 @@ class MessageVersion(Construct):  # type: ignore[misc]  # construct ships no typ
         return value if end == len(buf) else None
 
     def _explained(self, buf: bytes, pos: int, error: Exception | None) -> DecodeError:
-        """Find out by a traced reading what the generated decoder stumbled over."""
+        """Return the error that the generated decoder met, located by a traced reading."""
         found = trace(self.struct, buf, pos).error
         if found is not None:
             return found

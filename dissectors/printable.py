@@ -1,8 +1,8 @@
-"""Foreign text made printable: what bytes of strangers say, fit for a terminal, a log or a text file.
+"""Untrusted text made safe to print in a terminal, a log or a text file.
 
 The sender chooses names, keys and messages. Control characters and escape sequences drive a terminal, line ends forge
-lines, bidirectional controls reorder what stands beside them, zero-width characters hide, and combining marks pile up
-over other lines. Whatever shows untrusted text asks here.
+lines, bidirectional controls reorder the text beside them, zero-width characters hide, and combining marks pile up
+over other lines. All code that shows untrusted text uses this module.
 """
 
 from __future__ import annotations
@@ -11,34 +11,34 @@ import re
 import unicodedata
 
 REPLACEMENT = "�"
-"""Stands for a character that is not shown."""
+"""Replaces a character that is not shown."""
 
 ELLIPSIS = "…"
 
 _MOST_MARKS = 2
-"""Combining marks on one character: more are there to hide something, or to make a mess."""
+"""Combining marks allowed on one character: more only hide or deface text."""
 
-# Variation selectors are marks to Unicode and printable to Python; what they do to the width is not certain.
+# Variation selectors are marks to Unicode and printable to Python; their effect on the width is uncertain.
 _VARIATION = range(0xFE00, 0xFE10)
 
-# Blocks with no combining mark and no variation selector in them, up to the end of what our own sentences and tables
-# need. Python's own test decides on each character inside them.
+# Blocks without combining marks and variation selectors, as far as kproxy's own sentences and tables need them.
+# `str.isprintable` decides about each character inside them.
 _PLAIN = re.compile("[ -\u02ff\u2010-\u20cf\u2100-\u2bff]*")
 
 
 def is_printable(text: str) -> bool:
-    """Return whether :func:`printable` would leave the text as it is; quick for nearly all text."""
+    """Return whether :func:`printable` would leave the text unchanged; fast for nearly all text."""
     return text.isprintable() and (text.isascii() or bool(_PLAIN.fullmatch(text)) or _cleaned(text) == text)
 
 
 def printable(text: str, most: int = 0) -> str:
-    """Return text on one line, with every character replaced that is not visible, or whose width is not certain.
+    """Return text on one line, with every character replaced that is invisible or of uncertain width.
 
     These are C0 and C1 controls, line ends, format characters (bidirectional controls and joiners among them), lone
     surrogates, unassigned and private characters, variation selectors, and combining marks without a base or piled up
     on one.
 
-    :param most: characters at most, the last of which is an ellipsis then; 0 for all
+    :param most: maximum length in characters; longer text ends in an ellipsis. 0 for no limit
     """
     if most and len(text) > most:
         text = f"{text[: most - 1]}{ELLIPSIS}"
@@ -70,7 +70,7 @@ _NOT_ASCII = re.compile("[^\n -~]")
 
 
 def printable_json(text: str) -> str:
-    """Return JSON that says the same, with what is not visible written as ``\\uXXXX``; line ends stay."""
+    """Return equivalent JSON, with invisible characters written as ``\\uXXXX``; line ends stay."""
     return text if text.isascii() and "\x7f" not in text else _NOT_ASCII.sub(_escaped, text)
 
 

@@ -1,13 +1,13 @@
-"""Decoders of chosen fields: all others are skipped, not decoded.
+"""Decoders of chosen fields; all others are skipped without being decoded.
 
-A :class:`Projection` of one version of a message takes field paths, ``responses.partitions.error_code``, and gives
-the same dicts as the full decoder with these fields alone. Its code is generated like that of the full decoder
-(:mod:`dissectors.codegen`), from the same declaration and the tree of wanted fields. Nothing is read behind the last of
+A :class:`Projection` of one version of a message takes field paths such as ``responses.partitions.error_code`` and
+gives the same dicts as the full decoder, with these fields only. Its code is generated like that of the full decoder
+(:mod:`dissectors.codegen`), from the same declaration and the tree of wanted fields. Nothing is read after the last of
 them, unless the end of the message is asked for.
 
-Where a projection looks it finds the errors that the full decoder finds: that one then tells what is wrong and where.
-It looks at lengths, and at null where none is allowed; not whether a string that it skips is UTF-8, nor into
-tagged fields that are not wanted.
+In the bytes that it reads, a projection detects the errors that the full decoder detects; the full decoder then reports
+what is wrong and where. It checks lengths, and null where none is allowed. It does not check that a skipped string is
+UTF-8, nor unwanted tagged fields.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Tree: TypeAlias = "dict[str, Tree | None]"
 
 
 def tree(paths: Iterable[str]) -> Tree:
-    """Return paths such as ``topics.partitions.index`` as a tree; a path includes all that is below it."""
+    """Return paths such as ``topics.partitions.index`` as a tree; a path includes everything below it."""
     root: Tree = {}
-    for path in sorted(paths, key=len):  # what includes others comes before them
+    for path in sorted(paths, key=len):  # a path comes before those below it
         here = root
         *holders, last = path.split(".")
         for name in holders:
@@ -42,7 +42,7 @@ def tree(paths: Iterable[str]) -> Tree:
 
 
 def pick(value: Mapping[str, Any], wanted: Tree) -> dict[str, Any]:
-    """Return of a decoded struct what a projection gives of it."""
+    """Return the fields of a decoded struct that a projection gives."""
     return {name: _picked(value[name], inner) for name, inner in wanted.items() if name in value}
 
 
@@ -55,10 +55,10 @@ def _picked(value: Any, wanted: Tree | None) -> Any:
 
 
 class Projection:
-    """Chosen fields of one version of one message.
+    """Decoder of chosen fields of one version of one message.
 
     :param layout: the message in its version, such as ``FetchResponse[12]``
-    :param paths: of the wanted fields, without indexes; those that this version does not have are left out
+    :param paths: paths of the wanted fields, without indexes; fields that this version lacks are ignored
     """
 
     def __init__(self, layout: MessageVersion, paths: Iterable[str]) -> None:
@@ -82,10 +82,11 @@ class Projection:
         return decoder(self.layout.struct, self.wanted)
 
     def parse(self, data: bytes, pos: int = 0) -> dict[str, Any]:
-        """Decode the wanted fields, those of ``layout.decode(data, pos)``; what comes after them is not looked at.
+        """Decode the wanted fields of ``layout.decode(data, pos)``; bytes after them are not checked.
 
-        :raises LimitReached: if the wanted fields are more than the limit ``message_objects`` allows
-        :raises DecodeError: as the full decoder does, if the bytes are malformed or end early before that
+        :raises LimitReached: if the wanted fields exceed the limit ``message_objects``
+        :raises DecodeError: as the full decoder does, if the bytes up to the last wanted field are malformed or end
+            early
         """
         if not self.layout.older:
             try:
@@ -97,7 +98,7 @@ class Projection:
                 end = len(data) + 1
             if end <= len(data):
                 return value  # type: ignore[no-any-return]  # a decoder of a struct returns a dict
-        # the full decoder says what is wrong, or which of several layouts fits
+        # the full decoder reports what is wrong, or which of several layouts matches
         return pick(self.layout.decode(data, pos)[0], self.wanted)
 
     def exactly(self, data: bytes, pos: int = 0) -> dict[str, Any] | None:
@@ -109,9 +110,9 @@ class Projection:
         return value if end == len(data) else None
 
 
-# ---------------------------------------------------------------- what of a tree a struct has
+# ---------------------------------------------------------------- matching trees and structs
 def known(con: wire.WireType, wanted: Tree) -> Tree:
-    """Return what of a tree there is in a struct, or in what is inside an array."""
+    """Return the part of a tree of wanted fields that a struct, or the struct inside an array, has."""
     inside = wire.struct_inside(con)
     found: Tree = {}
     for member in inside[0].all_members if inside else ():
@@ -124,7 +125,7 @@ def known(con: wire.WireType, wanted: Tree) -> Tree:
 
 
 def up_to_the_last(struct: wire.Struct, wanted: Tree) -> wire.Struct:
-    """Return a struct without what comes after its last wanted field."""
+    """Return a struct without the members after its last wanted field."""
     if any(member.name in wanted for member in (struct.tagged or {}).values()):
         return struct
     count = max(

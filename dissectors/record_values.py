@@ -19,11 +19,11 @@ PREVIEW_BYTES = 64
 
 @dataclass(slots=True)
 class RecordNotes:
-    """What stands beside record sets.
+    """Annotations that accompany record sets.
 
-    :ivar decoded: what is known beyond the records' bytes, by field path
+    :ivar decoded: facts beyond the records' bytes, by field path
     :ivar masked: paths of values that were replaced by None because they are secret
-    :ivar problems: what was wrong; offsets count in the records field
+    :ivar problems: what was wrong; offsets count from the start of the records field
     """
 
     decoded: dict[str, Any]
@@ -32,7 +32,7 @@ class RecordNotes:
 
 
 class RecordValues:
-    """Reads ``records`` fields for display.
+    """Converts ``records`` fields for display.
 
     :param payload: ``full`` gives records whole, ``preview`` the first 64 bytes of keys, values and headers,
         ``none`` only the batch headers, without decompressing anything
@@ -53,13 +53,13 @@ class RecordValues:
         aligned: bool = True,
         budget: Budget | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the batches of a records field. Of batches beyond a limit there are only the headers.
+        """Return the batches of a records field. Batches beyond a limit have headers only.
 
         :param path: path of the field
         :param topic: name of the topic, if known
-        :param notes: takes what is known beyond: inner protocols of internal topics and control records, how the
-            field ends where it ends inside a batch, and what was wrong
-        :param budget: of the message that the field is in; None: as if it were all of it
+        :param notes: collects the inner protocols of internal topics and control records, how the field ends if it ends
+            inside a batch, and what was wrong
+        :param budget: budget of the message that contains the field; None gives the field a message's budget of its own
         """
         budget = of_message() if budget is None else budget
         found = record_set(data, budget, aligned=aligned)
@@ -98,7 +98,8 @@ class RecordValues:
     ) -> dict[str, Any]:
         """Return one batch.
 
-        :param beyond: takes the limits that were reached, which thousands of batches may be beyond of
+        :param beyond: collects limits reached, apart from the other problems, because thousands of batches may exceed
+            one
         """
         if not batch.crc_valid:
             notes.problems.append(
@@ -122,7 +123,7 @@ class RecordValues:
                 records = [_previewed(record) for record in records]
         base_offset: int | None = batch.base_offset
         if batch.magic < 2 and codec:
-            # the wrapper has the offset of its last message; only what it wraps tells that of the first
+            # a wrapper has the offset of its last message; only the wrapped messages tell that of the first
             base_offset = records[0].offset if records else None
         return {
             "base_offset": base_offset,
@@ -156,7 +157,7 @@ class RecordValues:
     def _internal_records(
         self, records: list[Record], path: str, topic: str, notes: RecordNotes
     ) -> list[Record]:
-        """Decode the records of an internal topic; return them without the bytes that hold secrets."""
+        """Decode the records of an internal topic; return them without the values that hold secrets."""
         kept = []
         for index, record in enumerate(records):
             here = f"{path}.records[{index}]"

@@ -1,4 +1,4 @@
-"""How a Kafka message is declared: once, for all its versions, one line per field.
+"""Declarations of Kafka messages: one for all versions of a message, one line per field.
 
 ::
 
@@ -11,14 +11,15 @@
         ) * "what is asked for",
     )
 
-``/`` gives a type its field name, ``@`` the versions that carry the field (all, if left out), ``*`` what it means:
-unit, special values, the KIP that brought it. Version ranges are written ``"3"``, ``"0-12"`` or ``"7+"``.
+``/`` gives a type its field name, ``@`` the versions that carry the field (default: all), ``*`` its meaning: unit,
+special values, the KIP that introduced it. Version ranges are written ``"3"``, ``"0-12"`` or ``"7+"``.
+
 Types take modifiers: ``null`` (versions in which null is allowed), ``tag`` (number, and the versions in which the
 field is tagged), ``default``, ``of`` (a :class:`~dissectors.domains.Domain` naming the values), ``unit``, ``holds``
-(what is inside the bytes) and ``secret``. A value that names a topic, group, producer, broker, transaction or cluster
-has a type that says so (:mod:`dissectors.entities`).
+(protocol inside the bytes) and ``secret``. Values that name a topic, group, producer, broker, transaction or cluster
+have types of their own (:mod:`dissectors.entities`).
 
-``HeartbeatRequest[4]`` is the construct of version 4, made on first use and kept.
+``HeartbeatRequest[4]`` is the construct of version 4, created on first use and cached.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 Kind = Literal["request", "response", "header", "data"]
 
 Entity = Literal["topicName", "groupId", "transactionalId", "producerId", "brokerId", "clusterId"]
-"""What a value names: ``entityType`` in Kafka's message definitions, and the cluster, which Kafka does not mark."""
+"""Entities that values name: ``entityType`` of Kafka's message definitions, and clusters, which Kafka does not mark."""
 
 _OPEN_END = 32767
 
@@ -92,12 +93,12 @@ class Type:
 
     @property
     def value(self) -> Type:
-        """The type of the values: that of the elements of an array, else this one."""
+        """The type of the values: the element type of an array, otherwise the type itself."""
         return self
 
     @property
     def inside(self) -> Struct | None:
-        """The struct that the values are, None if they are none."""
+        """The struct type of the values, None if they are not structs."""
         return self.value if isinstance(self.value, Struct) else None
 
     def at(self, version: int, *, flexible: bool, tagged: bool = False) -> wire.WireType:
@@ -113,7 +114,7 @@ class Type:
         return changed
 
     def containing(self, struct: Struct) -> Type:
-        """Return the same type with another struct as, or in, its values."""
+        """Return the same type with `struct` as its values' type."""
         return self._with(fields=struct.fields)
 
     def null(self, versions: str = "0+") -> Self:
@@ -125,23 +126,23 @@ class Type:
         return self._with(tag_number=number, tagged=VersionRange(versions))
 
     def default(self, value: Any) -> Self:
-        """State what an absent tagged field stands for, and what is built when no value is given."""
+        """Set the value of an absent tagged field, which is also built if no value is given."""
         return self._with(has_default=True, default_to=value)
 
     def of(self, domain: Domain) -> Self:
-        """Name the values."""
+        """Set the domain that names the values."""
         return self._with(domain=domain)
 
     def unit(self, text: str) -> Self:
-        """State the unit, for people: ``ms``, ``bytes``."""
+        """Set the unit for display: ``ms``, ``bytes``."""
         return self._with(unit_text=text)
 
     def holds(self, content: str) -> Self:
-        """State which embedded protocol the bytes hold (:mod:`dissectors.embedded`)."""
+        """Set the embedded protocol of the bytes (:mod:`dissectors.embedded`)."""
         return self._with(content=content)
 
     def names(self, entity: Entity) -> Self:
-        """State what the value names."""
+        """Set the kind of entity that the value names."""
         return self._with(entity=entity)
 
     def secret(self) -> Self:
@@ -183,7 +184,7 @@ class SizedType(Type):
 
 
 class Struct(Type):
-    """Fields in order, as one value."""
+    """A sequence of fields as one value."""
 
     kind = "struct"
 
@@ -195,14 +196,14 @@ class Struct(Type):
         return wire.NullableStruct(struct, tagged=tagged) if version in self.nullable else struct
 
     def every_field(self) -> Iterator[Field]:
-        """Yield the fields of all versions, each before those inside it."""
+        """Yield the fields of all versions, each before the fields inside it."""
         for field in self.fields:
             yield field
             if field.type.inside is not None:
                 yield from field.type.inside.every_field()
 
     def bound(self, version: int, *, flexible: bool) -> wire.Struct:
-        """Return the fields of one version."""
+        """Return the struct with the fields of one version."""
         members: list[wire.Member] = []
         tags: dict[int, wire.Member] = {}
         for field in self.fields:
@@ -239,7 +240,7 @@ class Array(Type):
 
 
 class Field:
-    """One field of a message: name, type, the versions that carry it, and what it means."""
+    """One field of a message: name, type, versions that carry it, and meaning."""
 
     __slots__ = ("doc", "name", "type", "versions")
 
@@ -265,7 +266,7 @@ class Field:
         return wire.Member(self.name, self.type.at(version, flexible=flexible, tagged=tagged), self)
 
     def default_value(self, con: wire.WireType) -> Any:
-        """Return what stands for the field when a message is built without it."""
+        """Return the value that is built if a message has no value for the field."""
         if self.type.has_default and (self.type.default_to is not None or con.nullable):
             return self.type.default_to
         return _DEFAULTS[con.kind]()
@@ -297,10 +298,10 @@ Records = SizedType(wire.Records)
 
 
 class EarlierLayout(NamedTuple):
-    """How a message was encoded in earlier releases: what differs from its later declaration.
+    """The encoding of a message in earlier releases, as its differences from the later declaration.
 
-    :ivar without: fields that came later
-    :ivar instead: fields that replace one, by its path; it may be among them
+    :ivar without: fields that were added later
+    :ivar instead: replacements of a field, by its path; the field itself may be among them
 
     Both name fields by their paths, such as ``topics.partitions.leader_epoch``.
     """
@@ -320,10 +321,10 @@ class EarlierLayout(NamedTuple):
 def _with_changes(
     fields: Iterable[Field], changes: Mapping[str, tuple[Field, ...]], outer: str
 ) -> Iterator[Field]:
-    """Yield fields, some of them replaced.
+    """Yield `fields`, with some of them replaced.
 
-    :param changes: by path
-    :param outer: the path of what the fields are in, with a dot, or empty
+    :param changes: replacements by path
+    :param outer: path of the struct that has the fields, with a dot, or empty
     """
     for field in fields:
         path = f"{outer}{field.name}"
@@ -347,8 +348,8 @@ class Message:
     :param kind: ``request``, ``response``, ``header`` or ``data`` (records and embedded protocols)
     :param versions: versions ever released
     :param flexible: versions with compact lengths and tag sections (KIP-482)
-    :param older: declarations that gave other bytes to the same version numbers in earlier releases, newest
-        first; each is tried, with exact consumption, when this one does not fit
+    :param older: declarations of earlier releases that encoded the same version numbers differently, newest first; each
+        is tried if this one does not match, and has to account for every byte
     """
 
     def __init__(

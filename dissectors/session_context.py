@@ -1,8 +1,8 @@
-"""What earlier exchanges told about later ones.
+"""Facts from earlier exchanges that later ones need to be understood.
 
 Some messages cannot be understood alone: a Fetch names topics by ID since v13 (KIP-516), a SyncGroup before v5 does
-not say which embedded protocol its assignments are in, a SaslAuthenticate does not name its mechanism. A
-:class:`SessionContext` is shown every exchange in order and remembers these few facts.
+not say which embedded protocol its assignments use, a SaslAuthenticate does not name its mechanism. A
+:class:`SessionContext` observes every exchange in order and remembers these few facts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from dissectors.api_keys import ApiKey
 from dissectors.wire import ZERO_UUID
 
-#: APIs whose exchanges are worth showing to :meth:`SessionContext.observe`
+#: APIs from which :meth:`SessionContext.observe` learns facts
 OBSERVED_APIS = frozenset({
     ApiKey.METADATA, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.DESCRIBE_GROUPS, ApiKey.SASL_HANDSHAKE,
     ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.DESCRIBE_TOPIC_PARTITIONS,
@@ -21,7 +21,7 @@ OBSERVED_APIS = frozenset({
 
 _NAMED = ("topic_id", "topic_name")
 
-#: API key -> fields of the response that tell names of topic IDs, for :class:`dissectors.projection.Projection`
+#: API key -> fields of the response that name topic IDs, for :class:`dissectors.projection.Projection`
 TOPIC_NAMES: dict[int, frozenset[str]] = {
     ApiKey.METADATA: frozenset({"topics.name", "topics.topic_id"}),
     ApiKey.CREATE_TOPICS: frozenset({"topics.name", "topics.topic_id"}),
@@ -34,12 +34,12 @@ TOPIC_NAMES: dict[int, frozenset[str]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: frozenset({"topics.name", "topics.topic_id"}),
 }
 
-# org.apache.kafka.common.Uuid.METADATA_TOPIC_ID: all zero but for the last bit
+# org.apache.kafka.common.Uuid.METADATA_TOPIC_ID: all zero except the last bit
 CLUSTER_METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 class SessionFacts(NamedTuple):
-    """What was learned, to be handed to another context.
+    """Facts to be passed to another context.
 
     :ivar topics: topic ID -> name
     :ivar groups: group -> protocol type and chosen protocol name
@@ -52,7 +52,7 @@ class SessionFacts(NamedTuple):
 
 
 class SessionContext:
-    """SessionFacts learned from exchanges, for the decoding of later ones.
+    """Facts learned from exchanges, for decoding later ones.
 
     Topic IDs are random 128-bit numbers, so one table serves any number of clusters.
     """
@@ -64,17 +64,17 @@ class SessionContext:
 
     @property
     def facts(self) -> SessionFacts:
-        """All that was learned so far; a copy."""
+        """A copy of all facts learned so far."""
         return SessionFacts(dict(self._topics), dict(self._groups), dict(self._mechanisms))
 
     def add(self, facts: SessionFacts) -> None:
-        """Take over what another context has learned; known values are replaced."""
+        """Add the facts of another context, replacing known values."""
         self._topics |= facts.topics
         self._groups |= facts.groups
         self._mechanisms |= facts.mechanisms
 
     def topic_name(self, topic_id: str) -> str | None:
-        """Return the name that a response has given to this topic ID."""
+        """Return the name that a response gave this topic ID."""
         return self._topics.get(topic_id)
 
     def learn_topic(self, topic_id: str, name: str) -> None:
@@ -83,11 +83,11 @@ class SessionContext:
             self._topics[topic_id] = name
 
     def group_protocol(self, group: str) -> tuple[str | None, str | None]:
-        """Return protocol type and chosen protocol name of a group, None where not seen."""
+        """Return protocol type and chosen protocol name of a group, None if unknown."""
         return self._groups.get(group, (None, None))
 
     def mechanism(self, connection: Hashable) -> str | None:
-        """Return the SASL mechanism that a connection's handshake asked for."""
+        """Return the SASL mechanism requested by a connection's handshake."""
         return self._mechanisms.get(connection)
 
     def observe(
@@ -129,7 +129,7 @@ class SessionContext:
                             self.learn_topic(topic["topic_id"], topic["topic_name"])
 
     def _learn_group(self, request: dict[str, Any], response: dict[str, Any]) -> None:
-        # a request's type is what the member speaks, a response's what the group agreed on
+        # the type in a request is the member's, in a response the one that the group agreed on
         for said in (request, response):
             self._learn_protocol(
                 request.get("group_id"), said.get("protocol_type"), said.get("protocol_name")

@@ -1,4 +1,4 @@
-"""The two messages of an exchange, and the two ends of a connection."""
+"""The two messages of an exchange and the two ends of a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python source written line by line, with the objects that it names."""
+"""Python source written line by line, together with the objects it refers to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 class SourceWriter:
     """Writes the source of functions.
 
-    :ivar globals: what the source names
+    :ivar globals: the objects that the source refers to, by name
     """
 
     def __init__(self, names: dict[str, Any]) -> None:
@@ -20,13 +20,13 @@ class SourceWriter:
         self._names = 0
 
     def source(self) -> str:
-        """Return what was written."""
+        """Return the source written so far."""
         return "\n".join(self._lines)
 
     def made(self, name: str, file: str) -> Any:
-        """Return one of the functions.
+        """Compile the source; return one of its functions.
 
-        :param file: how tracebacks name the source
+        :param file: file name that tracebacks show for the source
         """
         exec(compile(self.source(), file, "exec"), self.globals)  # noqa: S102  made of declarations, nothing from the wire or a user
         return self.globals[name]
@@ -42,7 +42,7 @@ class SourceWriter:
         self._depth -= 1
 
     def _name(self, prefix: str) -> str:
-        """Return a name that the source does not have yet."""
+        """Return a name not yet used in the source."""
         self._names += 1
         return f"{prefix}{self._names}"
 

@@ -1,8 +1,8 @@
-"""Replaces chosen fields of an encoded message and leaves every other byte as it is.
+"""Replacement of chosen fields of an encoded message, with every other byte unchanged.
 
-What follows a value follows it: the length before a string, and the sizes of the tagged fields around it (KIP-482).
-Nothing else is written again: unknown tags, lengths in more bytes than they need, what stands behind the message, all
-stay as the sender wrote them.
+The length before a string, and the sizes of the tagged fields around it (KIP-482), change with the value. Nothing else
+is rewritten: unknown tags, lengths encoded in more bytes than necessary and bytes after the message stay as the sender
+wrote them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dissectors.locator import FieldLocation, TaggedField
 
 
 def splice(data: bytes, edits: Iterable[tuple[FieldLocation, Any]]) -> bytes:
-    """Return a message with other values in some places.
+    """Return a message with some of its values replaced.
 
     :param data: the message in which a :class:`~dissectors.locator.FieldLocator` found the fields
-    :param edits: places and what goes there, in any order, each place at most once
-    :raises construct.ConstructError: if a value does not fit the type of its field
+    :param edits: locations and their new values, in any order, each location at most once
+    :raises construct.ConstructError: if a value does not match the type of its field
     """
     pieces: list[tuple[int, int, bytes]] = []
     grown: dict[TaggedField, int] = {}
@@ -32,7 +32,7 @@ def splice(data: bytes, edits: Iterable[tuple[FieldLocation, Any]]) -> bytes:
                 grown.get(location.inside, 0) + len(new) - (location.end - location.start)
             )
     while grown:
-        # an inner field begins behind the outer one, and the outer one grows with it
+        # an inner field starts after the outer one, which grows with it
         field = max(grown)
         growth = grown.pop(field)
         if growth:
@@ -45,9 +45,9 @@ def splice(data: bytes, edits: Iterable[tuple[FieldLocation, Any]]) -> bytes:
 
 
 def replaced(data: bytes, pieces: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """Return bytes with others instead of some ranges.
+    """Return `data` with some ranges replaced.
 
-    :param pieces: start, end and what goes there; the ranges do not overlap
+    :param pieces: start, end and replacement; the ranges do not overlap
     """
     out: list[bytes] = []
     done = 0
@@ -61,9 +61,9 @@ def replaced(data: bytes, pieces: Iterable[tuple[int, int, bytes]]) -> bytes:
 def encoded(con: wire.Leaf, value: Any) -> bytes:
     """Return the bytes of a value, its length included.
 
-    :raises construct.ConstructError: if it does not fit the type
+    :raises construct.ConstructError: if it does not match the type
     """
-    # what construct does by way of a stream, without it: this runs for every address that is forwarded
+    # saves construct's streams: this runs for every forwarded address
     data: bytes
     try:
         if isinstance(con, wire.FixedWidth):
@@ -74,6 +74,6 @@ def encoded(con: wire.Leaf, value: Any) -> bytes:
             data = wire.uvarint_bytes(len(text) + 1) if con.compact else con.prefix.pack(len(text))
             return data + text
     except (struct.error, AttributeError):
-        pass  # construct says what is wrong
+        pass  # construct reports what is wrong
     data = con.build(value)
     return data

@@ -1,7 +1,7 @@
-"""Structs that messages have in common, each declared once.
+"""Structs that several messages share, each declared once.
 
-Kafka's definitions spell them out in every message. They are shared here only where the fields are the same, with the
-same meaning, in all versions of all messages that carry them.
+Kafka's definitions repeat them in every message. They are shared here only if the fields and their meaning are the same
+in all versions of all messages that carry them.
 """
 
 from dissectors.domains import (

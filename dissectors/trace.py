@@ -1,8 +1,8 @@
-"""The traced reading: every field with its value and its byte range, and a partial tree when bytes are wrong.
+"""Traced reading: every field with its value and byte range, and a partial tree if bytes are wrong.
 
-This walks the same wire types that :mod:`dissectors.codegen` compiles, one field at a time. A node is linked into
-its parent before it is read, so whatever was read before a fault stays. It is slower than generated code by a
-factor of ten and more, and meant for one message that a person looks at, and for finding out what is wrong where.
+It interprets the wire types that :mod:`dissectors.codegen` compiles, one field at a time. A node is linked to its
+parent before it is read, so that everything read before an error stays. It is at least ten times slower than generated
+code and meant for a single message that a person looks at, and for locating errors.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from dissectors.schema import Field
 class Node(msgspec.Struct, eq=False):
     """One field, array element, struct or tag of a traced message.
 
-    A msgspec struct, because C code makes these: a message of 30 KB has ten thousand.
+    A msgspec struct, because these are created in C: a message of 30 KB has ten thousand.
 
-    :ivar name: field name, or the index of an array element, or the number of an unknown tag
+    :ivar name: field name, index of an array element, or number of an unknown tag
     :ivar start: offset of its first byte, length prefixes and tag numbers included
     :ivar kind: type name, as in Kafka's message definitions
     :ivar field: the declaration it comes from, if any
     :ivar end: offset after its last byte; -1 while it is incomplete
-    :ivar value: the decoded value of a leaf; None for what has children
-    :ivar children: nodes inside, or None for a leaf
-    :ivar buffer: None, or the decompressed bytes that the offsets of all children count in
+    :ivar value: the decoded value of a leaf; None for a node with children
+    :ivar children: child nodes, or None for a leaf
+    :ivar buffer: decompressed bytes that the offsets of all children refer to, or None
     """
 
     name: str | int
@@ -55,7 +55,7 @@ class Node(msgspec.Struct, eq=False):
         return child
 
     def walk(self, path: str = "") -> Iterator[tuple[str, Node]]:
-        """Yield this node and all below it with their paths: ``topics[0].name``."""
+        """Yield this node and all its descendants with their paths: ``topics[0].name``."""
         yield path, self
         for child in self.children or ():
             yield from child.walk(self.path_of(child, path))
@@ -69,7 +69,7 @@ class Node(msgspec.Struct, eq=False):
         return f"{path}.{wire.UNKNOWN_TAGS}[{child.name}]" if path else f"{wire.UNKNOWN_TAGS}[{child.name}]"
 
     def shift(self, by: int) -> None:
-        """Move all offsets, as when the bytes turn out to lie inside other bytes; not those in a buffer."""
+        """Move all offsets, when the bytes turn out to lie inside other bytes. Offsets in a buffer stay."""
         self.start += by
         if self.end >= 0:
             self.end += by
@@ -93,13 +93,13 @@ class Node(msgspec.Struct, eq=False):
         return out
 
 
-#: value of an array node whose elements are numbers: the generated decoder gives these as tuples
+#: value of an array node whose elements are numbers: generated decoders return these arrays as tuples
 NUMBERS = object()
 
 
 @dataclass(slots=True)
 class Trace:
-    """A traced message: its tree, the offset after the last byte read, and the fault if there was one."""
+    """A traced message: its tree, the offset after the last byte read, and the error if there was one."""
 
     root: Node
     end: int
@@ -109,11 +109,11 @@ class Trace:
 def trace(con: wire.WireType, buf: bytes, pos: int = 0, *, name: str = "") -> Trace:
     """Read ``con`` from ``buf`` at ``pos`` field by field. Never raises for malformed bytes.
 
-    Reading ends early where there is more than the limit ``message_objects`` allows.
+    Reading ends early if the limit ``message_objects`` is reached.
     """
     root = Node(name, pos, con.kind)
     try:
-        # every field takes a byte at least: fewer bytes than the limit need not be counted
+        # every field takes at least one byte, so fewer bytes than the limit need no counting
         budget = of_message() if len(buf) > IN_FORCE["message_objects"] else None
         end = _read(con, buf, pos, root, budget)
     except DecodeError as error:
@@ -122,7 +122,7 @@ def trace(con: wire.WireType, buf: bytes, pos: int = 0, *, name: str = "") -> Tr
 
 
 def _located(error: DecodeError, root: Node) -> DecodeError:
-    """Name the field in which the walk stopped: the chain of nodes without an end."""
+    """Return the error with the path of the field in which reading stopped: the chain of nodes without an end."""
     path, node = "", root
     while node.children and node.children[-1].end < 0:
         path = node.path_of(node.children[-1], path)
@@ -131,7 +131,7 @@ def _located(error: DecodeError, root: Node) -> DecodeError:
 
 
 def _spend(budget: Budget, amount: int, pos: int) -> None:
-    """Take fields and elements that are about to be read from the budget."""
+    """Take fields and elements about to be read from the budget."""
     if amount > 0:
         budget.spend("message_objects", amount, f"{amount:,} more fields and elements", pos)
 
@@ -241,8 +241,8 @@ def _read_tagged(
     except LimitReached:
         raise
     except DecodeError as error:
-        # where all announced bytes are there, more of the message would not help
+        # if all announced bytes are present, more of the message would not help
         raise DecodeError(error.reason, error.offset, truncated=error.truncated and end > len(buf)) from None
     if used != end:
-        node.end, node.value = -1, None  # it stays undecoded, so it was not read as anything
+        node.end, node.value = -1, None  # the field stays undecoded
         raise DecodeError(f"{end - pos} bytes are announced for the tagged field, it has {used - pos}", pos)

@@ -1,23 +1,23 @@
 """Kafka's wire types as ``construct.Construct`` subclasses.
 
-Each type knows its bytes for one version of one message: whether lengths are compact (KIP-482) or classic,
-whether null is allowed. Declarations (:mod:`dissectors.schema`) choose among them, :mod:`dissectors.codegen`
-turns a tree of them into one fast function, :mod:`dissectors.trace` walks the same tree field by field.
+Each type describes the bytes of one version of one message: whether lengths are compact (KIP-482) or classic, and
+whether null is allowed. Declarations (:mod:`dissectors.schema`) choose among the types, :mod:`dissectors.codegen`
+turns a tree of them into one fast function, :mod:`dissectors.trace` interprets the same tree field by field.
 
-What construct gives: the interface that its users know (``parse``, ``build``, ``sizeof`` and their streams), its errors
-with a path, and building, where all of its machinery is used as it is. What it does not: reading. Its interpreted
-parsers take 40 to 80 times as long as generated code (docs/performance.md) and name neither the byte nor the field that
-is wrong, so ``_parse`` calls the generated decoder. Nor declarations: its structs have one layout, not one for each
-version.
+construct contributes the interface that its users know (``parse``, ``build``, ``sizeof`` and their streams), errors
+with a path, and building, for which all of its machinery is used as it is. It does not contribute reading: its
+interpreted parsers take 40 to 80 times as long as generated code (docs/performance.md) and report neither the byte nor
+the field that is wrong, so ``_parse`` calls the generated decoder. Nor does it contribute declarations: its structs
+have one layout, not one for each version.
 
 Rules of this file:
 
-* Leaf types read by ``read(buf, pos)``: bytes and a position in, value and next position out. Containers are
-  read by generated code (``_parse``) or by the trace; they only hold structure here.
+* Leaf types implement ``read(buf, pos)``: bytes and a position in, value and next position out. Containers are
+  read by generated code (``_parse``) or by the trace; here they only hold structure.
 * A read past the end raises :class:`DecodeError` with ``truncated=True``; null where none is allowed, bad
   UTF-8 and impossible lengths raise it without.
 * ``_build`` writes what ``read`` reads. Values: int, bool, float, str, bytes, None, lists (or tuples) and
-  dicts by field name; a UUID is its text form.
+  dicts by field name; a UUID is represented by its text form.
 
 Sources: ``clients/src/main/java/org/apache/kafka/common/protocol/types/Type.java``, ``protocol/Readable.java``
 and ``generator/.../MessageDataGenerator.java`` of Apache Kafka; KIP-482 (flexible versions), KIP-893 (nullable
@@ -39,7 +39,7 @@ from dissectors.errors import DecodeError
 if TYPE_CHECKING:
     from dissectors.schema import Field
 
-MAX_STRING = 32767  # MessageUtil / Type.java: longer strings are refused by Kafka's own readers
+MAX_STRING = 32767  # MessageUtil / Type.java: Kafka's own readers reject longer strings
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -98,7 +98,7 @@ class Leaf(WireType):
 
 
 def parse_from_stream(read: Any, stream: BinaryIO) -> Any:
-    """Run a positional reader on what is left of a seekable stream, and leave the stream after it."""
+    """Run a positional reader on the rest of a seekable stream; leave the stream positioned after the value."""
     start = stream.tell()
     data = stream.read()
     value, pos = read(data, 0)
@@ -146,7 +146,7 @@ ZERO_UUID = "A" * 22
 
 
 def uuid_text(data: bytes) -> str:
-    """Return Kafka's own text form of 16 bytes: base64url without padding (``common/Uuid.java``)."""
+    """Return Kafka's text form of 16 bytes: base64url without padding (``common/Uuid.java``)."""
     return urlsafe_b64encode(data)[:22].decode()
 
 
@@ -159,7 +159,7 @@ def uuid_bytes(text: str) -> bytes:
 
 
 class Uuid(Leaf):
-    """16 bytes, most significant long first; the value is Kafka's text form, all-zero stands for none."""
+    """16 bytes, most significant long first; the value is Kafka's text form, all zero means none."""
 
     kind = "uuid"
     size = 16
@@ -183,10 +183,10 @@ UUID = Uuid()
 
 # ---------------------------------------------------------------- length prefixes
 class SizePrefixed(WireType):
-    """What begins with a length: compact (uvarint of length + 1, 0 is null) or classic (-1 is null).
+    """A type that starts with a length: compact (uvarint of length + 1, 0 is null) or classic (-1 is null).
 
-    A classic prefix has 2 bytes for strings and 4 for everything else. Readers take any negative length as
-    null, as Kafka's do.
+    A classic prefix has 2 bytes for strings and 4 for everything else. Any negative length is read as null, as by
+    Kafka's readers.
     """
 
     prefix: ClassVar[struct.Struct] = _INT32
@@ -226,7 +226,7 @@ class SizePrefixed(WireType):
 
 
 class SizedLeaf(SizePrefixed, Leaf):
-    """A length and that many bytes."""
+    """A length followed by that many bytes."""
 
     longest: ClassVar[int] = 0x7FFF_FFFF
 
@@ -262,7 +262,7 @@ class Bytes(SizedLeaf):
 
 
 class Records(Bytes):
-    """Record batches or message sets, still undivided (:mod:`dissectors.records` reads them)."""
+    """Record batches or message sets, not yet split (:mod:`dissectors.records` reads them)."""
 
     kind = "records"
 
@@ -292,7 +292,7 @@ class String(SizedLeaf):
 
 # ---------------------------------------------------------------- containers
 class Composite(WireType):
-    """A type with parts: parsed by the decoder that is generated from it on first use."""
+    """A type with parts, parsed by a decoder generated on first use."""
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> Any:
         from dissectors.codegen import decoder  # codegen imports this module
@@ -301,7 +301,7 @@ class Composite(WireType):
 
 
 class Array(SizePrefixed, Composite):
-    """A count and that many elements."""
+    """A count followed by that many elements."""
 
     kind = "array"
 
@@ -317,7 +317,7 @@ class Array(SizePrefixed, Composite):
 
 
 class NullableStruct(Composite):
-    """A struct behind a marker (KIP-893): int8 -1 null, 1 present; inside a tag uvarint 0 null, 1 present."""
+    """A struct after a marker (KIP-893): int8 -1 null, 1 present; inside a tag uvarint 0 null, 1 present."""
 
     kind = "struct"
     nullable = True
@@ -328,7 +328,7 @@ class NullableStruct(Composite):
         self.tagged = tagged
 
     def read_marker(self, buf: bytes, pos: int) -> tuple[bool, int]:
-        """Return whether the struct is there, and the position after the marker."""
+        """Return whether the struct is present, and the position after the marker."""
         if self.tagged:
             marker, pos = read_uvarint(buf, pos)
             return marker != 0, pos
@@ -355,12 +355,12 @@ class Member:
 
 
 class Struct(Composite):
-    """Fields in order; in flexible versions a section of tagged fields closes it (KIP-482).
+    """A sequence of fields; in flexible versions a section of tagged fields closes it (KIP-482).
 
-    The value is one dict. A tagged field appears only if it is on the wire; tags that the declaration does not
-    know are kept as ``{tag: bytes}`` under the key ``_tags`` (:data:`UNKNOWN_TAGS`).
+    The value is one dict. A tagged field appears only if it is on the wire; undeclared tags are kept as
+    ``{tag: bytes}`` under the key ``_tags`` (:data:`UNKNOWN_TAGS`).
 
-    :ivar all_members: the tagged ones, too
+    :ivar all_members: all members, tagged ones included
     """
 
     kind = "struct"
@@ -396,7 +396,7 @@ UNKNOWN_TAGS = "_tags"
 
 
 def struct_inside(con: WireType) -> tuple[Struct, bool] | None:
-    """Return the struct that a value is or has, and whether the value is an array of it; None if there is none."""
+    """Return the struct that a value is or contains, and whether the value is an array of it; None if there is none."""
     if isinstance(con, NullableStruct):
         con = con.struct
     many = isinstance(con, Array)
@@ -405,7 +405,7 @@ def struct_inside(con: WireType) -> tuple[Struct, bool] | None:
 
 
 def structs_of(struct: Struct, prefix: str = "") -> Iterator[tuple[str, Struct]]:
-    """Yield a struct and all that are inside it, each with what stands before the names of its fields in paths."""
+    """Yield a struct and all structs inside it, each with the prefix of its field names in paths."""
     yield prefix, struct
     for member in struct.all_members:
         inside = struct_inside(member.con)
@@ -414,7 +414,7 @@ def structs_of(struct: Struct, prefix: str = "") -> Iterator[tuple[str, Struct]]
 
 
 def width_of(con: WireType) -> int | None:
-    """Return how many bytes every value of a type has; None if it depends on the value."""
+    """Return the width in bytes of all values of a type; None if it depends on the value."""
     if isinstance(con, FixedWidth | Uuid):
         return con.size
     if isinstance(con, Struct) and con.tagged is None:
@@ -424,5 +424,5 @@ def width_of(con: WireType) -> int | None:
 
 
 def objects_of(element: WireType) -> int:
-    """Return what an element of an array counts of the limit ``message_objects``: its fields, 1 if it has none."""
+    """Return how much an array element counts against the limit ``message_objects``: its fields, 1 if it has none."""
     return max(len(element.members), 1) if isinstance(element, Struct) else 1

@@ -1,4 +1,4 @@
-"""The one filter language of views, dumps, intercepts, exports and Spark: ``-Y/--filter``.
+"""The filter language shared by views, dumps, intercepts, exports and Spark: ``-Y/--filter``.
 
 ::
 
@@ -11,11 +11,11 @@
 The grammar is in :mod:`~captures.filters.grammar`, the fields in :mod:`~captures.filters.fields`, the short forms in
 :mod:`~captures.filters.shortforms`. These rules hold everywhere:
 
-* A condition holds only where its field has a value. ``a != x`` is ``not (a == x)``, and holds where there is none.
-* Where a field has several values (``topic``, ``error``, any path through an array), one that fits is enough.
-* ``==`` and ``contains`` heed the case of letters, ``~`` does not (``(?-i:...)`` does); names of APIs, errors and other
+* A condition holds only if its field has a value. ``a != x`` is ``not (a == x)``, and holds if there is none.
+* If a field has several values (``topic``, ``error``, any path through an array), one match is enough.
+* ``==`` and ``contains`` are case-sensitive, ``~`` is not (``(?-i:...)`` is); names of APIs, errors and other
   named values may be written in either case.
-* A field alone holds if there is something in it: text that is not empty, a flag that is set, any number.
+* A field alone holds if its value is not empty: non-empty text, a set flag, any number.
 """
 
 from captures.filters.complete import Candidate, complete

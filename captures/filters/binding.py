@@ -1,7 +1,7 @@
-"""The syntax tree with its names and values understood: which field, what is asked of its values.
+"""The syntax tree with its names and values resolved to fields and predicates.
 
-Here all errors are found that the grammar cannot know: fields that do not exist, values that do not fit, operators that
-make no sense. What follows (:mod:`~captures.filters.columns`, :mod:`~captures.filters.bodies`) only compiles.
+All errors that the grammar cannot detect are found here: unknown fields, invalid values, operators that
+make no sense. The later steps (:mod:`~captures.filters.columns`, :mod:`~captures.filters.bodies`) only compile.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from captures.filters.predicates import ANY, NOT_EMPTY, Predicate
 
 @dataclass(frozen=True)
 class Test:
-    """One condition on one field; it does not hold where the field has no value."""
+    """One condition on one field; it does not hold if the field has no value."""
 
     field: Field | Path
     predicate: Predicate
@@ -32,33 +32,33 @@ class Test:
 
 @dataclass(frozen=True)
 class Selection:
-    """Being in a selection (:data:`captures.filters.context.SELECTIONS`)."""
+    """Membership in a selection (:data:`captures.filters.context.SELECTIONS`)."""
 
     selection: str
 
 
 @dataclass(frozen=True)
 class Always:
-    """Holds for every exchange."""
+    """A condition that holds for every exchange."""
 
 
 @dataclass(frozen=True)
 class Inverse:
-    """The contrary."""
+    """The negation of a condition."""
 
     item: Bound
 
 
 @dataclass(frozen=True)
 class AllOf:
-    """All hold."""
+    """A conjunction of conditions."""
 
     items: tuple[Bound, ...]
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """At least one holds."""
+    """A disjunction of conditions."""
 
     items: tuple[Bound, ...]
 
@@ -75,14 +75,14 @@ def bind(node: nodes.Node, text: str, zone: tzinfo | None) -> Bound:
     """Return the tree with fields and predicates.
 
     :param text: the filter, for errors
-    :param zone: zone of times that state none; None is the local one
+    :param zone: zone of times without one; None is the local zone
     :raises FilterError: at the name or value that makes no sense
     """
     return _Binder(text, zone).bind(node)
 
 
 def field_named(name: str) -> Field | Path:
-    """Return the field, or the path into a message, that a name stands for.
+    """Return the field, or the path into a message, of a name.
 
     :raises FilterError: if there is none
     """
@@ -154,10 +154,10 @@ class _Binder:
     def _present(self, name: Name, *, empty: bool) -> Bound:
         field = self.field(name)
         if empty:
-            # a condition is always there, holding or not
+            # a condition always exists, whether it holds or not
             return Always() if _is_bool(field) else Test(field, ANY)
         if isinstance(field, Path):
-            # false, empty texts and empty lists are nothing; 0 is something
+            # false, empty texts and empty lists count as empty; 0 does not
             return Test(field, Predicate("(v is not False and v != '' and v != b'')"))
         return Test(field, ANY if field.kind not in _CAN_BE_EMPTY else NOT_EMPTY)
 
@@ -174,7 +174,7 @@ class _Binder:
         )
 
     def _client(self, node: nodes.Compare) -> Bound:
-        """Return a test of who the client is: its ID, or its address or name."""
+        """Return a test of the client: its ID, or its address or name."""
         at = (node.name, node.operator, node.value, node.position, node.length)
         by_id = Test(_CLIENT_ID, self._predicate(_CLIENT_ID, *at))
         if node.operator == nodes.EQUAL and not _LIKE_AN_ADDRESS.fullmatch(node.value.text):
@@ -273,7 +273,7 @@ def header(name: str) -> Field:
 
 
 def _meant(name: str) -> str:
-    """Return what someone meant who wrote a name that is not a field."""
+    """Return a hint for a name that is not a field."""
     if literals.is_api(name):
         return f"write api == {name}"
     if name.upper() in literals.ERROR_CODES:

@@ -1,8 +1,8 @@
-"""Filters on decoded exchanges: a filter becomes one Python function, made once.
+"""Filters on decoded exchanges: a filter is compiled once to a Python function.
 
-What users write never gets into the source; fields come from the registry, names of body fields and all values are
-constants of the function. The conditions of ``and`` and ``or`` are asked in the order of their cost: columns first,
-then bodies, then what has to be decompressed.
+User input never becomes part of the source; fields come from the registry, names of body fields and all values are
+constants of the function. The conditions of ``and`` and ``or`` are evaluated in the order of their cost: columns first,
+then bodies, then data that has to be decompressed.
 
 A path means *any*: ``request.topics.partitions.partition == 3`` holds if it holds for one partition of one topic.
 """
@@ -31,13 +31,13 @@ _VARIABLE = re.compile(r"\bv\b")
 
 
 def compile_bodies(bound: binding.Bound) -> Match:
-    """Return a function that tells whether an exchange fits."""
+    """Return a function that returns whether an exchange matches."""
     made: Match = _Writer().test(bound).made("match", "<filter>")
     return made
 
 
 def compile_values(field: Field | Path) -> Values:
-    """Return a function that gives the values of a field."""
+    """Return a function that returns the values of a field."""
     made: Values = _Writer().values(field).made("values", "<field>")
     return made
 
@@ -63,7 +63,7 @@ class _Writer(SourceWriter):
         )
 
     def test(self, bound: binding.Bound) -> _Writer:
-        """Write the function ``match`` of a filter, behind those that it calls."""
+        """Write the function ``match`` of a filter, after the functions that it calls."""
         expression = self._expression(bound)
         with self._block("def match(x, c):"):
             self._line(f"return {expression}")
@@ -136,7 +136,9 @@ class _Writer(SourceWriter):
 
     @contextmanager
     def _walk(self, path: Path) -> Iterator[str]:
-        """Write loops to all values of a path; what is written meanwhile is in them. Yield the variable of a value."""
+        """Write loops over all values of a path; code written in this context is inside them. Yield the variable of a
+        value.
+        """
         if path.records_at:
             self._line("reached, budget = [], of_message()")
         with ExitStack() as loops:
@@ -161,14 +163,14 @@ class _Writer(SourceWriter):
 
 
 def _each(value: Any) -> Any:
-    """The elements of an array, or the value itself."""
+    """Return the elements of an array, or a tuple of the value itself."""
     if value is None:
         return ()
     return value if isinstance(value, list | tuple) else (value,)
 
 
 def _element(value: Any, index: int) -> Any:
-    """One element of an array, if it has so many."""
+    """Return a list of one element of an array, empty if the array is shorter."""
     if isinstance(value, list | tuple):
         return value[index : index + 1]
     return ()

@@ -1,4 +1,4 @@
-"""Filters on columns: decided for a million exchanges without decoding one.
+"""Filters on columns: decided for a million exchanges without decoding any.
 
 A filter is evaluated to the two masks of :class:`captures.filters.field_columns.Bounds`. ``and``, ``or`` and ``not``
 combine the pairs, so only rows that really depend on a body stay undecided.
@@ -60,7 +60,7 @@ def _combined(operation: Any, items: Sequence[binding.Bound]) -> Part:
 
 
 def needs_bodies(bound: binding.Bound) -> bool:
-    """Return whether there may be exchanges for which columns do not decide."""
+    """Return whether columns may leave some exchanges undecided."""
     return any(
         isinstance(field, Path) or field.column.source is not DecidedBy.TABLE for field in fields_of(bound)
     )

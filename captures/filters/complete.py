@@ -1,6 +1,6 @@
-"""What may come next in a filter, for completion while typing.
+"""Completion of filters while typing.
 
-The parser itself is asked what it misses where the text ends; names come from the registry and, for paths, from the
+The parser itself reports what it expects at the end of the text; names come from the registry and, for paths, from the
 declarations of the APIs that the filter names.
 """
 
@@ -54,9 +54,9 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to continue.
+    """One completion.
 
-    :ivar text: what to put instead of the characters from ``start`` to the cursor
+    :ivar text: replaces the characters from ``start`` to the cursor
     :ivar kind: ``field``, ``path``, ``operator``, ``value``, ``short form``, ``selection`` or ``connective``
     :ivar doc: one line about it
     """
@@ -70,10 +70,11 @@ class Candidate:
 def complete(
     text: str, cursor: int | None = None, known: Mapping[str, Iterable[str]] | None = None
 ) -> list[Candidate]:
-    """Return what fits at the cursor, best first: what begins as the word there does, then what contains it.
+    """Return the completions at the cursor, best first: those that start with the word there, then those that contain
+    it.
 
     :param cursor: index in ``text``, its end if None
-    :param known: values met in the capture, by field name, such as client IDs and topics
+    :param known: values found in the capture, by field name, such as client IDs and topics
     """
     before = text if cursor is None else text[: max(cursor, 0)]
     found = _PARTIAL.search(before)
@@ -112,7 +113,7 @@ def _expected(text: str, prefix: str, word: str, known: Mapping[str, Iterable[st
                 ]
             case "term":
                 return _terms(text, word)
-        # an open parenthesis is no reason not to help inside it
+        # complete inside an open parenthesis too
         if error.message.startswith("this parenthesis is never closed"):
             return _expected(text, prefix[: error.position] + " " + prefix[error.position + 1 :], word, known)
         return []
@@ -161,7 +162,7 @@ def _documented(field: Declared) -> str:
 
 
 def _apis_named(text: str) -> list[int] | None:
-    """Keys of the APIs that the filter names, wherever; None if it names none."""
+    """Return the keys of the APIs named anywhere in the filter; None if there are none."""
     keys = keys_by_name()
     named = [
         keys[word.lower()]

@@ -1,4 +1,4 @@
-"""What a filter needs to know besides the exchange it looks at."""
+"""Information that a filter needs besides the exchange that it tests."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ SELECTIONS = {
     "focus": "the exchange under the cursor",
     "shown": "the exchanges that the view shows",
 }
-"""Sets of exchanges that a view keeps, usable as ``@name``."""
+"""Sets of exchanges maintained by a view, usable as ``@name``."""
 OPPOSITES = {"unmarked": "marked", "hidden": "shown"}
-"""Selectors that mean all others."""
+"""Selectors for the complement of a selection."""
 MEANINGS = frozenset({*SELECTIONS, *OPPOSITES, "all"})
-"""What follows ``@`` with a meaning of its own, so that no saved filter can have the name."""
+"""Names with a built-in meaning after ``@``, which no saved filter can have."""
 
 
 def unnamed(_: str) -> str | None:
-    """Know no topic's name."""
+    """Return None: no topic names are known."""
     return None
 
 
 @dataclass(slots=True)
 class Context:
-    """The surroundings of an exchange.
+    """The context of an exchange.
 
     :ivar names: topic names by ID, such as :meth:`dissectors.session_context.SessionContext.topic_name`
-    :ivar groups: what is known of who belongs to which group; None infers nothing
-    :ivar start: time of the first exchange in ns since the epoch, what relative times count from
-    :ivar selections: numbers of the exchanges in each of :data:`SELECTIONS`; what is missing is empty
+    :ivar groups: knowledge of group membership; None infers nothing
+    :ivar start: time of the first exchange in ns since the epoch, the origin of relative times
+    :ivar selections: numbers of the exchanges in each of :data:`SELECTIONS`; missing ones are empty
     :ivar comments: comments by number
     :ivar interventions: what kproxy did to exchanges, by number
-    :ivar records: reads a records field that was not annotated, with its records or without, instead of
+    :ivar records: reads a records field that was not annotated, with or without its records, instead of
         :func:`captures.filters.reads.shown_batches`
     """
 

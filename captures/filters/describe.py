@@ -1,4 +1,4 @@
-"""The language explained, from the tables that it is compiled from: help texts, and the manual's reference."""
+"""The language explained from the tables that it is compiled from: help texts, and the manual's reference."""
 
 from __future__ import annotations
 

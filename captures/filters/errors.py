@@ -1,4 +1,4 @@
-"""The one error of the filter language: what is wrong, and at which character."""
+"""The only error of the filter language: what is wrong, and at which character."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _LONGEST_GUESS = 80
 
 
 class FilterError(ValueError):
-    """A filter that cannot be understood.
+    """An invalid filter.
 
     :ivar message: what is wrong, in one line
     :ivar text: the whole filter
-    :ivar position: 0-based index of the first character it concerns; ``len(text)`` for something missing at the end
-    :ivar length: how many characters it concerns, 0 for something missing
+    :ivar position: 0-based index of the first wrong character; ``len(text)`` if something is missing at the end
+    :ivar length: number of wrong characters, 0 if something is missing
     :ivar hint: what to write instead, or empty
-    :ivar expected: what would fit where the text ends too early: ``term``, ``operator``, ``value``, ``list``
+    :ivar expected: what is expected where the text ends too early: ``term``, ``operator``, ``value``, ``list``
         or empty; for completion
     :ivar field: name of the field whose operator or value is expected, or empty
     """
@@ -48,7 +48,7 @@ class FilterError(ValueError):
         return f"{self.message} at character {self.position + 1}{hint}"
 
     def render(self) -> str:
-        """Return the error for a terminal: the message, the line, and a caret under what it concerns."""
+        """Return the error for a terminal: the message, the line, and carets under the wrong characters."""
         start = self.text.rfind("\n", 0, self.position) + 1
         end = self.text.find("\n", self.position)
         line = self.text[start : len(self.text) if end < 0 else end]
@@ -63,13 +63,13 @@ class FilterError(ValueError):
 
 
 def _columns(text: str) -> int:
-    """Columns that a terminal needs for the text."""
+    """Return the number of terminal columns that the text occupies."""
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     return len(text) + wide - sum(bool(unicodedata.combining(char)) for char in text)
 
 
 def did_you_mean(written: str, known: Iterable[str]) -> str:
-    """Return a hint that names what was probably meant, or an empty one."""
+    """Return a hint with the names that were probably meant, or an empty one."""
     by_lower = {name.lower(): name for name in known}
     wanted = written[:_LONGEST_GUESS].lower()
     found = difflib.get_close_matches(wanted, by_lower, _SUGGESTIONS, 0.6)

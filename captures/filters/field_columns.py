@@ -1,10 +1,10 @@
-"""How columns decide on a field: those of the exchange table, or those of the messages where there are any.
+"""How columns decide on a field: columns of the exchange table, or those of the messages if available.
 
-A decision is two masks: rows where a test *must* hold, and rows where it *may*. Where columns tell all, the two are the
-same; where a body is needed, they tell what is certain without it: a Heartbeat has no topic, what was not answered has
-no error, an excess is never more than the latency.
+A decision is two masks: rows where a test *must* hold, and rows where it *may*. If columns decide completely, the two
+are equal; if a body is needed, they state what is certain without it: a Heartbeat has no topic, an unanswered exchange
+has no error, an excess is never more than the latency.
 
-Numbers are compared by the column. Of texts and error codes each distinct one is asked once.
+Numbers are compared by column. Of texts and error codes each distinct one is tested once.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from captures.meaning.waits import LEAST_WAIT_NS
 from dissectors.apis import NAMES
 
 _MOST_PAIRS = 1 << 24
-"""Of topics and partitions, for a table with a place for each."""
+"""Maximum number of topic partitions for a lookup table with an entry for each."""
 _HOLDS_ANYWAY = Predicate("True")
 
 
 class Bounds(NamedTuple):
-    """Where a part of a filter must hold, and where it may."""
+    """Masks of the rows where a part of a filter must hold, and where it may."""
 
     must: Mask
     may: Mask
@@ -46,15 +46,15 @@ Part: TypeAlias = Callable[[TableColumns, Context], Bounds]
 
 
 def decided(mask: Mask) -> Bounds:
-    """Return the bounds of what columns tell wholly."""
+    """Return the bounds of a test that columns decide completely."""
     return Bounds(mask, mask)
 
 
 def possible(columns: TableColumns, keys: frozenset[int] | None, there: Mask | None) -> Bounds:
-    """Return bounds of which nothing must hold.
+    """Return bounds within which nothing must hold.
 
-    :param keys: of the APIs whose exchanges may have a value, None for all
-    :param there: where there is the message that it would be in, None for everywhere
+    :param keys: keys of the APIs whose exchanges may have a value, None for all
+    :param there: rows that have the message in question, None for all
     """
     may = np.ones(len(columns), np.bool_) if there is None else there
     if keys is not None:
@@ -63,7 +63,7 @@ def possible(columns: TableColumns, keys: frozenset[int] | None, there: Mask | N
 
 
 def _among(column: Ints, keys: frozenset[int]) -> Mask:
-    """Where a column of API keys holds one of these; a key beyond the known ones has no body that could be read."""
+    """Return a mask of the rows with one of these API keys; keys beyond the known ones have no readable body."""
     table = np.zeros(len(NAMES) + 2, np.bool_)
     table[[key for key in keys if key < len(NAMES)]] = True
     if len(column) and (column.min() < -1 or column.max() >= len(NAMES)):
@@ -84,12 +84,12 @@ def _numbered(columns: TableColumns, numbers: Sequence[int]) -> Mask:
 
 # ---------------------------------------------------------------- kinds of columns
 class DecidedBy(StrEnum):
-    """What decides on a field, the fastest first."""
+    """What decides on a field, fastest first."""
 
     TABLE = "table"
     """Columns of the exchange table: nothing is decoded."""
     MESSAGES = "messages"
-    """Columns of the messages where there are any; else some of the fields of each message are decoded."""
+    """Columns of the messages if available; otherwise some fields of each message are decoded."""
     BODIES = "bodies"
     """Some fields of each message, or all of them, are decoded."""
 
@@ -109,9 +109,9 @@ class FieldPresence(Protocol):
 class Column:
     """How a field is decided.
 
-    :ivar part: makes what evaluates a test on columns
-    :ivar needs: decoded where columns do not decide (:data:`captures.exchanges.projected_reader.NEEDS`); None is
-        everything: what annotation finds out, and the content of records, of which it masks secrets
+    :ivar part: compiles a test for columns
+    :ivar needs: parts to decode where columns do not decide (:data:`captures.exchanges.projected_reader.NEEDS`); None
+        is everything: the results of annotation, and the content of records, whose secrets it masks
     :ivar messages: columns of the messages that decide (:data:`captures.exchanges.columns.COLUMNS`)
     """
 
@@ -127,11 +127,11 @@ def _undecided(field: FieldPresence, predicate: Predicate) -> Part:
 
 
 DECODED = Column(DecidedBy.BODIES, _undecided, None)
-"""Messages are decoded as a whole to decide."""
+"""The column of a field that is decided by decoding whole messages."""
 
 
 def decoded(*needs: str) -> Column:
-    """Return the column of a field for which some fields of the messages are decoded."""
+    """Return the column of a field that is decided by decoding some fields of the messages."""
     return Column(DecidedBy.BODIES, _undecided, frozenset(needs))
 
 
@@ -147,7 +147,7 @@ def numbers(recipe: NumberRecipe) -> Column:
 
     def mask(columns: TableColumns, context: Context, predicate: Predicate) -> Mask:
         if not len(columns):
-            # an empty table has no beginning, which times may need
+            # an empty table has no start, which times may need
             return np.zeros(0, np.bool_)
         intervals = predicate.intervals_at(columns.start if context.start is None else context.start)
         assert intervals is not None, "numbers are asked for intervals"
@@ -165,7 +165,7 @@ def numbers(recipe: NumberRecipe) -> Column:
 def texts(recipe: TextRecipe, value: Callable[[str], Any] | None = None) -> Column:
     """Return the column of a field that is a text of the table.
 
-    :param value: what is asked of each text; the text itself and its other names if None
+    :param value: converts each text to the tested value; None tests the text itself and its other names
     """
 
     def mask(columns: TableColumns, context: Context, predicate: Predicate) -> Mask:
@@ -181,19 +181,19 @@ def texts(recipe: TextRecipe, value: Callable[[str], Any] | None = None) -> Colu
 
 
 def truth(recipe: Callable[[TableColumns], Mask]) -> Column:
-    """Return the column of a field that is yes or no, of which yes is asked."""
+    """Return the column of a yes-or-no field, tested for yes."""
     return _of_table(lambda columns, context, predicate: recipe(columns))
 
 
 MARKED = _of_table(lambda columns, context, predicate: selected(columns, context, "marked"))
-"""The column of being marked."""
+"""The column of marked exchanges."""
 
 
 def by_number(known: Callable[[Context], Mapping[int, Any]], value: Callable[[Any], Any]) -> Column:
-    """Return the column of what is known of few exchanges: comments, and what kproxy's proxy did.
+    """Return the column of data that few exchanges have: comments, and interventions of kproxy's proxy.
 
-    :param known: context -> number of the exchange -> what is known
-    :param value: the value of it, or a tuple of values of which one has to fit; None and False are none
+    :param known: context -> number of the exchange -> data
+    :param value: data -> value, or tuple of values of which one has to match; None and False are no value
     """
 
     def mask(columns: TableColumns, context: Context, predicate: Predicate) -> Mask:
@@ -209,10 +209,10 @@ def by_number(known: Callable[[Context], Mapping[int, Any]], value: Callable[[An
 
 
 def flags(of_table: Mapping[str, Flag], of_bodies: Sequence[str]) -> Column:
-    """Return the column of the names of flags: those of the table, of what the proxy did, and those that bodies add.
+    """Return the column of flag names: those of the table, of interventions, and those that bodies add.
 
     :param of_table: flags of the table by name
-    :param of_bodies: names of those that only bodies tell
+    :param of_bodies: names of flags that only bodies reveal
     """
     interventions = by_number(lambda context: context.interventions, lambda done: tuple(done.flags))
 
@@ -235,7 +235,7 @@ def flags(of_table: Mapping[str, Flag], of_bodies: Sequence[str]) -> Column:
 
 # ---------------------------------------------------------------- columns of messages
 Decision: TypeAlias = tuple[Mask, Mask | None]
-"""Rows where a test holds; those where it may, None if they are the same."""
+"""Masks of rows where a test holds, and where it may; None if they are equal."""
 
 Decide: TypeAlias = Callable[[ExchangeColumns, TableColumns, Context, Predicate], Decision]
 
@@ -246,9 +246,9 @@ def messages(
     needs: Iterable[str],
     without: Callable[[Predicate], Part] | None = None,
 ) -> Column:
-    """Return the column of a field that columns of the messages decide where there are any.
+    """Return the column of a field that columns of the messages decide if available.
 
-    :param without: what the table alone tells; None is where there may be a value
+    :param without: part that the table alone decides; None bounds the rows that may have a value
     """
 
     def part(field: FieldPresence, predicate: Predicate) -> Part:
@@ -276,7 +276,7 @@ def message_number(
 ) -> Column:
     """Return the column of a field that is a number of the messages.
 
-    :param of: the columns that it is made of, if it is made of others
+    :param of: the columns that it is derived from, if any
     """
 
     def decide(
@@ -288,12 +288,12 @@ def message_number(
 
 
 def _compared(values: Int64s, predicate: Predicate, factor: int = 1) -> Mask:
-    """Compare numbers; those that are not there fit nothing."""
+    """Compare numbers; missing ones match nothing."""
     there: Mask = values != NO_VALUE
     if predicate is ANY:
         return there
     assert predicate.intervals is not None, "numbers are asked for intervals"
-    # what is asked of the number times the factor is asked of the number itself
+    # divide the bounds by the factor instead of multiplying the numbers
     intervals = [
         (None if low is None else -(-low // factor), None if high is None else high // factor)
         for low, high in predicate.intervals
@@ -309,7 +309,7 @@ def _waited(
 
 
 def _without_wait(predicate: Predicate) -> Part:
-    """Waiting, which is 0 where the latency is too short for it, or where there is none."""
+    """Bound the wait by the table: it is 0 if the latency is too short for one, or if there is no latency."""
     without = predicate.holds(0)
 
     def evaluate(columns: TableColumns, _: Context) -> Bounds:
@@ -323,14 +323,14 @@ def _without_wait(predicate: Predicate) -> Part:
 
 
 def _without_excess(predicate: Predicate) -> Part:
-    """An excess is the latency less a wait of unknown length, so it lies between 0 and the latency."""
+    """Bound the excess by the table: it is the latency minus an unknown wait, so it lies between 0 and the latency."""
     intervals = predicate.intervals
     assert intervals is not None, "a duration is asked for intervals"
 
     def evaluate(columns: TableColumns, _: Context) -> Bounds:
         latency, answered = columns.numbers(table_columns.latency)
         there = np.ones(len(columns), np.bool_) if answered is None else answered
-        # a wait that short is not called one
+        # such a short wait does not count as one
         sure = latency < LEAST_WAIT_NS
         may = predicates.mask(latency, [(low, None) for low, _ in intervals]) & there
         may &= ~sure | predicates.mask(latency, intervals)
@@ -364,7 +364,7 @@ def errors(*names: str) -> Column:
 
 
 def _of_each(values: NDArray[Any], predicate: Predicate) -> Mask:
-    """Ask each distinct number once."""
+    """Test each distinct number once."""
     if predicate.intervals is not None:
         return predicates.mask(values, predicate.intervals)
     distinct, inverse = np.unique(values, return_inverse=True)
@@ -380,7 +380,7 @@ def _expected(
 
 # ---------------------------------------------------------------- texts
 def message_texts(name: str, need: str) -> Column:
-    """Return the column of a field that is texts of the messages."""
+    """Return the column of a field that has texts of the messages."""
 
     def decide(
         found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
@@ -426,7 +426,7 @@ def _of_pairs(
     names: Sequence[str | None],
     predicate: Predicate,
 ) -> Mask:
-    """Ask each distinct topic with its partition once, whatever their numbers are."""
+    """Test each distinct topic partition once, whatever the numbers are."""
     pairs = (topics.astype(np.int64) << 32) + partitions
     _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     which = zip(topics[first].tolist(), partitions[first].tolist(), strict=True)
@@ -438,7 +438,7 @@ def _of_pairs(
 def _groups(
     found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
 ) -> Decision:
-    """The groups that are named, or the one that is inferred; where only the message can tell, it stays open."""
+    """Test the named groups, or the inferred one; rows that only the message can decide stay undecided."""
     ragged = found.ragged("groups")
     fits = ragged.any(_answers(found.texts("groups"), predicate)[ragged.values])
     if context.groups is None:
@@ -460,7 +460,7 @@ def _group_inferred(
 def _inferred(
     found: ExchangeColumns, named: RaggedArray, columns: TableColumns, context: Context, predicate: Predicate
 ) -> tuple[Mask, Mask]:
-    """Return where an inferred group fits, and where the partitions of the Fetch have to tell which it is."""
+    """Return masks of rows whose inferred group matches, and of rows whose group depends on a Fetch's partitions."""
     assert context.groups is not None
     keys = columns.view("api_key")
     asked = np.logical_or.reduce([keys == key for key in INFERRED])

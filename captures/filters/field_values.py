@@ -1,4 +1,4 @@
-"""The values of a field of exchanges: what filters compare, to be shown."""
+"""The values of a field of exchanges, as filters compare them, for display."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_BYTES = 32
 class FieldValues:
     """The values of one field.
 
-    :param name: of a field of the filter language, or a path: ``response.topics[0].name``
+    :param name: a field of the filter language, or a path: ``response.topics[0].name``
     :raises FilterError: if there is no such field
     :ivar name: as given
     """
@@ -39,11 +39,11 @@ class FieldValues:
         self._shown = _shown(field)
 
     def of(self, exchange: Exchange, context: Context = NO_CONTEXT) -> list[Any]:
-        """Return the values; none where the exchange has none."""
+        """Return the values; none if the exchange has none."""
         return self._values(exchange, context)
 
     def texts(self, exchange: Exchange, context: Context = NO_CONTEXT) -> list[str]:
-        """Return them as people read them, each once. Texts from the wire are as they came."""
+        """Return the values formatted for people, each once. Texts from the wire are unchanged."""
         return list(dict.fromkeys(map(self._shown, self._values(exchange, context))))
 
 

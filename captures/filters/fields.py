@@ -1,7 +1,7 @@
 """The named fields of the filter language.
 
-One entry of :data:`FIELDS` is all there is of a field: its value, how columns decide it, what of the messages has to be
-decoded otherwise, and what completion and documentation say. A field whose column is :data:`DECODED` is slow; the
+An entry of :data:`FIELDS` defines a field completely: its value, how columns decide it, which parts of the messages are
+decoded otherwise, and the texts for completion and documentation. A field whose column is :data:`DECODED` is slow; the
 reference says so.
 """
 
@@ -28,7 +28,7 @@ from dissectors.units import MS
 
 
 class Kind(StrEnum):
-    """What a field's values are; it decides which operators and which values fit."""
+    """The kind of a field's values; it decides which operators and values are valid."""
 
     NUMBER = "number"
     DURATION = "duration"
@@ -44,13 +44,13 @@ class Kind(StrEnum):
 
 
 class Availability(StrEnum):
-    """In which frame on its way through a proxy a field is known."""
+    """The frame on its way through a proxy in which a field is known."""
 
     REQUEST = "request"
     RESPONSE = "response"
-    """Only a response, or both together."""
+    """Only in a response, or in both together."""
     CAPTURE = "capture"
-    """None: it is about an exchange in a capture."""
+    """In no frame: it concerns an exchange in a capture."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,18 @@ class Field:
     """One named field.
 
     :ivar name: as written in filters
-    :ivar available: in which frame on its way it is known
+    :ivar available: the frame on its way in which it is known
     :ivar doc: one line for people
-    :ivar value: the value, or several of them; None where there is none
+    :ivar value: returns the value or values; None if there is none
     :ivar column: how columns decide on it
-    :ivar many: whether there may be several values, of which one has to fit
-    :ivar mentions: what an API's messages have to be able to mention (:func:`captures.filters.paths.apis_with`)
+    :ivar many: whether there may be several values, of which one has to match
+    :ivar mentions: kind of thing that an API's messages must be able to mention
+        (:func:`captures.filters.paths.apis_with`)
     :ivar response: whether there is no value without a response
     :ivar synonyms: other names
-    :ivar domain: what names its numbers
-    :ivar choices: the names that its values have, with what they mean
-    :ivar example: a test of it, for documentation
+    :ivar domain: names of its numbers
+    :ivar choices: the names of its values, with their meaning
+    :ivar example: an example test, for documentation
     """
 
     name: str
@@ -86,7 +87,7 @@ class Field:
     example: str = ""
 
     def possible_apis(self) -> frozenset[int] | None:
-        """Keys of the APIs whose exchanges may have a value, None for all."""
+        """Return the keys of the APIs whose exchanges may have a value, None for all."""
         return apis_with(self.mentions) if self.mentions else None
 
 
@@ -95,7 +96,7 @@ REQUEST, RESPONSE, CAPTURE = Availability.REQUEST, Availability.RESPONSE, Availa
 
 _FLAGS = {flag.name.lower(): flag for flag in Flag if flag.name}
 _BODY_FLAGS = ("request_guessed", "response_guessed", "error", "expected_error", "waited", "problem")
-"""Those that only bodies tell (:attr:`captures.exchanges.Exchange.flags`)."""
+"""Flags that only bodies reveal (:attr:`captures.exchanges.Exchange.flags`)."""
 
 
 def _flag(name: str, flag: Flag, doc: str, *synonyms: str, available: Availability = CAPTURE) -> Field:
@@ -106,12 +107,12 @@ def _flag(name: str, flag: Flag, doc: str, *synonyms: str, available: Availabili
 
 
 def _done(value: Callable[[Interventions], Any]) -> Column:
-    """What kproxy's proxy did, which is not a column but known of the few exchanges to which something was done."""
+    """Return the column of an intervention of kproxy's proxy, which few exchanges have and the table lacks."""
     return decide.by_number(lambda context: context.interventions, value)
 
 
 def _measured(name: str, told: str, doc: str) -> Field:
-    """A time that the broker has measured, which its request log tells."""
+    """Return the field of a time that the broker has measured and logged in its request log."""
     return Field(
         name, D, CAPTURE, f"{doc}, as the broker's request log tells",
         lambda x, _: None if x.broker_log is None else getattr(x.broker_log, told),

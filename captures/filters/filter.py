@@ -27,14 +27,14 @@ from captures.filters.table_columns import TableColumns
 from dissectors.budget import LimitReached
 
 FILTERING = "the filter"
-"""What is being done, for faults."""
+"""Name of the activity in reports of internal errors."""
 
 
 class FilterMasks(NamedTuple):
-    """What columns tell about every row.
+    """The decision of columns about every row.
 
-    :ivar matches: the row fits, for certain
-    :ivar undecided: its bodies have to be looked at (:meth:`Filter.match`); never where ``matches``
+    :ivar matches: the row matches, for certain
+    :ivar undecided: its bodies have to be tested (:meth:`Filter.match`); never set together with ``matches``
     """
 
     matches: Mask
@@ -42,10 +42,10 @@ class FilterMasks(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Exchanges that may fit.
+    """Exchanges that may match.
 
-    :ivar indexes: as :meth:`ExchangeReader.exchange` takes them, rising
-    :ivar sure: whether they fit for certain; bodies decide on the others
+    :ivar indexes: indexes for :meth:`ExchangeReader.exchange`, ascending
+    :ivar sure: whether they match for certain; bodies decide on the others
     """
 
     indexes: Int64s
@@ -53,28 +53,28 @@ class Candidates(NamedTuple):
     context: Context
 
     def shares(self, reader: ExchangeReader) -> list[Candidates]:
-        """Cut them into shares of about equal work."""
+        """Split them into shares of about equal work."""
         ends = np.cumsum([len(share) for share in shares_of(reader, self.indexes)])[:-1]
         parts = zip(np.split(self.indexes, ends), np.split(self.sure, ends), strict=True)
         return [Candidates(indexes, sure, self.context) for indexes, sure in parts if len(indexes)]
 
 
 class Filter:
-    """A filter, compiled for columns and for decoded exchanges. It keeps nothing between calls.
+    """A filter, compiled for columns and for decoded exchanges. It keeps no state between calls.
 
     :ivar text: as written
     :ivar expanded: the same in the main grammar, without short forms
     :ivar message_columns: columns of the messages (:data:`captures.exchanges.columns.COLUMNS`) that decide it, or a
         part of it
     :ivar needs_bodies: whether columns alone may leave rows undecided
-    :ivar needs_groups: whether it asks for groups, which are inferred better with :attr:`Context.groups`
-    :ivar undecided: by the name of a limit, of how many exchanges it left undecided whether they fit
+    :ivar needs_groups: whether it tests groups, which are inferred better with :attr:`Context.groups`
+    :ivar undecided: number of exchanges left undecided because of a limit, by its name
     """
 
     def __init__(self, text: str, zone: tzinfo | None = None) -> None:
         tree = grammar.parse(text)
         self.bound = binding.bind(tree, text, zone)
-        """What it asks for: tests of fields, and how they are joined."""
+        """Its tests of fields, and how they are joined."""
         self._zone = zone
         self.text = text
         self.expanded = grammar.render(tree)
@@ -91,7 +91,7 @@ class Filter:
         return f"<Filter {self.expanded}>"
 
     def __reduce__(self) -> tuple[Callable[..., Filter], tuple[str, tzinfo | None]]:
-        # generated functions cannot be sent to another process; the text can
+        # generated functions cannot be pickled; the text can
         return Filter, (self.text, self._zone)
 
     @property
@@ -100,10 +100,10 @@ class Filter:
         return bodies.generated_source(self.bound)
 
     def match_strictly(self, exchange: Exchange, context: Context = NO_CONTEXT) -> bool:
-        """Return whether an exchange fits.
+        """Return whether an exchange matches.
 
         :raises LimitReached: if that is undecided because of a limit
-        :raises ValueError: if the filter needs the beginning of the capture and the context does not tell it
+        :raises ValueError: if the filter needs the start of the capture and the context lacks it
         """
         fits = self._match(exchange, context)
         beyond = exchange.problems and _beyond(exchange)
@@ -112,7 +112,7 @@ class Filter:
         return fits
 
     def match(self, exchange: Exchange, context: Context = NO_CONTEXT) -> bool:
-        """Return whether an exchange fits. Where that is undecided because of a limit, it does not, and is counted.
+        """Return whether an exchange matches. One that a limit leaves undecided does not match, and is counted.
 
         :raises ValueError: as :meth:`match_strictly`
         """
@@ -123,7 +123,9 @@ class Filter:
             return False
 
     def fits(self, exchange: Exchange, context: Context, faults: Faults) -> bool:
-        """Return whether an exchange of a capture fits; one with which this fails does not, and the fault is noted."""
+        """Return whether an exchange of a capture matches; one for which this fails does not, and `faults` records the
+        error.
+        """
         try:
             return self.match(exchange, context)
         except Exception as error:
@@ -131,7 +133,7 @@ class Filter:
             return False
 
     def mask(self, columns: TableColumns, context: Context = NO_CONTEXT) -> FilterMasks:
-        """Return what columns tell about every row."""
+        """Return the decision of columns about every row."""
         if columns.messages is not None:
             columns.messages.prepare(self.message_columns)
         must, may = self._columns(columns, context)
@@ -144,13 +146,13 @@ class Filter:
         among: Mask | None = None,
         most: int | None = None,
     ) -> Int64s:
-        """Return the indexes of the exchanges of a capture that fit, in the order of their numbers.
+        """Return the indexes of the matching exchanges of a capture, in the order of their numbers.
 
         Bodies are decoded only where columns leave it undecided.
 
-        :param context: as :func:`context_of` makes it, if None
-        :param among: a mask over the rows of the table that come into question, all if None
-        :param most: how many, at most
+        :param context: from :func:`context_of` if None
+        :param among: mask of the table rows to consider, all if None
+        :param most: maximum number of matches
         """
         candidates = self.candidates(reader, context, among)
         found: list[Int64s] = [np.empty(0, np.int64)]
@@ -164,7 +166,7 @@ class Filter:
         return np.concatenate(found)[:most]
 
     def exchanges(self, reader: ExchangeReader, context: Context | None = None) -> Iterator[Exchange]:
-        """Yield the exchanges of a capture that fit, each decoded once."""
+        """Yield the matching exchanges of a capture, each decoded once."""
         for indexes, sure, known in self.candidates(reader, context).shares(reader):
             if self._needs is None:
                 decoded = zip(reader.several(indexes.tolist()), sure.tolist(), strict=True)
@@ -176,10 +178,10 @@ class Filter:
     def candidates(
         self, reader: ExchangeReader, context: Context | None = None, among: Mask | None = None
     ) -> Candidates:
-        """Return the exchanges of a capture that may fit as far as columns tell.
+        """Return the exchanges of a capture that may match according to columns.
 
-        :param context: as :func:`context_of` makes it, if None
-        :param among: a mask over the rows of the table that come into question, all if None
+        :param context: from :func:`context_of` if None
+        :param among: mask of the table rows to consider, all if None
         """
         if context is None:
             context = context_of(reader, self)
@@ -192,7 +194,7 @@ class Filter:
         return Candidates(possible, sure[possible], context)
 
     def _select(self, reader: ExchangeReader, candidates: Candidates) -> Generator[Int64s, None, None]:
-        """Yield the indexes of the candidates that fit, share after share, by several processes."""
+        """Yield the indexes of the matching candidates, share by share, using several processes."""
 
         def work(share: Candidates) -> Iterator[tuple[Int64s, Counter[str]]]:
             before, self.undecided = self.undecided, Counter()
@@ -206,7 +208,7 @@ class Filter:
                 yield found
 
     def _fitting(self, reader: ExchangeReader, candidates: Candidates) -> Int64s:
-        """Return the indexes of the candidates that fit."""
+        """Return the indexes of the matching candidates."""
         indexes, sure, context = candidates
         decided = list(self.decide(reader, indexes[~sure], context))
         return indexes[sure | np.isin(indexes, decided)]
@@ -218,10 +220,10 @@ class Filter:
         context: Context,
         messages: ExchangeColumns | None = None,
     ) -> FilterMasks:
-        """Return what columns tell about the exchanges at some indexes, such as new ones.
+        """Return the decision of columns about the exchanges at `indexes`, such as new ones.
 
-        :param indexes: rising, as :meth:`ExchangeReader.exchange` takes them
-        :param messages: columns of the messages of just these
+        :param indexes: ascending, as for :meth:`ExchangeReader.exchange`
+        :param messages: columns of the messages of exactly these exchanges
         """
         capture = reader.capture
         columns = TableColumns(
@@ -236,7 +238,7 @@ class Filter:
         return self.mask(columns, context)
 
     def decide(self, reader: ExchangeReader, undecided: Int64s, context: Context) -> Iterator[int]:
-        """Yield the indexes of those that fit, of exchanges about which columns leave it undecided."""
+        """Yield the matching indexes among those that columns leave undecided."""
         read: Iterator[tuple[int, Exchange]]
         if self._needs is None:
             read = zip(undecided.tolist(), reader.several(undecided.tolist()), strict=True)
@@ -248,7 +250,7 @@ class Filter:
 
 
 def _needs(bound: binding.Bound) -> frozenset[str] | None:
-    """Return what a filter needs of bodies; None if it takes all that the full decode finds out."""
+    """Return the parts of bodies that a filter needs; None if it needs a full decode."""
     needs: set[str] = set()
     for field in fields_of(bound):
         if isinstance(field, Path):
@@ -263,17 +265,17 @@ def _needs(bound: binding.Bound) -> frozenset[str] | None:
 
 
 def compile_filter(text: str, zone: tzinfo | None = None) -> Filter:
-    """Return the filter that a text means; an empty one holds for everything.
+    """Return the compiled filter of a text; an empty one matches everything.
 
-    :param zone: zone of times that state none; None is the local one
+    :param zone: zone of times without one; None is the local zone
     :raises FilterError: at the character where it stops making sense
     """
     return Filter(text, zone)
 
 
 def context_of(reader: ExchangeReader, wanted: Filter | None = None) -> Context:
-    """Return the context of a capture: topic names, beginning, and the groups if the filter asks for them."""
-    from captures.filters.groups import GroupInference  # only where groups are asked for
+    """Return the context of a capture: topic names, start, and the groups if the filter tests them."""
+    from captures.filters.groups import GroupInference  # imported only if groups are tested
 
     groups = GroupInference.learn(reader) if wanted is None or wanted.needs_groups else None
     columns = TableColumns.of(reader.capture)
@@ -290,7 +292,7 @@ def context_of(reader: ExchangeReader, wanted: Filter | None = None) -> Context:
 
 
 def _beyond(exchange: Exchange) -> str:
-    """Return the name of the limit for which a body stayed bytes, empty if both were decoded."""
+    """Return the name of the limit because of which a body was not decoded, empty if both were decoded."""
     bodies = (exchange.request, exchange.response)
     problems = (
         problem for body in bodies if body is not None and body.beyond_limit for problem in body.problems
@@ -299,7 +301,7 @@ def _beyond(exchange: Exchange) -> str:
 
 
 class LiveFilter:
-    """Tells of each exchange whether it fits, by what is known when it comes.
+    """Decides on each exchange as it arrives, by what is known until then.
 
     :param wanted: the filter, None lets all pass
     :param reader: decodes the exchanges
@@ -318,7 +320,7 @@ class LiveFilter:
             self._groups = self._context.groups = GroupInference(reader.knowledge.topic_name)
 
     def fits(self, exchange: Exchange) -> bool:
-        """Whether an exchange fits; to be asked about all of them, in the order in which they complete."""
+        """Return whether an exchange matches; to be called for all of them, in the order in which they complete."""
         if self._wanted is None:
             return True
         if self._context.start is None:

@@ -4,7 +4,7 @@
 
     filter     = or
     or         = and { ("or" | "||" | "|") and }
-    and        = not { ["and" | "&&" | "&"] not }          # left out only before a short form or a selector
+    and        = not { ["and" | "&&" | "&"] not }          # omitted only before a short form or a selector
     not        = ("not" | "!") not | "(" or ")" | term
     term       = short form [value] | "@" selector | field [test] | text alone, in quotes or not
     test       = ("==" | "!=" | "<" | "<=" | ">" | ">=") value
@@ -54,11 +54,11 @@ from captures.filters.nodes import (
 )
 
 MAX_LENGTH = 100_000
-"""Characters of a filter."""
+"""Maximum number of characters of a filter."""
 _NEARLY = 0.88
-"""How like the name of a field a word is that was meant to be one, as :mod:`difflib` tells."""
+"""Similarity to a field name (:mod:`difflib`) from which a word counts as a misspelt field."""
 MAX_DEPTH = 60
-"""Parentheses and negations inside each other; Python's own parser allows about 90."""
+"""Maximum nesting of parentheses and negations; Python's own parser allows about 90."""
 
 _WORDS = {
     "contains": CONTAINS,
@@ -79,7 +79,7 @@ _CLOSING = {"{": "}", "(": ")"}
 
 
 def parse(text: str, *, plain: bool = True) -> Node:
-    """Return the syntax tree of a filter; an empty one holds for everything.
+    """Return the syntax tree of a filter; an empty one matches everything.
 
     :param plain: whether a text alone is a filter, too; if not, it is an unknown field
     :raises FilterError: at the character where it stops making sense
@@ -195,7 +195,7 @@ class _Parser:
         return self._error("a field is expected here", position, length)
 
     def _plain(self) -> Node | None:
-        """Take a text that stands alone, if one does: in quotes, or with characters that no field has."""
+        """Take a standalone text, if there is one: in quotes, or with characters that no field has."""
         if not self._takes_plain:
             return None
         position = self.scan.skip()
@@ -224,7 +224,7 @@ class _Parser:
         return form.expand(token.position, value)
 
     def _value_is_absent(self) -> bool:
-        """Return whether no value follows a short form that can do without one."""
+        """Return whether no value follows a short form whose value is optional."""
         scan = self.scan
         if scan.ended() or scan.peek(re.compile(r"[)~@!]")):
             return True
@@ -267,9 +267,9 @@ class _Parser:
         )
 
     def _is_field(self, name: Name) -> bool:
-        """Return whether a name alone is a field, or was meant to be one, rather than a text to look for.
+        """Return whether a name alone is a field, or was meant to be one, rather than a text to search for.
 
-        :raises FilterError: if it nearly is one
+        :raises FilterError: if it almost is one
         """
         if name.text in BY_NAME or name.text.partition(".")[0].partition("[")[0] in {
             *BY_NAME,
@@ -348,7 +348,7 @@ class _Parser:
 
 # ---------------------------------------------------------------- back to text
 def render(node: Node) -> str:
-    """Return the filter in the main grammar, without short forms; parsing it gives the same tree."""
+    """Return the filter in the main grammar, without short forms; parsing it returns the same tree."""
     match node:
         case Compare(name, operator, value, negated):
             text = _regex(value.text) if operator == MATCHES else _written(value)
@@ -380,22 +380,22 @@ def _inside(node: Node) -> str:
 
 def _written(value: Value) -> str:
     text = quoted(value.text)
-    # what was quoted is text, and what was not may be a number
+    # a quoted value is text, an unquoted one may be a number
     return f'"{text}"' if value.quoted and not text.startswith('"') else text
 
 
 def _regex(text: str) -> str:
-    # a backslash before a quote means the quote itself, in the string as in the expression
+    # a backslash before a quote means the quote itself, both in the string and in the expression
     return '"' + re.sub(r'(\\.)|"', lambda found: found[1] or '\\"', text, flags=re.DOTALL) + '"'
 
 
 def with_saved(text: str, saved: Mapping[str, str]) -> str:
-    """Return a filter with saved filters instead of their names, ``@name``; they may name others.
+    """Return a filter with saved filters substituted for their names, ``@name``; they may name others.
 
-    A text that is not a filter comes back as it is.
+    A text that is not a filter is returned unchanged.
 
-    :param saved: texts by name; what the language means by ``@marked`` and the like cannot be among them
-    :raises FilterError: if a filter is a part of itself, or all of it is too long
+    :param saved: texts by name; the language's own selectors, ``@marked`` and the like, are ignored
+    :raises FilterError: if a filter contains itself, or the result is too long
     """
     usable = {name for name in saved if name not in MEANINGS and not name[:1].isdigit()}
     made: dict[str, str] = {}

@@ -1,14 +1,14 @@
-"""Which group a Fetch or a Produce belongs to, though neither says so.
+"""Inference of the group that a Fetch or a Produce belongs to, which neither message names.
 
-A client's group is known from the messages that name it. What may link a Fetch to such a message, strongest first:
+A client's group is known from the messages that name it. A Fetch is linked to such a message by, strongest first:
 
-1. it came over the same connection;
-2. it came from the same client ID at the same address;
-3. if that leaves several groups: it asks for nothing but partitions that exactly one of them has assigned to members
-   of that client. A connection that was told apart once stays told apart.
+1. the same connection;
+2. the same client ID at the same address;
+3. if that leaves several groups: it asks only for partitions that exactly one of them has assigned to members
+   of that client. A connection whose group was determined once keeps it.
 
-Where more than one group remains, none is given. All of it is inference, and marked as such: a program may well use
-one client ID for a consumer and for a producer that has nothing to do with the group.
+If more than one group remains, none is returned. All of this is inference and marked as such: a program may use
+one client ID for a consumer and for an unrelated producer.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from captures.meaning.places import TopicPartition
 from dissectors.api_keys import GROUP_HEARTBEATS, MEMBER_APIS, ApiKey
 
 _LEAVES = -1
-"""Member epoch of the heartbeat by which a member leaves; a static one that will come back says -2 (KIP-848)."""
+"""Member epoch of the heartbeat with which a member leaves; a static one that will return sends -2 (KIP-848)."""
 INFERRED = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 """APIs whose group is inferred."""
 INFERRING = "inferring its group"
-"""What is being done, for faults."""
+"""Name of the activity in reports of internal errors."""
 _NEEDS = frozenset(
     {"groups", "response.assignment", "response.active_tasks", "request.topology.subtopologies"}
 )
 _FETCH_NEEDS = frozenset({"request.topics"})
 MOST_MEMBERS = 64
-"""Members that are remembered of a client in a group: one that crashes again and again is a new one each time."""
+"""Members remembered per client and group: a client that keeps crashing becomes a new member each time."""
 
 ClientOfHost = tuple[str | None, str]
 """Client ID and host."""
@@ -55,7 +55,7 @@ class Candidates(NamedTuple):
 
 
 class GroupInference:
-    """Remembers who named which group; shown exchanges in any order, each once."""
+    """Remembers which clients named which groups; observes exchanges in any order, each once."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -68,13 +68,13 @@ class GroupInference:
 
     @classmethod
     def learn(cls, reader: ExchangeReader) -> GroupInference:
-        """Return what a whole capture tells; of the exchanges only that is decoded which may tell something."""
+        """Return the inference for a whole capture; only potentially relevant exchanges are decoded."""
         made = cls(reader.knowledge.topic_name)
         deque(made.learning(reader), maxlen=0)
         return made
 
     def learning(self, reader: ExchangeReader) -> Iterator[None]:
-        """Learn what a whole capture tells, step by step: each some milliseconds of work."""
+        """Learn from a whole capture, step by step: each takes some milliseconds."""
         reader.learn(len(reader))
         keys = reader.capture.table.column("api_key")[reader.rows]
         projected = ProjectedExchanges(reader, lambda key: _FETCH_NEEDS if key == ApiKey.FETCH else _NEEDS)
@@ -85,23 +85,23 @@ class GroupInference:
         ) -> Iterator[None]:
             numbers = np.flatnonzero(chosen) + reader.first
             for begin in range(0, len(numbers), BLOCK_ROWS):
-                # by number: the oldest may have been dropped meanwhile
+                # by number, because the oldest may have been dropped
                 indexes = numbers[begin : begin + BLOCK_ROWS] - reader.first
                 for _, exchange in read(indexes[indexes >= 0]):
                     observe(exchange)
                 yield
 
-        # what tasks mean depends on the topology that was told before; all else says the same whenever it comes
+        # tasks depend on the topology sent before them; the order of all other exchanges does not matter
         ordered = keys == ApiKey.STREAMS_GROUP_HEARTBEAT
         yield from observing(projected.read, ordered)
         yield from observing(projected.distinct, np.isin(keys, list(MEMBER_APIS)) & ~ordered)
         if self.contested:
-            # only where clients share a client ID do the partitions of a Fetch matter
+            # the partitions of a Fetch matter only if clients share a client ID
             yield from observing(projected.distinct, keys == ApiKey.FETCH)
 
     @property
     def contested(self) -> bool:
-        """Whether some client speaks for more than one group, so that assignments have to tell them apart."""
+        """Whether some client speaks for more than one group, so that assignments have to distinguish them."""
         return any(len(groups) > 1 for groups in self._by_client.values())
 
     def observe(self, exchange: Exchange) -> None:
@@ -120,7 +120,7 @@ class GroupInference:
             self._know_member(exchange, ((client[0] or None, client[1]), group), assigned)
 
     def group_of(self, exchange: Exchange) -> tuple[str | None, bool]:
-        """Return the group of an exchange, None where it has none or is ambiguous, and whether it is inferred."""
+        """Return the group of an exchange, None if it has none or is ambiguous, and whether it is inferred."""
         named = named_groups(exchange)
         if named:
             return (named[0] if len(named) == 1 else None), False
@@ -132,9 +132,9 @@ class GroupInference:
     def infer(
         self, connection: int, client: ClientOfHost, wanted: Callable[[], set[TopicPartition]]
     ) -> str | None:
-        """Return the group that a Fetch or Produce belongs to, by what is known by now; None if that is not told.
+        """Return the group of a Fetch or Produce according to what is known so far; None if that is ambiguous.
 
-        :param wanted: returns what a Fetch asks for; it is asked only if more than one group remains
+        :param wanted: returns the partitions that a Fetch asks for; called only if more than one group remains
         """
         candidates = self._by_connection.get(connection) or self._by_client.get(client)
         if not candidates:
@@ -145,9 +145,9 @@ class GroupInference:
         return group if group is not None else self._told_apart.get(connection)
 
     def member_of(self, group: str, client_id: str | None, host: str, place: TopicPartition) -> str:
-        """Return the member ID of the client that fetches a partition for a group; empty if it is not known.
+        """Return the member ID of the client that fetches a partition for a group; empty if unknown.
 
-        Where a client has been several members, it is the latest to whom the partition was assigned.
+        If a client has been several members, it is the latest one to which the partition was assigned.
         """
         known = self._members.get(((client_id, host), group), {})
         if len(known) == 1:
@@ -166,12 +166,12 @@ class GroupInference:
         before = known.pop(member, None)
         if exchange.api_key == ApiKey.LEAVE_GROUP or request.get("member_epoch") == _LEAVES:
             return
-        known[member] = before if assigned is None else assigned  # the latest comes last
+        known[member] = before if assigned is None else assigned  # the latest is last
         if len(known) > MOST_MEMBERS:
             del known[next(iter(known))]
 
     def candidates_of(self, columns: TableColumns, rows: Int64s) -> Candidates:
-        """Return the groups to which some rows of a table may belong, as far as connection and client tell."""
+        """Return the groups to which rows of a table may belong, by connection and client."""
         connections, hosts, _ = columns.texts(table_columns.host(table_columns.client))
         clients, client_ids, _ = columns.texts(table_columns.client_id)
         connections, clients = connections[rows], clients[rows]
@@ -186,7 +186,7 @@ class GroupInference:
         for (client_id, host), groups in self._by_client.items():
             of_client[client_numbers[client_id], host_numbers[host]] = len(values)
             values.append(groups)
-        # an unnamed one has number 0, and no groups
+        # one without a name has number 0, and no groups
         client_of = np.array([client_numbers.get(each, 0) for each in client_ids], np.int32)
         host_of = np.array([host_numbers.get(each, 0) for each in hosts], np.int32)
         codes = of_connection[connections]
@@ -203,18 +203,18 @@ class GroupInference:
         return fitting[0] if len(fitting) == 1 else None
 
     def _wanted(self, exchange: Exchange) -> set[TopicPartition]:
-        """Return what a Fetch asks for."""
+        """Return the partitions that a Fetch asks for."""
         request = exchange.request
         if exchange.api_key != ApiKey.FETCH or request is None or request.version is None:
             return set()
         body = dict(request.value or {})
-        # partitions to forget are fetched no more
+        # forgotten partitions are no longer fetched
         body.pop("forgotten_topics_data", None)
         found = topics_in(ApiKey.FETCH, request.version, body, self._names)
         return {TopicPartition(topic, index) for topic, indexes in found.items() for index in indexes}
 
     def _observe_fetch(self, exchange: Exchange) -> None:
-        """Note what the partitions of a Fetch say about its connection; later ones may name none (KIP-227)."""
+        """Record what a Fetch's partitions reveal about its connection; later ones may name none (KIP-227)."""
         client = _client(exchange)
         candidates = self._by_connection.get(exchange.connection) or self._by_client.get(client) or ()
         group = self._by_assignment(client, candidates, self._wanted(exchange))
@@ -225,7 +225,7 @@ class GroupInference:
             self._told_apart[exchange.connection] = None
 
     def _assignment(self, exchange: Exchange, group: str) -> frozenset[TopicPartition] | None:
-        """Return the partitions that a member is given; None if nothing tells them."""
+        """Return the partitions assigned to a member; None if no message contains them."""
         request = exchange.request_body
         response = exchange.response_body
         if exchange.api_key == ApiKey.STREAMS_GROUP_HEARTBEAT and request:
@@ -244,7 +244,7 @@ class GroupInference:
 
 
 def _numbered(texts: Iterable[str | None]) -> dict[str | None, int]:
-    """Give texts numbers from 1 on."""
+    """Number the distinct texts from 1 on."""
     return {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}
 
 
@@ -263,7 +263,7 @@ def _is_replica(exchange: Exchange) -> bool:
 
 
 def named_groups(exchange: Exchange) -> list[str]:
-    """Return the groups that the messages of an exchange name, each once, the request's first."""
+    """Return the groups named in the messages of an exchange, each once, the request's first."""
     key, found = exchange.api_key, dict[str, None]()
     if key is None:
         return []

@@ -1,8 +1,8 @@
 """Characters to tokens.
 
-What a character means depends on where it stands: ``~`` opens a short form where a term begins and is the match
-operator after a field; ``-`` and ``:`` belong to a value and to nothing else. So there is one function for each place,
-and the parser calls the one that fits.
+The meaning of a character depends on its place: ``~`` opens a short form where a term starts and is the match
+operator after a field; ``-`` and ``:`` occur only inside values. So there is one function for each place,
+and the parser calls the one it needs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ WORD = re.compile(r"[A-Za-z]+(?![\w.\[-])")
 AND = re.compile(r"&&?|and(?![\w.\[-])", re.IGNORECASE)
 OR = re.compile(r"\|\|?|or(?![\w.\[-])", re.IGNORECASE)
 NOT = re.compile(r"!(?!=)|not(?![\w.\[-])", re.IGNORECASE)
-# what may follow a condition without "and" between them
+# tokens that may follow a condition without "and" between them
 JOINED = re.compile(r"!?\s*~[A-Za-z]+(?![\w.])|@")
-# a text alone: not a number, which could be anything; a dot or a bracket behind a name belongs to a field
+# a text alone: not a number, which could mean anything; a dot or a bracket after a name belongs to a field
 PLAIN = re.compile(r"(?![0-9]+(?![\w.:/+*-]))\w[\w.:/+*-]*(?=$|[\s()&|])")
 QUOTES = "\"'"
 
@@ -35,7 +35,7 @@ class Token:
     """A piece of the filter.
 
     :ivar kind: ``name``, ``short``, ``selector``, ``operator``, ``word``, ``string``, ``bare``, or the sign itself
-    :ivar text: as written; of a string, what is between the quotes
+    :ivar text: as written; of a string, the text between the quotes
     """
 
     kind: str
@@ -52,7 +52,7 @@ class Scanner:
         self.at = 0
 
     def skip(self) -> int:
-        """Go to the next character that is not white space; return where that is."""
+        """Advance to the next character that is not white space; return its position."""
         self.at = self._space(self.at)
         return self.at
 
@@ -62,15 +62,15 @@ class Scanner:
         return found.end()
 
     def ended(self) -> bool:
-        """Whether nothing but white space is left."""
+        """Return whether only white space is left."""
         return self.skip() == len(self.text)
 
     def peek(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Return what stands here if it fits, without taking it."""
+        """Return the match of `pattern` here, without taking it."""
         return pattern.match(self.text, self.skip())
 
     def take(self, pattern: re.Pattern[str], kind: str) -> Token | None:
-        """Take what stands here if it fits."""
+        """Take the match of `pattern` here, if there is one."""
         found = self.peek(pattern)
         if found is None:
             return None
@@ -105,7 +105,7 @@ class Scanner:
         )
 
     def here(self) -> tuple[int, int]:
-        """Return position and length of whatever stands here, for an error about it."""
+        """Return position and length of the token here, for an error about it."""
         at = self.skip()
         if at == len(self.text):
             return at, 0
@@ -117,17 +117,17 @@ class Scanner:
 
 
 def unescape(raw: str) -> str:
-    """Return what a quoted string says: a backslash before a quote or a backslash is dropped, others stay."""
+    """Return the content of a quoted string: a backslash before a quote or a backslash is dropped, others stay."""
     return re.sub(r"\\([\\\"'])", r"\1", raw)
 
 
 def unescape_regex(raw: str) -> str:
-    """Return a quoted regular expression: a backslash before a quote is dropped, all others are the expression's."""
+    """Return a quoted regular expression: a backslash before a quote is dropped, all others belong to it."""
     return re.sub(r"\\(.)", lambda found: found[1] if found[1] in QUOTES else found[0], raw, flags=re.DOTALL)
 
 
 def quoted(text: str) -> str:
-    """Return a value as it can be written: bare where that is possible."""
+    """Return a value as it is written in a filter: bare if possible."""
     if re.fullmatch(r"[\w.:/+-]+", text):
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""Written values to predicates, by what the field holds."""
+"""Conversion of written values to predicates, by the kind of the field."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Regex = TypeVar("_Regex", TextRegex, BytesRegex)
 
 
 class BadValueError(ValueError):
-    """A value that does not fit its field, or an operator that does not.
+    """A value that is invalid for its field, or an operator that is.
 
     :ivar at: offset in the value, None if the operator is wrong
     """
@@ -52,7 +52,7 @@ def is_api(text: str) -> bool:
 
 
 def has_ranges(field: Field | Path) -> bool:
-    """Return whether the field's values have an order, so that ``1..5`` is a range."""
+    """Return whether the field's values are ordered, so that ``1..5`` is a range."""
     if isinstance(field, Field):
         return field.kind in _ORDERED
     return _PathTypes(field).numbers
@@ -60,9 +60,9 @@ def has_ranges(field: Field | Path) -> bool:
 
 # ---------------------------------------------------------------- named fields
 def of_field(field: Field, operator: str, value: Value, zone: tzinfo | None) -> Predicate:
-    """Return what a comparison asks of the values of a named field.
+    """Return the predicate of a comparison with the values of a named field.
 
-    :raises BadValueError: if operator or value do not fit
+    :raises BadValueError: if operator or value are invalid
     """
     kind = field.kind
     if operator in (MATCHES, CONTAINS):
@@ -224,7 +224,7 @@ def _regex(kind: type[_Regex], value: Value) -> _Regex:
 
 # ---------------------------------------------------------------- fields of messages
 class _PathTypes:
-    """What the values behind a path may be, over all APIs and versions that have it."""
+    """The possible types of a path's values, over all APIs and versions that have it."""
 
     def __init__(self, path: Path) -> None:
         kinds = {field.type.value.kind for field in path.leaves}
@@ -244,7 +244,7 @@ class _PathTypes:
         self.timestamps = any(domain.rest == "timestamp_ms" for domain in self.domains)
 
     def named(self, name: str) -> list[int]:
-        """Return the numbers that have a name."""
+        """Return the numbers with a given name."""
         found = [value for domain in self.domains if (value := domain.value_of(name)) is not None]
         if self.api_keys and is_api(name):
             found.append(keys_by_name()[name.lower()])
@@ -267,11 +267,11 @@ class _PathTypes:
 
 
 def of_path(path: Path, name: str, operator: str, value: Value) -> Predicate:
-    """Return what a comparison asks of the values behind a path.
+    """Return the predicate of a comparison with the values of a path.
 
-    A path may mean a number in one API and a text in another; each value is asked what fits its type.
+    A path may be a number in one API and a text in another; each value is tested according to its type.
 
-    :raises BadValueError: if operator or value fit none of them
+    :raises BadValueError: if operator or value are invalid for all of them
     """
     types = _PathTypes(path)
     if not path.embedded_at and not (types.numbers or types.bools or types.texts or types.bytes):
@@ -350,7 +350,7 @@ def _names_hint(text: str, domains: Iterable[Domain]) -> str:
 
 
 def named_values(field: Field) -> dict[str, str]:
-    """Return the names that a field's values may have, with what they mean; for completion."""
+    """Return the names that a field's values may have, with their meaning; for completion."""
     if field.kind is Kind.BOOL:
         return {"true": "", "false": ""}
     return dict(field.choices())

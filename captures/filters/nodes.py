@@ -25,7 +25,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A field as written."""
+    """A field name as written."""
 
     text: str
     position: int = field(default=0, compare=False)
@@ -40,7 +40,7 @@ class Name:
 class Compare:
     """Field, operator, value; ``!=`` and ``not contains`` are the negation of the positive test.
 
-    :ivar position: of the operator, and ``length`` how many characters it has
+    :ivar position: position of the operator, which has ``length`` characters
     """
 
     name: Name
@@ -53,7 +53,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Field in a list of values."""
+    """Membership of a field's value in a list."""
 
     name: Name
     values: tuple[Value, ...]
@@ -62,14 +62,14 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """A field alone: there is something in it."""
+    """A field alone: its value is not empty."""
 
     name: Name
 
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """The field is there, if empty."""
+    """Existence of a field, even if it is empty."""
 
     name: Name
 
@@ -84,26 +84,26 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """Holds for every exchange: an empty filter, ``~all``."""
+    """A condition that every exchange meets: an empty filter, ``~all``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The contrary."""
+    """A negation."""
 
     item: Node
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them."""
+    """A conjunction."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Any of them."""
+    """A disjunction."""
 
     items: tuple[Node, ...]
 
@@ -112,7 +112,7 @@ Node: TypeAlias = "Compare | OneOf | Bare | Exists | Selector | Everything | Not
 
 
 def leaves(node: Node) -> Iterator[Node]:
-    """Yield the conditions of a filter, in the order in which they are written."""
+    """Yield the conditions of a filter, in written order."""
     match node:
         case Not(item):
             yield from leaves(item)

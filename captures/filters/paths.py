@@ -1,7 +1,7 @@
-"""Fields of messages by their path: what the declarations say about ``request.topics.partitions.partition``.
+"""Fields of messages by their path: the declarations behind ``request.topics.partitions.partition``.
 
-A path names the fields from the body's root, in every version there ever was; arrays are not named, ``[2]`` picks an
-element. Behind a records field come the batches and their records, as ``kproxy read --json`` shows them; behind a field
+A path names the fields from the body's root, in all versions ever released; arrays are not named, ``[2]`` selects an
+element. After a records field come the batches and their records, as shown by ``kproxy read --json``; after a field
 that holds an embedded protocol come its fields, which are not declared here and not checked.
 """
 
@@ -23,7 +23,7 @@ from dissectors.schema import Field, Message, Struct
 from dissectors.sides import SIDES, Side
 
 Step = tuple[str, int | None]
-"""Name of a field, and which element of its array is meant; None means any."""
+"""Name of a field, and index of the element in its array; None means any."""
 
 _STEP = re.compile(r"([^.\[\]]+)(?:\[([0-9]+)\])?")
 
@@ -64,7 +64,7 @@ class Path:
 
     :ivar steps: fields from the body's root
     :ivar apis: keys of the APIs that have it
-    :ivar leaves: declarations of the last field, by API in order; empty behind an embedded protocol
+    :ivar leaves: declarations of the last field, by API in order; empty after an embedded protocol
     :ivar records_at: number of steps up to and including a records field that the path goes through, or 0
     :ivar embedded_at: the same for a field with an embedded protocol
     """
@@ -78,7 +78,7 @@ class Path:
 
     @property
     def projectable(self) -> bool:
-        """Whether the fields alone tell: nothing behind records or embedded protocols, no secrets to be masked."""
+        """Whether the fields alone suffice: nothing inside records or embedded protocols, no secrets to mask."""
         secret = any(field.type.is_secret or field.type.content == "config_value" for field in self.leaves)
         return not (self.records_at or self.embedded_at or secret)
 
@@ -86,8 +86,8 @@ class Path:
 class UnknownStepError(LookupError):
     """No message has the path.
 
-    :ivar offset: where in the text the step begins that no message has
-    :ivar length: of the step
+    :ivar offset: position in the text of the step that no message has
+    :ivar length: length of the step
     """
 
     def __init__(self, message: str, offset: int, length: int, hint: str) -> None:
@@ -103,7 +103,7 @@ def is_path(name: str) -> bool:
 
 
 def find(text: str) -> Path:
-    """Return the path that a text such as ``response.topics[0].name`` names.
+    """Return the path of a text such as ``response.topics[0].name``.
 
     :raises UnknownStepError: if no message has it
     """
@@ -134,7 +134,7 @@ def find(text: str) -> Path:
                 records_at = len(steps)
         offset += len(part) + 1
     unique = {id(field): field for fields in leaves.values() for field in fields}
-    # the last step being the records field itself, nothing has to be decoded
+    # if the records field itself is the last step, nothing has to be decoded
     return Path(
         side,
         tuple(steps),
@@ -162,7 +162,7 @@ def _roots(key: int, side: Side) -> Iterator[Struct]:
 
 
 def inner(field: Field) -> Struct | None:
-    """Return the fields inside a field, if it is a struct, an array of structs, or records."""
+    """Return the struct inside a field, if it is a struct, an array of structs, or records."""
     return BATCH if is_records(field) else field.type.inside
 
 
@@ -206,7 +206,7 @@ def _unknown(
 def children(prefix: str, keys: Iterable[int] | None = None) -> dict[str, Field]:
     """Return the fields that may follow ``request.`` or ``request.topics.``, by name; for completion.
 
-    :param keys: the APIs that come into question, all if None
+    :param keys: the APIs to consider, all if None
     """
     side, _, rest = prefix.partition(".")
     if side not in SIDES:
@@ -224,11 +224,11 @@ def children(prefix: str, keys: Iterable[int] | None = None) -> dict[str, Field]
 
 
 def domain_of(field: Field) -> Domain | None:
-    """Return what names the values of a field or of the elements of an array."""
+    """Return the domain that names the values of a field or of the elements of an array."""
     return field.type.domain or field.type.value.domain
 
 
-# ---------------------------------------------------------------- who can mention what
+# ---------------------------------------------------------------- APIs by the things they can mention
 _MENTIONS: dict[str, Callable[[Field], bool]] = {
     "topic": lambda field: (
         field.type.entity == "topicName"
@@ -244,14 +244,14 @@ _MENTIONS: dict[str, Callable[[Field], bool]] = {
     "throttle": lambda field: field.name == "throttle_time_ms",
     "acks": lambda field: field.name == "acks",
 }
-"""Tells of a field whether it may mention a thing of the kind."""
+"""Returns whether a field may mention a thing of the kind."""
 
 
 @cache
 def apis_with(kind: str) -> frozenset[int]:
     """Return the keys of the APIs whose messages may mention a ``topic``, ``group``, ``member`` ...
 
-    They may be too many, never too few: all others need not be decoded to know that they do not.
+    They may be too many, never too few: the others need no decoding to know that they do not.
     """
     mentions = _MENTIONS[kind]
     found = {

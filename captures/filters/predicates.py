@@ -1,8 +1,8 @@
-"""What is asked of one value, in the two forms that the compilers need.
+"""Tests of one value, in the two forms that the compilers need.
 
-A :class:`Predicate` is a Python expression over ``v``, for generated code; :meth:`Predicate.holds` is that expression
-made a function, for distinct values of a column. Predicates of integers are unions of closed intervals besides, which
-numpy compares by the column.
+A :class:`Predicate` is a Python expression over ``v``, for generated code; :meth:`Predicate.holds` compiles that
+expression to a function, for distinct values of a column. Predicates of integers are also unions of closed intervals,
+which numpy compares by column.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from captures.filters.regex import BytesRegex, TextRegex
 from captures.filters.values import Moment
 
 Interval = tuple[int | None, int | None]
-"""Lowest and highest value that fits, both included; None is unbounded."""
+"""Lowest and highest matching value, both included; None is unbounded."""
 
 Mask = Bools
 
@@ -33,8 +33,8 @@ class Predicate:
     """A test of one value.
 
     :ivar source: expression over ``v`` and ``{0}``, ``{1}`` ... for the constants; never evaluated for None
-    :ivar constants: what the expression needs
-    :ivar intervals: the same for integers, if it is one for them; sorted or not
+    :ivar constants: constants of the expression
+    :ivar intervals: the same test for integers, if it is one for them; sorted or not
     """
 
     source: str
@@ -45,19 +45,19 @@ class Predicate:
     def holds(self) -> Callable[[Any], bool]:
         """The test as a function."""
         names = [f"k{index}" for index in range(len(self.constants))]
-        made: Callable[[Any], bool] = eval(  # noqa: S307  our own source: what users write is in the constants
+        made: Callable[[Any], bool] = eval(  # noqa: S307  generated source: user input is in the constants
             f"lambda v: bool({self.source.format(*names)})", dict(zip(names, self.constants, strict=True))
         )
         return made
 
     def intervals_at(self, start: int | None) -> tuple[Interval, ...] | None:
-        """Return the intervals, for a capture that begins at ``start``."""
+        """Return the intervals, for a capture that starts at ``start``."""
         return self.intervals
 
 
 @dataclass(frozen=True)
 class TimePredicate(Predicate):
-    """A test of a time; the intervals of moments are known when the capture is.
+    """A test of a time; the intervals of moments are known once the capture is.
 
     :ivar moments: operator and moment, or ``in`` and the two ends of a range; any may hold
     """
@@ -92,7 +92,7 @@ def time(moments: Sequence[tuple[str, Moment, Moment]]) -> TimePredicate:
 
 
 ANY = Predicate("True", (), ((None, None),))
-"""Holds for whatever is there."""
+"""Holds for every value."""
 NOT_EMPTY = Predicate("v")
 
 
@@ -113,7 +113,7 @@ def compare(operator: str, value: Fraction) -> list[Interval]:
 
 
 def integers(intervals: Sequence[Interval]) -> Predicate:
-    """Return a test of integers."""
+    """Return a test of integers: whether one of the intervals contains them."""
     sources: list[str] = []
     constants: list[int] = []
 
@@ -137,11 +137,11 @@ def integers(intervals: Sequence[Interval]) -> Predicate:
 
 
 def mask(values: NDArray[Any], intervals: Sequence[Interval]) -> Mask:
-    """Return where an integer column is in one of the intervals."""
+    """Return a mask of the elements of an integer column that are in one of the intervals."""
     limits = np.iinfo(values.dtype)
     out: Mask | None = None
     for low, high in intervals:
-        # an integer outside the column's type is no number to numpy
+        # numpy does not accept integers outside the column's type
         if (low is not None and low > limits.max) or (high is not None and high < limits.min):
             continue
         above = None if low is None or low <= limits.min else low
@@ -161,34 +161,34 @@ def mask(values: NDArray[Any], intervals: Sequence[Interval]) -> Mask:
 
 
 def scalar(operator: str, value: Fraction) -> tuple[str, int | float]:
-    """Return Python's operator and number for a comparison of any number, floats too."""
+    """Return Python's operator and number for a comparison of any number, floats included."""
     assert operator in (EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL)
     return operator, int(value) if value.denominator == 1 else float(value)
 
 
 # ---------------------------------------------------------------- text and bytes
 def equal(value: object) -> Predicate:
-    """Return a test of being this very value."""
+    """Return a test of equality."""
     return Predicate("v == {0}", (value,))
 
 
 def contains(value: str | bytes) -> Predicate:
-    """Return a test of holding this somewhere."""
+    """Return a test of containing `value`."""
     return Predicate("{0} in v", (value,))
 
 
 def matches(pattern: TextRegex | BytesRegex) -> Predicate:
-    """Return a test of a regular expression that is found anywhere."""
+    """Return a test of a match anywhere in the value."""
     return Predicate("{0}(v)", (pattern.found,))
 
 
 def called(test: Callable[[Any], bool]) -> Predicate:
-    """Return a test that is a function."""
+    """Return a test that calls a function."""
     return Predicate("{0}(v)", (test,))
 
 
 def either(predicates: Sequence[Predicate]) -> Predicate:
-    """Return a test of which at least one holds; for texts, which have no intervals."""
+    """Return a test that holds if one of several does; for texts, which have no intervals."""
     if len(predicates) == 1:
         return predicates[0]
     sources: list[str] = []
@@ -200,13 +200,13 @@ def either(predicates: Sequence[Predicate]) -> Predicate:
 
 
 def both(one: Predicate, other: Predicate) -> Predicate:
-    """Return a test of which two others hold."""
+    """Return a test that holds if two others do."""
     source = f"({one.source} and {_shifted(other.source, len(one.constants), len(other.constants))})"
     return Predicate(source, one.constants + other.constants)
 
 
 def guarded(condition: str, inner: Predicate) -> Predicate:
-    """Return a test that holds only where a condition over ``v`` does too."""
+    """Return a test that holds only if a condition over ``v`` does too."""
     return Predicate(f"({condition} and {inner.source})", inner.constants)
 
 

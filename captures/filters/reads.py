@@ -1,4 +1,4 @@
-"""What fields take from an exchange whose bodies are decoded.
+"""The values that fields take from an exchange with decoded bodies.
 
 Each function takes an exchange and the :class:`~captures.filters.context.Context`; generated code calls it. Bodies may
 be annotated (records as lists of batches) or not (records as bytes), complete or cut off.
@@ -37,9 +37,9 @@ def _bodies(exchange: Exchange) -> Iterator[tuple[int, int, Mapping[str, Any], S
             yield key, body.version, body.value, side
 
 
-# ---------------------------------------------------------------- who and what is named
+# ---------------------------------------------------------------- named entities
 def topics(exchange: Exchange, context: Context) -> dict[str, list[int]]:
-    """Topics that request or response names, with their partitions."""
+    """Return the topics named in request or response, with their partitions."""
     out: dict[str, list[int]] = {}
     for key, version, value, side in _bodies(exchange):
         for topic, indexes in topics_in(key, version, value, context.names, side).items():
@@ -48,17 +48,17 @@ def topics(exchange: Exchange, context: Context) -> dict[str, list[int]]:
 
 
 def partitions(exchange: Exchange, context: Context) -> set[int]:
-    """Partitions that request or response names."""
+    """Return the partitions named in request or response."""
     return {index for indexes in topics(exchange, context).values() for index in indexes}
 
 
 def topic_partitions(exchange: Exchange, context: Context) -> list[str]:
-    """Topics with a partition: ``orders-3``."""
+    """Return topics with a partition: ``orders-3``."""
     return [f"{topic}-{index}" for topic, indexes in topics(exchange, context).items() for index in indexes]
 
 
 def groups(exchange: Exchange, context: Context) -> list[str]:
-    """Groups that the messages name, or the one that is inferred."""
+    """Return the groups named in the messages, or the inferred one."""
     named = named_groups(exchange)
     if named or context.groups is None:
         return named
@@ -67,7 +67,7 @@ def groups(exchange: Exchange, context: Context) -> list[str]:
 
 
 def group_inferred(exchange: Exchange, context: Context) -> bool:
-    """Whether the group was inferred."""
+    """Return whether the group was inferred."""
     return context.groups is not None and context.groups.group_of(exchange)[1]
 
 
@@ -87,7 +87,7 @@ transactional_ids = _named(transactional_ids_in)
 
 
 def producer_ids(exchange: Exchange, context: Context) -> set[int]:
-    """Producer IDs that are named, in batch headers too."""
+    """Return the producer IDs named in the messages or in batch headers."""
     found = {
         producer.producer_id
         for key, version, value, side in _bodies(exchange)
@@ -101,7 +101,7 @@ def producer_ids(exchange: Exchange, context: Context) -> set[int]:
 
 # ---------------------------------------------------------------- errors
 def unexpected_errors(exchange: Exchange, context: Context) -> list[int]:
-    """Codes of the errors that do not belong to a normal conversation."""
+    """Return the codes of errors that do not belong to a normal conversation."""
     if not exchange.expected:
         return [error.code for error in exchange.errors]
     expected = {error.path for error in exchange.expected}
@@ -109,24 +109,24 @@ def unexpected_errors(exchange: Exchange, context: Context) -> list[int]:
 
 
 def all_errors(exchange: Exchange, context: Context) -> list[int]:
-    """Codes of all errors."""
+    """Return the codes of all errors."""
     return [error.code for error in exchange.errors]
 
 
 def error_messages(exchange: Exchange, context: Context) -> list[str]:
-    """What the broker says about its errors."""
+    """Return the broker's texts about its errors."""
     return [error.message for error in exchange.errors if error.message]
 
 
 # ---------------------------------------------------------------- single values
 def throttle(exchange: Exchange, context: Context) -> int | None:
-    """Throttle time of the response in ns."""
+    """Return the throttle time of the response in ns."""
     found = exchange.response_body.get("throttle_time_ms")
     return found * MS if isinstance(found, int) else None
 
 
 def acks(exchange: Exchange, context: Context) -> int | None:
-    """What a Produce waits for."""
+    """Return the number of acknowledgments that a Produce requires."""
     found = exchange.request_body.get("acks")
     return found if isinstance(found, int) else None
 
@@ -144,12 +144,12 @@ def hosts(endpoint: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def host_of(endpoint: str) -> str:
-    """Host of ``host:port``."""
+    """Return the host of ``host:port``."""
     return split_endpoint(endpoint)[0]
 
 
 def port_of(endpoint: str) -> int | None:
-    """Port of ``host:port``."""
+    """Return the port of ``host:port``."""
     return split_endpoint(endpoint)[1]
 
 
@@ -157,8 +157,8 @@ def port_of(endpoint: str) -> int | None:
 def shown_batches(value: Any, reached: list[LimitReached], budget: Budget) -> list[dict[str, Any]]:
     """Return a records field as a list of batches, whether or not it was annotated.
 
-    :param reached: takes the limits beyond which there are no records
-    :param budget: of the message
+    :param reached: collects limits beyond which there are no records
+    :param budget: budget of the message
     """
     if not isinstance(value, bytes):
         return _annotated(value)
@@ -180,10 +180,10 @@ def _annotated(value: Any) -> list[dict[str, Any]]:
 
 
 def decided(exchange: Exchange, reached: list[LimitReached]) -> None:
-    """Be asked when nothing was found in records, whether that is sure.
+    """Raise if records in which nothing was found were not all read.
 
     :param reached: limits beyond which records were not read
-    :raises LimitReached: if some were not, here or when the exchange was annotated
+    :raises LimitReached: if some were not read, here or when the exchange was annotated
     """
     if reached:
         raise reached[0]
@@ -197,9 +197,9 @@ _HEADERS = RecordValues(payload="none")
 def batches_of(
     value: Any, context: Context, reached: list[LimitReached], budget: Budget
 ) -> list[dict[str, Any]]:
-    """Return a records field as a list of batches with their records, read as the context says.
+    """Return a records field as a list of batches with their records, using the reader of the context.
 
-    :raises LimitReached: where the context allows less than the message has
+    :raises LimitReached: if the context allows less than the message has
     """
     if context.records is not None and value and isinstance(value, bytes):
         return context.records(value, True)
@@ -213,14 +213,14 @@ def _headers_of(value: Any, context: Context) -> list[dict[str, Any]]:
 
 
 def batches(exchange: Exchange, context: Context) -> Iterator[dict[str, Any]]:
-    """Record batches of request and response, by their headers."""
+    """Yield the record batches of request and response, without their records."""
     for key, version, body, side in _bodies(exchange):
         for value in record_fields(key, version, body, side):
             yield from _headers_of(value, context)
 
 
 def _added_up(exchange: Exchange, context: Context, one: Callable[[dict[str, Any]], int]) -> int | None:
-    """Add up something of all batches; None if the messages are none that carry records, or a log leaves these out."""
+    """Sum a value over all batches; None if the messages carry no records, or a request log leaves these out."""
     logged = exchange.broker_log
     if logged is not None and (logged.request_left_out or logged.response_left_out):
         return None
@@ -234,33 +234,33 @@ def _added_up(exchange: Exchange, context: Context, one: Callable[[dict[str, Any
 
 
 def _announced(batch: dict[str, Any]) -> int:
-    # a compressed message of magic 0 or 1 does not say, unless it was decompressed
+    # a compressed message of magic 0 or 1 has no count, unless it was decompressed
     untold = batch["control"] or (batch["magic"] < 2 and batch["codec"] != "none")
     return 0 if untold else int(batch["count"])
 
 
 def record_count(exchange: Exchange, context: Context) -> int | None:
-    """Records that batch headers announce."""
+    """Return the number of records announced by batch headers."""
     return _added_up(exchange, context, _announced)
 
 
 def batch_count(exchange: Exchange, context: Context) -> int | None:
-    """Complete record batches."""
+    """Return the number of complete record batches."""
     return _added_up(exchange, context, lambda _: 1)
 
 
 def record_bytes(exchange: Exchange, context: Context) -> int | None:
-    """Bytes of the complete record batches."""
+    """Return the bytes of the complete record batches."""
     return _added_up(exchange, context, lambda batch: int(batch["size"]))
 
 
 def codecs(exchange: Exchange, context: Context) -> Iterator[str]:
-    """Compression of the record batches."""
+    """Yield the codecs of the record batches."""
     return (batch["codec"] for batch in batches(exchange, context))
 
 
 def _records(exchange: Exchange, context: Context) -> Iterator[Record]:
-    """Yield what was written; keys of control records are types of markers.
+    """Yield the data records; keys of control records are types of markers.
 
     :raises LimitReached: at the end, if there are more records than were read
     """
@@ -296,12 +296,12 @@ def _shown(value: Any) -> Iterator[Record]:
 
 
 def keys(exchange: Exchange, context: Context) -> Iterator[bytes]:
-    """Keys of records."""
+    """Yield the keys of records."""
     return (record.key for record in _records(exchange, context) if record.key is not None)
 
 
 def record_values(exchange: Exchange, context: Context) -> Iterator[bytes]:
-    """Values of records."""
+    """Yield the values of records."""
     return (record.value for record in _records(exchange, context) if record.value is not None)
 
 
@@ -310,23 +310,23 @@ def _headers(exchange: Exchange, context: Context) -> Iterable[tuple[str, bytes 
 
 
 def header_names(exchange: Exchange, context: Context) -> Iterator[str]:
-    """Names of record headers."""
+    """Yield the names of record headers."""
     return (name for name, _ in _headers(exchange, context))
 
 
 def header_values(exchange: Exchange, context: Context) -> Iterator[bytes]:
-    """Values of record headers."""
+    """Yield the values of record headers."""
     return (value for _, value in _headers(exchange, context) if value is not None)
 
 
 def header_named(exchange: Exchange, context: Context, name: str) -> Iterator[bytes]:
-    """Values of the record headers with a name."""
+    """Yield the values of the record headers called `name`."""
     return (value for held, value in _headers(exchange, context) if held == name and value is not None)
 
 
 # ---------------------------------------------------------------- bodies by path
 def embedded_values(exchange: Exchange, prefix: str) -> Iterator[Any]:
-    """Embedded protocols that annotation found behind a field.
+    """Yield the embedded protocols that annotation found in a field.
 
     :param prefix: path of the field with its side; without indexes it means any element
     """

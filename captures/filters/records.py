@@ -1,8 +1,8 @@
-"""Filters of exchanges asked about one record: which records of an exchange that fits can be what is meant.
+"""Filters of exchanges applied to single records: which records of a matching exchange may be the ones meant.
 
 ``topic == orders and value contains 4711`` lets an exchange pass in which some record has the value, with all its
-records. Fields that are about a record are decided for it alone, and all others are left open: a record is left out
-only if it cannot fit, whatever they are.
+records. Fields of a record are tested for it alone, and all others are left open: a record is excluded
+only if it cannot match, whatever they are.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _VALUES: Mapping[str, Callable[[_RecordAt], Iterable[Any]]] = {
     "header": lambda each: (name for name, _ in each.record.headers),
     "header.value": lambda each: _there(*(value for _, value in each.record.headers)),
 }
-"""What fields of filters are of a single record."""
+"""Values of a single record, by filter field."""
 
 
 class RecordFilter:
-    """Asks a filter about records.
+    """Applies a filter to records.
 
-    :param wanted: which the exchanges of the records fit
+    :param wanted: the filter that the records' exchanges match
     """
 
     def __init__(self, wanted: Filter) -> None:
@@ -46,15 +46,15 @@ class RecordFilter:
         self.decides = any(
             isinstance(field, Field) and field.name in _VALUES for field in fields_of(self._bound)
         )
-        """Whether it asks for anything that single records have."""
+        """Whether it tests any field of single records."""
 
     def may_fit(self, place: TopicPartition, record: Record) -> bool:
-        """Return whether a record of an exchange that fits can be what is meant."""
+        """Return whether a record of a matching exchange may be one that is meant."""
         return not self.decides or _asked(self._bound, _RecordAt(place, record)) is not False
 
 
 def _asked(bound: binding.Bound, each: _RecordAt) -> bool | None:
-    """Return whether a record fits; None if that depends on its exchange."""
+    """Return whether a record matches; None if that depends on its exchange."""
     match bound:
         case binding.Test(field, predicate):
             values = _VALUES.get(field.name) if isinstance(field, Field) else None
@@ -72,7 +72,7 @@ def _asked(bound: binding.Bound, each: _RecordAt) -> bool | None:
 
 
 def _joined(found: Iterator[bool | None], *, deciding: bool) -> bool | None:
-    """Return what answers come to, where a single one of a kind decides."""
+    """Combine answers of which a single `deciding` one decides."""
     unknown = False
     for each in found:
         if each is deciding:

@@ -1,10 +1,10 @@
-"""Regular expressions that users write, on an engine whose time is linear in what it looks at: Google's RE2.
+"""Users' regular expressions, on an engine with time linear in its input: Google's RE2.
 
-Python's ``re`` backtracks: ``^(a+)+$`` takes twice as long for each letter more of a text that does not fit, and the
-texts come from any client that can connect. Every pattern of a user that meets untrusted text is compiled here, and
-nowhere else; ``re`` is for patterns of our own.
+Python's ``re`` backtracks: ``^(a+)+$`` takes twice as long for each further letter of a text that does not match, and
+the texts come from any client that can connect. Every pattern of a user that meets untrusted text is compiled here, and
+nowhere else; ``re`` is for kproxy's own patterns.
 
-RE2 has no lookaround, backreferences, atomic groups or possessive quantifiers, which are what cannot be had in linear
+RE2 has no lookaround, backreferences, atomic groups or possessive quantifiers, which cannot be matched in linear
 time. ``\\d``, ``\\w``, ``\\s`` and ``\\b`` mean ASCII (https://github.com/google/re2/wiki/Syntax).
 """
 
@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 MOST_LETTERS = 10_000
-"""Length of a pattern."""
+"""Maximum length of a pattern."""
 MOST_INSTRUCTIONS = 10_000
-"""Size of a compiled pattern. Where RE2 has to do without its automaton, each byte of a text costs that many steps."""
+"""Maximum size of a compiled pattern. Without its automaton, RE2 takes that many steps for each byte of text."""
 _MEMORY = 8 << 20
-"""Bytes that a compiled pattern may take with its automaton, RE2's default."""
+"""Memory limit in bytes of a compiled pattern with its automaton, RE2's default."""
 
 _PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]?|.", re.DOTALL)
-"""What parentheses may be in without opening or closing anything, or any other character."""
+"""An escape or a character class, where parentheses are literal, or any other character."""
 
 _GROUPS = (
     ("(?=", "lookahead is"),
@@ -34,7 +34,7 @@ _GROUPS = (
     ("(?(", "conditions are"),
     ("(?#", "comments are"),
 )
-"""What Python's engine knows and RE2 does not, by how it begins."""
+"""Constructs of Python's engine that RE2 lacks, by their start."""
 _ESCAPES = {
     "\\Z": "write \\z for the end of the text",
     "\\u": "write \\x{...} for a character by its number",
@@ -47,9 +47,9 @@ _LINEAR = "kproxy matches in linear time"
 
 
 class RegexError(ValueError):
-    """A text that is not a regular expression, or asks for what cannot be had in linear time.
+    """A text that is not a regular expression, or needs features that cannot be matched in linear time.
 
-    :ivar position: 0-based index of the character that it is about
+    :ivar position: 0-based index of the wrong character
     """
 
     def __init__(self, message: str, position: int) -> None:
@@ -58,18 +58,18 @@ class RegexError(ValueError):
 
 
 Span = tuple[int, int]
-"""Where something was found: the indexes of its first letter or byte, and of what follows it."""
+"""A match: the index of its first letter or byte, and the index after it."""
 
 _Search = Callable[[bytes, int, int], list[Span]]
-"""Takes bytes, and the indexes of the first and of the last to look at; returns the place, or :data:`_NOWHERE`."""
+"""Called with bytes, start and end index; returns the spans of groups, :data:`_NOWHERE` first if there is no match."""
 _NOWHERE = (-1, -1)
 
 
 class TextRegex:
-    """A pattern that is looked for in texts. A dot is any character, a line break too.
+    """A pattern for texts. A dot is any character, including a line break.
 
-    :param any_case: whether letters of either case are the same, unless the pattern says otherwise
-    :raises RegexError: if it is none
+    :param any_case: whether matching ignores case, unless the pattern says otherwise
+    :raises RegexError: if the pattern is invalid
     """
 
     __slots__ = ("_search",)
@@ -78,12 +78,12 @@ class TextRegex:
         self._search = _compiled(pattern, any_case=any_case, single_bytes=False)
 
     def found(self, text: str) -> bool:
-        """Return whether it is found anywhere."""
+        """Return whether it matches anywhere."""
         data = text.encode("utf-8", "surrogatepass")
         return self._search(data, 0, len(data))[0] != _NOWHERE
 
     def span(self, text: str) -> Span | None:
-        """Return where it is found first, None if it is not."""
+        """Return the first match, None if there is none."""
         data = text.encode("utf-8", "surrogatepass")
         begin, end = self._search(data, 0, len(data))[0]
         if begin < 0:
@@ -93,12 +93,12 @@ class TextRegex:
 
 
 class BytesRegex:
-    """A pattern that is looked for in bytes: a dot is any byte.
+    """A pattern for bytes: a dot is any byte.
 
-    One with characters beyond ASCII means text, though, and a dot of it a character in UTF-8.
+    A pattern with characters beyond ASCII means text, however, and its dot a UTF-8 character.
 
-    :param any_case: whether letters of either case are the same, unless the pattern says otherwise
-    :raises RegexError: if it is none
+    :param any_case: whether matching ignores case, unless the pattern says otherwise
+    :raises RegexError: if the pattern is invalid
     """
 
     __slots__ = ("_search",)
@@ -107,16 +107,16 @@ class BytesRegex:
         self._search = _compiled(pattern, any_case=any_case, single_bytes=pattern.isascii())
 
     def found(self, data: bytes) -> bool:
-        """Return whether it is found anywhere."""
+        """Return whether it matches anywhere."""
         return self._search(data, 0, len(data))[0] != _NOWHERE
 
     def span(self, data: bytes, at: int = 0) -> Span | None:
-        """Return where it is found first from an index on, None if it is not."""
+        """Return the first match from index `at` on, None if there is none."""
         found = self._search(data, at, len(data))[0]
         return None if found == _NOWHERE else found
 
     def spans(self, data: bytes) -> Iterator[Span]:
-        """Yield where it is found, one place after the other."""
+        """Yield all matches, one after another."""
         at = 0
         while at <= len(data) and (found := self.span(data, at)) is not None:
             yield found
@@ -124,11 +124,11 @@ class BytesRegex:
 
 
 def _compiled(pattern: str, *, any_case: bool, single_bytes: bool) -> _Search:
-    """Return what searches bytes for a pattern.
+    """Return a function that searches bytes for a pattern.
 
     :param single_bytes: each byte is a character, not UTF-8
     """
-    # RE2's own object: the module around it, made after Python's, takes six times as long for a short text
+    # RE2's own object: its wrapper, modelled on Python's module, takes six times as long for a short text
     from re2 import Options, _re2
 
     if len(pattern) > MOST_LETTERS:
@@ -150,9 +150,9 @@ def _compiled(pattern: str, *, any_case: bool, single_bytes: bool) -> _Search:
     return partial(compiled.Match, _re2.RE2.Anchor.UNANCHORED)
 
 
-# ---------------------------------------------------------------- what is wrong with a pattern
+# ---------------------------------------------------------------- errors in patterns
 def _error(pattern: str, said: str) -> RegexError:
-    """Return the error for what RE2 says: a reason and, after a colon, the part of the pattern that it is about."""
+    """Return the error for RE2's message: a reason and, after a colon, the part of the pattern in question."""
     reason, _, part = said.partition(": ")
     position = max(pattern.find(part), 0)
     match reason:
@@ -189,7 +189,7 @@ def _escape(part: str) -> str:
 
 
 def _unclosed(pattern: str) -> int:
-    """Return the index of the first closing parenthesis that closes nothing, or the last one that is never closed."""
+    """Return the index of the first closing parenthesis that has no opening one, or the last one never closed."""
     opened: list[int] = []
     for part in _PARTS.finditer(pattern):
         if part[0] == "(":

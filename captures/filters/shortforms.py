@@ -1,8 +1,8 @@
-"""Short forms in the manner of mitmproxy: ``~t orders`` for ``topic ~ "orders"``.
+"""Short forms in the style of mitmproxy: ``~t orders`` for ``topic ~ "orders"``.
 
-A form takes at most one value, which may stand without quotes: ``~t orders.* ~e``. Forms that take a text search for
-it as a regular expression, whatever the case of the letters. They only abbreviate: each is made of the main grammar,
-and :func:`captures.filters.grammar.render` shows of what.
+A form takes at most one value, which needs no quotes: ``~t orders.* ~e``. Forms that take a text search for
+it as a regular expression, ignoring case. They are only abbreviations: each expands to the main grammar,
+and :func:`captures.filters.grammar.render` shows the expansion.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dissectors.apis import keys_by_name
 from dissectors.error_codes import BY_NAME
 
 SLOW = "100ms"
-"""What ``~s`` alone takes for slow."""
+"""Default threshold of ``~s``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Form:
     """One short form.
 
     :ivar sign: letters after the tilde
-    :ivar argument: what the value is called in help texts; empty if there is none
+    :ivar argument: name of the value in help texts; empty if there is none
     :ivar doc: one line for people
     :ivar make: position of the form and value -> tree
     :ivar optional: whether the value may be left out
@@ -50,7 +50,7 @@ class Form:
     completes: str = ""
 
     def expand(self, position: int, value: Value | None) -> Node:
-        """Return what the form stands for."""
+        """Return the tree that the form abbreviates."""
         return self.make(position, value)
 
 
@@ -68,7 +68,7 @@ def _test(operator: str, *fields: str, default: str = "") -> Callable[[int, Valu
 
 
 def _api(position: int, value: Value | None) -> Node:
-    # "~a fetch" means Fetch, not OffsetFetch and ShareFetch too
+    # "~a fetch" means Fetch only, not also OffsetFetch and ShareFetch
     assert value is not None
     operator = EQUAL if value.text.lower() in keys_by_name() else MATCHES
     return _test(operator, "api")(position, value)
@@ -123,11 +123,11 @@ FORMS = {
 
 
 PLAIN_FIELDS = ("api", "client", "broker", "topic", "group")
-"""Where a text that stands alone is looked for."""
+"""Fields searched for a text alone."""
 
 
 def plain(value: Value) -> Node:
-    """Return what a text alone stands for: an API or an error of that name, or else a regex of what it may name."""
+    """Return the meaning of a text alone: an API or an error of that name, or else a regex for the plain fields."""
     if not value.quoted and value.text.lower() in keys_by_name():
         return _test(EQUAL, "api")(value.position, value)
     if not value.quoted and value.text.upper() in BY_NAME:
@@ -136,5 +136,5 @@ def plain(value: Value) -> Node:
 
 
 def signs() -> list[str]:
-    """Return all short forms as they are written."""
+    """Return all short forms as written."""
     return [f"~{sign}" for sign in FORMS]

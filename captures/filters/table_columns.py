@@ -1,6 +1,6 @@
-"""The columns that filters ask of a table: read from the exchange table, made of several of its columns, or texts.
+"""The columns that filters test: read from the exchange table, derived from several of its columns, or texts.
 
-Texts are asked once for each distinct value, and the answers are gathered by row; hence :class:`Texts`.
+Texts are tested once for each distinct value, and the answers are gathered by row; hence :class:`Texts`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Ints = NDArray[Any]
 class Texts(NamedTuple):
     """A column of texts: ``values[codes[row]]``; None is no value.
 
-    :ivar others: what stands beside values of which one has to fit, by code: names of an address
+    :ivar others: alternatives to values, by code, of which one has to match: names of an address
     """
 
     codes: Ints
@@ -37,24 +37,24 @@ class Texts(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """A column of integers, and where there is one; None means everywhere."""
+    """A column of integers, and a mask of the rows that have one; None means all."""
 
     values: Ints
     present: Mask | None
 
 
 class TableColumns:
-    """The columns of an exchange table; each is made when it is first asked for, and kept.
+    """The columns of an exchange table; each is created on first use and cached.
 
-    They are those of the table itself where that is possible: what becomes of its rows later may be seen or not.
+    They are views of the table if possible: later changes of its rows may or may not be visible.
 
-    :param table: the table; rows that are added later are not seen
+    :param table: the table; rows added later are not seen
     :param endpoints: connection -> client and broker as ``host:port``
-    :param rows: the rows to look at, such as ``slice(1000, 2000)`` for new ones; all if None
-    :param numbers: numbers of these rows; made by ordering the table if None and needed
+    :param rows: the rows to test, such as ``slice(1000, 2000)`` for new ones; all if None
+    :param numbers: numbers of these rows; obtained by ordering the table if None and needed
     :param start: time of the first exchange; that of the table if None
     :param names: names of addresses
-    :param messages: columns of the messages of just these rows, in their order; without them what messages say stays
+    :param messages: columns of the messages of exactly these rows, in their order; without them tests of messages stay
         undecided
     """
 
@@ -85,7 +85,7 @@ class TableColumns:
     def of(cls, capture: Capture, messages: ExchangeColumns | None = None) -> TableColumns:
         """Return the columns of a capture.
 
-        :param messages: those of the messages too, of the same capture; theirs are the rows that are inspected
+        :param messages: columns of the messages of the same capture; their rows are used
         """
         rows = None if messages is None else messages.rows
         if rows is not None and np.array_equal(rows, np.arange(len(capture.table))):
@@ -104,7 +104,7 @@ class TableColumns:
         return self._start
 
     def view(self, name: str) -> Ints:
-        """Return some rows of a column of the table, without a copy where they are side by side."""
+        """Return the rows of a table column, without a copy if they are contiguous."""
         found = self._read.get(name)
         if found is None:
             found = self._read[name] = self._table.column(name)[self._rows]
@@ -125,12 +125,12 @@ class TableColumns:
         return found
 
     def flags(self, wanted: Flag) -> Mask:
-        """Return where one of some flags is set."""
+        """Return a mask of the rows with one of the flags."""
         found: Mask = self.view("flags") & np.uint16(wanted) != 0
         return found
 
     def began(self) -> Int64s:
-        """Return when exchanges began, in ns since the epoch."""
+        """Return the start times of exchanges, in ns since the epoch."""
         return self._table.began(self._rows)
 
     def latency(self) -> Numbers:
@@ -142,11 +142,11 @@ class TableColumns:
         return self._table.sizes(side, self._rows)
 
     def told(self, name: str) -> BrokerLogColumn:
-        """Return what request logs of brokers tell."""
+        """Return a column of the brokers' request logs."""
         return self._table.told(name, self._rows)
 
     def exchange_numbers(self) -> Ints:
-        """Return the numbers that the exchanges have in the capture."""
+        """Return the numbers of the exchanges in the capture."""
         if self._numbers is None:
             self._numbers = np.asarray(self._table.numbers()[self._rows])
         return self._numbers
@@ -178,15 +178,15 @@ class TableColumns:
 
 
 NumberRecipe: TypeAlias = Callable[[TableColumns], Numbers]
-"""Makes a column of numbers; it is the column's name too."""
+"""Creates a column of numbers; it is also the column's cache key."""
 TextRecipe: TypeAlias = Callable[[TableColumns], Texts]
-"""Makes a column of texts; it is the column's name too."""
+"""Creates a column of texts; it is also the column's cache key."""
 
 
 # ---------------------------------------------------------------- numbers
 @cache
 def plain(name: str) -> NumberRecipe:
-    """Return the recipe of a column that the table has."""
+    """Return the recipe of a column of the table."""
     return lambda columns: Numbers(columns.view(name), None)
 
 
@@ -198,13 +198,13 @@ def side_size(side: Side) -> NumberRecipe:
 
 @cache
 def broker_time(name: str) -> NumberRecipe:
-    """Return the recipe of a time that brokers have measured, in ns; it is where their logs tell it."""
+    """Return the recipe of a time measured by brokers, in ns; it is present if their logs contain it."""
     return lambda columns: Numbers(*columns.told(name))
 
 
 @cache
 def of_known_api(name: str) -> NumberRecipe:
-    """Return the recipe of a column that holds something where the API is known."""
+    """Return the recipe of a column that has values only if the API is known."""
     return lambda columns: Numbers(columns.view(name), columns.view("api_key") >= 0)
 
 
@@ -212,7 +212,7 @@ api_key = of_known_api("api_key")
 
 
 def number(columns: TableColumns) -> Numbers:
-    """Return the numbers that the exchanges have in the capture."""
+    """Return the numbers of the exchanges in the capture."""
     return Numbers(columns.exchange_numbers(), None)
 
 
@@ -222,7 +222,7 @@ def latency(columns: TableColumns) -> Numbers:
 
 
 def time(columns: TableColumns) -> Numbers:
-    """Return when the exchanges began, in ns since the epoch."""
+    """Return the start times of the exchanges, in ns since the epoch."""
     return Numbers(columns.began(), None)
 
 
@@ -238,12 +238,12 @@ def correlation_id(columns: TableColumns) -> Numbers:
 
 
 def requested(columns: TableColumns) -> Mask:
-    """Return where there is a request."""
+    """Return a mask of the rows with a request."""
     return np.asarray(columns.view("request_size") > 0)
 
 
 def answered(columns: TableColumns) -> Mask:
-    """Return where there is a response."""
+    """Return a mask of the rows with a response."""
     return np.asarray(columns.view("response_size") > 0)
 
 

@@ -1,4 +1,4 @@
-"""What values mean: numbers with units, moments, addresses.
+"""Parsing of values: numbers with units, moments, addresses.
 
 Nothing here knows fields. Every function returns None for a text that is not of its kind.
 """
@@ -69,7 +69,7 @@ def duration(text: str) -> Fraction | None:
 
 
 def size(text: str) -> Fraction | None:
-    """Return ``1kB``, ``1.5MiB`` or ``512B`` in bytes; letters may be of either case."""
+    """Return ``1kB``, ``1.5MiB`` or ``512B`` in bytes, ignoring case."""
     found = _SIZE.fullmatch(text)
     unit = SIZES.get(found[2].lower()) if found else None
     count = number(found[1]) if found else None
@@ -78,11 +78,11 @@ def size(text: str) -> Fraction | None:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A point in time, for whose absolute value the beginning of the capture may be needed.
+    """A point in time, whose absolute value may depend on the start of the capture.
 
-    :ivar at: ns since the epoch, ns after the beginning, or ns after midnight of the beginning's day
-    :ivar since: from where ``at`` counts: ``epoch``, ``start`` or ``midnight``
-    :ivar zone: of a clock time; None is the local one
+    :ivar at: ns since the epoch, ns after the start, or ns after midnight of the first day
+    :ivar since: origin of ``at``: ``epoch``, ``start`` or ``midnight``
+    :ivar zone: zone of a clock time; None is the local zone
     """
 
     at: int
@@ -92,7 +92,7 @@ class Moment:
     def resolve(self, start: int | None) -> int:
         """Return ns since the epoch.
 
-        :param start: of the capture, in ns since the epoch
+        :param start: start of the capture, in ns since the epoch
         :raises ValueError: if it is needed and None
         """
         if self.since == "epoch":
@@ -109,9 +109,9 @@ class Moment:
 
 
 def moment(text: str, zone: tzinfo | None = None) -> Moment | None:
-    """Return a time: RFC 3339, a time of day, or a duration after the beginning of the capture.
+    """Return a time: RFC 3339, a time of day, or a duration after the start of the capture.
 
-    :param zone: zone of times that state none; None is the local one
+    :param zone: zone of times without one; None is the local zone
     """
     after = duration(text.removeprefix("+"))
     if after is not None:
@@ -127,9 +127,9 @@ def moment(text: str, zone: tzinfo | None = None) -> Moment | None:
 
 
 def resolved(text: str, start: int, zone: tzinfo | None) -> int | None:
-    """Return a time as :func:`moment` reads it, in ns since the epoch; None if it is none.
+    """Return a time as parsed by :func:`moment`, in ns since the epoch; None if it is not a time.
 
-    :param start: of the capture, in ns since the epoch
+    :param start: start of the capture, in ns since the epoch
     """
     found = moment(text, zone)
     return None if found is None else found.resolve(start)
@@ -143,7 +143,7 @@ def _date(text: str, zone: tzinfo | None) -> Moment | None:
         time = datetime.fromisoformat(found[1] + (found[3] or ""))
         if time.tzinfo is None:
             time = time.replace(tzinfo=zone) if zone else time.astimezone()
-        # whole seconds: a float has no nanoseconds
+        # whole seconds, because a float cannot hold nanoseconds
         seconds = (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
     except (ValueError, OverflowError):
         return None

@@ -1,18 +1,18 @@
-"""What one exchange says, in the words of someone who knows Kafka.
+"""The meaning of one exchange, in the words of a Kafka expert.
 
 Pure functions over decoded bodies, without I/O and without memory of other exchanges::
 
     request_summary(0, 13, body, names)                        # "orders-3  35 records 3.2k lz4"
     response_summary(0, 13, request, response, names, 4_100_000)   # "at offset 120"
     errors_in(1, 18, response)                              # [ErrorFound("responses[0]...error_code", 6, None, ...)]
-    expected_errors(11, 9, request, response, errors)       # those of them that are part of a normal conversation
+    expected_errors(11, 9, request, response, errors)       # the errors that are part of a normal conversation
     designed_wait_ns(1, 18, request, response, latency)     # (500_000_000, "long poll: nothing new to read")
     topics_in(1, 18, request, names)                        # {"orders": [0, 1, 2]}
     groups_in(12, 4, request)                               # ["audit"]
 
-Bodies are what :mod:`dissectors` decodes, record sets as bytes; partial ones (truncated messages) give as much as they
-hold. Nothing here raises for what is missing, nothing decompresses records, and no secret gets into a text.
-``names`` tells topic names by ID, such as :meth:`dissectors.session_context.SessionContext.topic_name`.
+Bodies are as decoded by :mod:`dissectors`, with record sets as bytes; partial ones (truncated messages) contribute what
+they hold. Nothing here raises for missing fields, nothing decompresses records, and no text contains secrets.
+``names`` returns topic names by ID, such as :meth:`dissectors.session_context.SessionContext.topic_name`.
 """
 
 from captures.meaning.errors import ErrorFound, errors_in, errors_text

@@ -1,4 +1,4 @@
-"""Partitions that members of groups say they have, and those that their coordinator gives them."""
+"""Partitions that group members report, and those that their coordinator assigns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ Partitions = frozenset[TopicPartition]
 
 
 def partitions_of(topics: Any, names: Names) -> Partitions | None:
-    """Return partitions listed by topic, by its ID where ``names`` does not tell its name; None if that is no list."""
+    """Return partitions listed by topic, with its ID if ``names`` does not know its name; None if `topics` is not a
+    list.
+    """
     if not isinstance(topics, list | tuple):
         return None
     found: set[TopicPartition] = set()
@@ -33,7 +35,7 @@ def partitions_of(topics: Any, names: Names) -> Partitions | None:
 
 
 def embedded_value(content: str, data: Any, protocol_type: str, protocol: str) -> Mapping[str, Any] | None:
-    """Return a subscription or an assignment as it is inside a message; None if it cannot be read.
+    """Return the subscription or assignment embedded in a message; None if it cannot be read.
 
     :param content: ``group_metadata`` or ``group_assignment``
     """
@@ -45,7 +47,7 @@ def embedded_value(content: str, data: Any, protocol_type: str, protocol: str) -
 
 
 def synced(data: Any, protocol_type: str = "consumer", protocol: str = "") -> Partitions | None:
-    """Return the partitions of an assignment of SyncGroup; None if it tells none, as those of Kafka Connect."""
+    """Return the partitions of an assignment in SyncGroup; None if it has none, like those of Kafka Connect."""
     if data == b"":
         return None if protocol_type == _CONNECT else frozenset()
     value = embedded_value("group_assignment", data, protocol_type, protocol)
@@ -53,7 +55,9 @@ def synced(data: Any, protocol_type: str = "consumer", protocol: str = "") -> Pa
 
 
 def worker_tasks(connectors: Any) -> Partitions:
-    """Return connectors and tasks of Kafka Connect, listed by connector; the connector itself is task -1, as there."""
+    """Return connectors and tasks of Kafka Connect, listed by connector; as in Connect, task -1 is the connector
+    itself.
+    """
     return frozenset(
         TopicPartition(row["connector"], task)
         for row in (connectors if isinstance(connectors, list | tuple) else ())
@@ -63,7 +67,7 @@ def worker_tasks(connectors: Any) -> Partitions:
 
 
 def given(response: Body, names: Names) -> Partitions | None:
-    """Return the partitions that a heartbeat of a consumer or share group is answered with; None if unchanged."""
+    """Return the partitions in the response to a consumer or share group's heartbeat; None if unchanged."""
     told = inner(response, "assignment")
     return partitions_of(told.get("topic_partitions", told.get("assigned_topic_partitions")), names)
 
@@ -80,11 +84,11 @@ def tasks_of(body: Body, field_name: str) -> Partitions | None:
 
 
 class Tasks(NamedTuple):
-    """The tasks of Kafka Streams that a member is to have, by subtopology and partition; None where unchanged.
+    """Target tasks of a Kafka Streams member, by subtopology and partition; None if unchanged.
 
-    :ivar active: that it runs
-    :ivar standby: of whose state it keeps a copy
-    :ivar warmup: of whose state it builds a copy up, to run them soon; in classic groups they are among the standbys
+    :ivar active: tasks that it runs
+    :ivar standby: tasks whose state it replicates
+    :ivar warmup: tasks whose state it builds up to run them soon; in classic groups they are among the standbys
     """
 
     active: Partitions | None
@@ -93,7 +97,7 @@ class Tasks(NamedTuple):
 
 
 def synced_tasks(data: Any, protocol_type: str, protocol: str) -> Tasks | None:
-    """Return the tasks that an assignment of SyncGroup brings; None if it is none of Kafka Streams."""
+    """Return the tasks of an assignment in SyncGroup; None if it does not belong to Kafka Streams."""
     if protocol != _STREAMS:
         return None
     info = inner(embedded_value("group_assignment", data, protocol_type, protocol) or {}, "user_data")
@@ -110,12 +114,12 @@ def synced_tasks(data: Any, protocol_type: str, protocol: str) -> Tasks | None:
 
 
 def heartbeat_tasks(response: Body) -> Tasks:
-    """Return the tasks that a heartbeat of a streams group is answered with (KIP-1071)."""
+    """Return the tasks in the response to a streams group's heartbeat (KIP-1071)."""
     return Tasks(*(tasks_of(response, f"{kind}_tasks") for kind in Tasks._fields))
 
 
 def subtopologies(request: Body) -> dict[str, list[str]]:
-    """Return the topics that each subtopology of a streams group reads, of a heartbeat that sends its topology."""
+    """Return the topics read by each subtopology of a streams group, from a heartbeat that sends its topology."""
     return {
         text(row, "subtopology_id"): [
             *(topic for topic in items(row, "source_topics") if isinstance(topic, str)),

@@ -1,4 +1,4 @@
-"""Who is there and what it can do: versions, brokers, controllers, features, telemetry, in words."""
+"""Summaries of the cluster's members and capabilities: versions, brokers, controllers, features, telemetry."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _cluster_response(x: Bodies) -> str:
 
 
 def node(x: Bodies) -> str:
-    """The broker or controller that a request is about."""
+    """Return the broker or controller that a request is about."""
     for field, kind in (("broker_id", "broker"), ("controller_id", "controller")):
         if x.request.get(field) is not None:
             return f"{kind} {x.request[field]}"

@@ -1,4 +1,4 @@
-"""Configurations and quotas in words. Values whose names say that they are secret are not told."""
+"""Summaries of configurations and quotas. Values with names that suggest a secret are omitted."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _VALUE_LENGTH = 40
 
 
 def value_name(domain: Domain, value: int | None) -> str:
-    """What a value of an enumeration is called, in lower case; the number if it has no name."""
+    """Return the name of an enumeration's value in lower case; the number if it has no name."""
     if value is None:
         return "?"
     return (domain.name_of(value) or str(value)).lower().replace("_", " ")
 
 
 def resource(row: Body) -> str:
-    """What a configuration belongs to: ``topic orders``, ``broker 1``, ``broker default``."""
+    """Return the owner of a configuration: ``topic orders``, ``broker 1``, ``broker default``."""
     kind = value_name(CONFIG_RESOURCE_TYPE, row.get("resource_type"))
     return f"{kind} {text(row, 'resource_name', 'default')}"
 
@@ -46,7 +46,7 @@ def _alter_request(x: Bodies) -> str:
 
 
 def setting(entry: Body) -> str:
-    """A configuration and the value it gets: ``retention.ms=1000``; the name alone for what is to be kept secret."""
+    """Return a configuration and its new value: ``retention.ms=1000``; only the name if the value is secret."""
     name, value = text(entry, "name", "?"), entry.get("value")
     if value is None or sensitive_config(name):
         return name
@@ -76,7 +76,7 @@ def _list_response(x: Bodies) -> str:
 
 # ---------------------------------------------------------------- quotas
 def entity(row: Body) -> str:
-    """Whom a quota is for: ``user=alice client-id=<default>``."""
+    """Return the entity of a quota: ``user=alice client-id=<default>``."""
     return " ".join(
         f"{text(part, 'entity_type', '?')}={part.get('entity_name') or _DEFAULT_ENTITY}"
         for part in rows(row, "entity")
@@ -106,7 +106,7 @@ def _alter_quotas_request(x: Bodies) -> str:
 
 
 def amount(value: object) -> str:
-    """A quota's value, without the fraction it does not have."""
+    """Return a quota's value, without an empty fraction."""
     return f"{value:.15g}" if isinstance(value, float) else "?"
 
 

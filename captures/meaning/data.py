@@ -1,4 +1,4 @@
-"""Produce, Fetch and the APIs about offsets in a log, in words."""
+"""Summaries of Produce, Fetch and the APIs about offsets in a log."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MOST_OF_THE_WAIT = 0.8
 
 
 def offsets(pairs: Sequence[tuple[str, Body]], field: str, alone: str) -> str:
-    """Offsets by partition; of a single partition, which the request has named, the offset alone."""
+    """Return offsets by partition; for a single partition, which the request has named, only the offset."""
     if len(pairs) == 1:
         return f"{alone} {pairs[0][1].get(field, '?')}"
     return places.at(pairs, field)
@@ -66,7 +66,7 @@ def _produce_errors(x: Bodies) -> str:
 
 
 def leaders(x: Bodies) -> str:
-    """Where the leaders are that the answer names instead (KIP-951, KIP-595)."""
+    """Return the leaders that the response names instead (KIP-951, KIP-595)."""
     found = {
         number(inner(row, "current_leader"), "leader_id")
         for _, row in places.each(rows(x.response, "responses"), x.names)
@@ -90,7 +90,7 @@ def _fetch_request(x: Bodies) -> str:
 
 
 def session(x: Bodies, session_id: int, epoch: int) -> str:
-    """What is fetched, where a session may leave out what has not changed (KIP-227)."""
+    """Return the fetched partitions; in a session, unchanged ones may be omitted (KIP-227)."""
     named = places.told(rows(x.request, "topics"), x.names)
     dropped = places.told(rows(x.request, "forgotten_topics_data"), x.names)
     said = listed((named, f"without {dropped}" if dropped else ""))
@@ -102,7 +102,7 @@ def session(x: Bodies, session_id: int, epoch: int) -> str:
 
 
 def wait(request: Body) -> str:
-    """How long the broker may hold the answer back."""
+    """Return how long the broker may hold back the response."""
     longest = request.get("max_wait_ms")
     if longest is None:
         return ""
@@ -125,7 +125,7 @@ def _fetch_response(x: Bodies) -> str:
 
 
 def empty(x: Bodies) -> str:
-    """An answer without records; a long poll says so."""
+    """Return the text of a response without records; it mentions a long poll."""
     longest = number(x.request, "max_wait_ms", 0)
     waited = round(x.latency_ns / 1_000_000)
     if longest > 0 and waited >= longest * _MOST_OF_THE_WAIT:
@@ -134,7 +134,7 @@ def empty(x: Bodies) -> str:
 
 
 def aside(pairs: Sequence[tuple[str, Body]]) -> list[str]:
-    """What the answer sends its reader to do elsewhere: another replica, a truncation, a snapshot."""
+    """Return the instructions in the response: read from another replica, truncate, load a snapshot."""
     out = []
     for name, row in pairs:
         replica = number(row, "preferred_read_replica")
@@ -180,7 +180,7 @@ def _list_offsets_response(x: Bodies) -> str:
 
 
 def old_offsets(pairs: Sequence[tuple[str, Body]]) -> str:
-    """Version 0 lists where segments begin."""
+    """Return the text of a version 0 response, which lists the starts of segments."""
     if len(pairs) == 1:
         found = items(pairs[0][1], "old_style_offsets")
         return f"offset {words.plain(found[: words.SHOWN])}" if found else "no offset"

@@ -1,4 +1,4 @@
-"""The errors of a response: all of them, wherever they stand, and in words."""
+"""The errors of a response, wherever they occur, and their description."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ErrorFound(NamedTuple):
     :ivar path: field path from the body's root: ``responses[0].partition_responses[2].error_code``
     :ivar code: as on the wire, never 0
     :ivar message: the broker's text beside it, or None
-    :ivar holders: the structs around it, the body first; what the error is about can be read from them
+    :ivar holders: the structs around it, the body first; they identify the subject of the error
     """
 
     path: str
@@ -48,7 +48,7 @@ def _error_fields(struct: wire.Struct) -> tuple[str, ...]:
 
 
 def error_paths(key: int, version: int, side: Side) -> frozenset[str]:
-    """Return what :func:`errors_in` reads of a body, with the texts beside the codes."""
+    """Return the paths that :func:`errors_in` reads in a body, including the texts beside the codes."""
     if side == "request":
         return frozenset()
     codes = paths(_error_fields, key, version, side)
@@ -61,9 +61,9 @@ def _message_of(path: str) -> str:
 
 
 def errors_in(key: int, version: int, body: Body | None) -> list[ErrorFound]:
-    """Return every error of a response body, in the order of the declaration.
+    """Return every error of a response body, in declaration order.
 
-    :param version: version in which the body was read (:attr:`dissectors.frames.Body.version`)
+    :param version: version in which the body was decoded (:attr:`dissectors.frames.Body.version`)
     """
     found: list[ErrorFound] = []
     if body:
@@ -83,9 +83,9 @@ def _error_found(code: int, path: str, holders: Holders, found: list[ErrorFound]
     found.append(ErrorFound(path, code, message or None, holders))
 
 
-# ---------------------------------------------------------------- in words
+# ---------------------------------------------------------------- descriptions
 class _Subjects:
-    """What one error code is about."""
+    """The subjects of one error code."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -145,9 +145,9 @@ def _label(holders: tuple[Body, ...]) -> list[str]:
 
 
 def errors_text(found: list[ErrorFound], names: Names) -> str:
-    """Put errors into words: ``REBALANCE_IN_PROGRESS``, ``orders 0-2 NOT_LEADER_OR_FOLLOWER``.
+    """Describe errors: ``REBALANCE_IN_PROGRESS``, ``orders 0-2 NOT_LEADER_OR_FOLLOWER``.
 
-    What one code concerns is put together; the broker's own text follows if it is a single one.
+    The subjects of a code are combined; the broker's own text follows if it is the only one.
     """
     by_code: dict[int, _Subjects] = {}
     for error in found:

@@ -1,9 +1,9 @@
 """Errors that belong to a healthy conversation.
 
 The rule: an error is expected only if the protocol itself provides for it, the client continues without a person or a
-configuration having to change, *and* this one exchange shows that it is that case. What merely happens often is not
-expected: a rebalance (27), a moved leader (6) or a coordinator that is not there (15, which is also what a cluster
-without enough brokers for ``__consumer_offsets`` answers for ever) is what people look for.
+configuration having to change, *and* this exchange alone shows that it is such a case. Errors that are merely frequent
+are not expected: a rebalance (27), a moved leader (6) or a missing coordinator (15, which a cluster
+without enough brokers for ``__consumer_offsets`` returns for ever) are what people look for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EMPTY: Body = {}
 
 
 class _Case(NamedTuple):
-    """The error as it stands in its exchange."""
+    """An error in its exchange."""
 
     version: int
     request: Body
@@ -44,7 +44,7 @@ def _newer_than_first(case: _Case) -> bool:
 
 
 def _first_join(case: _Case) -> bool:
-    # a request that was not captured is no proof of a fault
+    # a missing request is no evidence of an error
     return not case.request.get("member_id")
 
 
@@ -132,7 +132,7 @@ _ASKED: dict[int, frozenset[str]] = {
 
 
 def expected_paths(key: int, version: int, side: Side) -> frozenset[str]:
-    """Return what :func:`expected_errors` reads of a body, besides what ``errors_in`` does."""
+    """Return the paths that :func:`expected_errors` reads in a body, besides those of ``errors_in``."""
     return _ASKED.get(key, frozenset()) if side == "request" else frozenset()
 
 
@@ -143,10 +143,10 @@ def expected_errors(
     response_body: Body | None,
     errors: Iterable[ErrorFound] | None = None,
 ) -> list[ErrorFound]:
-    """Return those errors of a response that belong to a normal conversation; :data:`EXPECTED` has the reasons.
+    """Return the errors of a response that belong to a normal conversation; :data:`EXPECTED` has the reasons.
 
-    :param version: of the request
-    :param errors: what :func:`~captures.meaning.errors.errors_in` found in ``response_body``, where it was asked before
+    :param version: version of the request
+    :param errors: result of :func:`~captures.meaning.errors.errors_in` for ``response_body``, if already known
     """
     request = request_body or _EMPTY
     out = []

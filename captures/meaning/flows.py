@@ -1,4 +1,6 @@
-"""Record data by partition: what Produce requests and Fetch responses carry, and what a Fetch asks for."""
+"""Record data by partition: records carried by Produce requests and Fetch responses, and partitions that a Fetch
+requests.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ CARRIERS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
 
 def asked_for(key: int, request: Body) -> Iterator[tuple[str | None, int | None]]:
-    """Yield topic (its ID where it has no name) and partition of what a Fetch asks for; None for what was not read."""
+    """Yield topic (its ID if it has no name) and partition of each request in a Fetch; None if not read."""
     if key in CARRIERS and key != ApiKey.PRODUCE:
         for holder in rows(request, "topics"):
             name = named(holder)

@@ -1,4 +1,4 @@
-"""Classic and KIP-848 consumer groups in words: membership, assignments, committed offsets, administration."""
+"""Summaries of classic and KIP-848 consumer groups: membership, assignments, committed offsets, administration."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ _SECOND_STEP = "need to re-join with the given member-id"
 
 
 def group(x: Bodies) -> str:
-    """The group that a request is about."""
+    """Return the group that a request is about."""
     return text(x.request, "group_id")
 
 
 def standing(x: Bodies) -> str:
-    """Group, generation and member, as most group requests name them."""
+    """Return group, generation and member, as named in most group requests."""
     generation = number(x.request, "generation_id", -2)
     said = [group(x), f"gen {generation}" if generation != -2 else "", member(x.request.get("member_id"))]
     return " ".join(part for part in said if part)
 
 
 def instance(body: Body) -> str:
-    """The name of a static member (KIP-345)."""
+    """Return the name of a static member (KIP-345)."""
     name = body.get("group_instance_id") or body.get("instance_id")
     return f"static {name}" if name else ""
 
 
 def reason(body: Body) -> str:
-    """Why a member joins or leaves, in its own words (KIP-800)."""
+    """Return the member's own reason to join or leave (KIP-800)."""
     said = body.get("reason")
-    # every new member's second JoinGroup gives this reason (KIP-394): it tells nothing
+    # every new member's second JoinGroup has this reason (KIP-394), so it is no information
     if not said or said.startswith(_SECOND_STEP):
         return ""
     return f"({words.clipped(said, _REASON_LENGTH)})"
@@ -116,7 +116,7 @@ def _sync_response(x: Bodies) -> str:
 
 
 def assignment(data: bytes) -> str | None:
-    """Partitions of a classic consumer's assignment; None if the bytes are something else, as in Connect."""
+    """Return the partitions of a classic consumer's assignment; None if the bytes are something else, as in Connect."""
     layout = prefixed(ConsumerProtocolAssignment, data)
     value = layout.con.exactly(data, layout.start) if layout is not None else None
     if value is None:
@@ -140,9 +140,9 @@ def _heartbeat_request(x: Bodies) -> str:
     return join(standing(x), instance(x.request))
 
 
-# ---------------------------------------------------------------- KIP-848, and alike in share groups
+# ---------------------------------------------------------------- KIP-848, also used by share groups
 def epoch_words(x: Bodies) -> str:
-    """What the member epoch of a request says: an ordinary heartbeat, a join, a leave."""
+    """Return the meaning of a request's member epoch: an ordinary heartbeat, a join, a leave."""
     epoch = x.request.get("member_epoch")
     if epoch is None:
         return ""
@@ -150,7 +150,7 @@ def epoch_words(x: Bodies) -> str:
 
 
 def modern_request(x: Bodies) -> str:
-    """A heartbeat of a consumer or share group: epoch, subscription, what the member owns."""
+    """Return the text of a consumer or share group's heartbeat: epoch, subscription, owned partitions."""
     request = x.request
     topics = items(request, "subscribed_topic_names")
     pattern = request.get("subscribed_topic_regex")
@@ -167,7 +167,7 @@ def modern_request(x: Bodies) -> str:
 
 
 def modern_response(x: Bodies) -> str:
-    """The epoch reached, and a new assignment if there is one."""
+    """Return the epoch reached, and the new assignment if there is one."""
     assigned = x.response.get("assignment")
     topics = rows(inner(x.response, "assignment"), "topic_partitions")
     return listed(
@@ -179,7 +179,7 @@ def modern_response(x: Bodies) -> str:
 
 
 def reached(response: Body) -> str:
-    """The member epoch that the coordinator states."""
+    """Return the member epoch stated by the coordinator."""
     epoch = response.get("member_epoch")
     if epoch is None:
         return ""
@@ -197,7 +197,7 @@ def _offset_fetch_request(x: Bodies) -> str:
     asked = many or [x.request]
     said = []
     for row in asked[: words.SHOWN]:
-        # null asks for everything the group has committed; what was cut off asks for nothing we know of
+        # null requests everything that the group has committed; a missing field was cut off
         everything = "topics" in row and row["topics"] is None
         wanted = "all partitions" if everything else places.told(rows(row, "topics"), x.names)
         said.append(join(text(row, "group_id"), wanted))
@@ -238,14 +238,14 @@ def _coordinator_response(x: Bodies) -> str:
 
 
 def groups_request(x: Bodies) -> str:
-    """The groups to be described or deleted."""
+    """Return the groups to be described or deleted."""
     return words.some(
         items(x.request, "groups") or items(x.request, "group_ids") or items(x.request, "groups_names")
     )
 
 
 def describe_response(x: Bodies) -> str:
-    """State and size of one group, or how many groups are in which state."""
+    """Return state and size of one group, or the number of groups in each state."""
     found = rows(x.response, "groups")
     if len(found) == 1:
         return listed(
@@ -263,7 +263,7 @@ def _list_groups_request(x: Bodies) -> str:
 
 
 def _fetched(*names: str) -> frozenset[str]:
-    """Return fields of the partitions of an OffsetFetch response, of one group or of several."""
+    """Return fields of the partitions of an OffsetFetch response, for one group or several."""
     holders = ("topics.partitions", "groups.topics.partitions")
     return frozenset().union(*(fields("response", holder, *names) for holder in holders))
 

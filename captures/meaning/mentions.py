@@ -1,7 +1,7 @@
-"""Whom and what a message names: topics with partitions, groups, members, transactions, producers.
+"""The entities that a message names: topics with partitions, groups, members, transactions, producers.
 
-Found by the declarations, in every API and version alike, for filters and for following one of them through a capture.
-What lies inside byte fields (subscriptions, record values) is not looked at, but for the producers of record batches.
+The declarations identify them in every API and version, for filters and for following one of them through a capture.
+The content of byte fields (subscriptions, record values) is not searched, except for the producers of record batches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PATTERNS = ("pattern_type", "resource_pattern_type", "pattern_type_filter")
 
 
 class Producer(NamedTuple):
-    """A producer's identity: ID and epoch, -1 where it is not told."""
+    """A producer's identity: ID and epoch, -1 if unknown."""
 
     producer_id: int
     epoch: int
@@ -51,13 +51,13 @@ def _topic_fields(struct: wire.Struct) -> tuple[str, ...]:
 def topics_in(
     key: int, version: int, body: Body | None, names: Names, side: Side = "request"
 ) -> dict[str, list[int]]:
-    """Return the topics that a message names with the partitions it names of them, in order of appearance.
+    """Return the topics that a message names, with their named partitions, in order of appearance.
 
-    A topic whose ID no message has named stands there with its ID. Topics of ACLs and configurations count if
+    A topic whose ID no message has named is returned by its ID. Topics of ACLs and configurations count if
     they are named in full.
 
-    :param version: in which the body was read
-    :param side: which message of the API the body is
+    :param version: version in which the body was decoded
+    :param side: the side of the body
     """
     if not body:
         return {}
@@ -75,17 +75,17 @@ def topics_in(
 
 
 def topic_plan(key: int, version: int, side: Side) -> FieldPlan:
-    """Return the plan to what names topics: fields of a struct, and "" for a struct that is about one itself."""
+    """Return the plan of the fields that name topics, with "" for a struct that represents a topic itself."""
     return plan(_topic_fields, key, version, side)
 
 
 def topic_paths(key: int, version: int, side: Side) -> frozenset[str]:
-    """Return what :func:`topics_in` reads of a body."""
+    """Return the paths that :func:`topics_in` reads in a body."""
     return paths(_topic_paths, key, version, side)
 
 
 def _topic_paths(struct: wire.Struct) -> tuple[str, ...]:
-    """Return what is read of a struct: its own fields, and those that tell partitions in its arrays."""
+    """Return the fields to read in a struct: its own, and those with partitions in its arrays."""
     found: list[str] = []
     for field in _topic_fields(struct):
         if not field:
@@ -98,7 +98,7 @@ def _topic_paths(struct: wire.Struct) -> tuple[str, ...]:
 
 
 def _place_fields(struct: wire.Struct) -> Iterator[str]:
-    """Yield the fields that a topic's struct tells name and partitions by."""
+    """Yield the fields of a topic's struct that contain name and partitions."""
     yield from (*TOPIC_FIELDS, "topic_id", *PARTITION_FIELDS)
     for member in struct.all_members:
         if member.name in places.PARTITION_ARRAYS:
@@ -148,22 +148,22 @@ _COORDINATOR = frozenset({"key_type", "key", "coordinator_keys"})
 
 
 def group_paths(key: int, version: int, side: Side) -> frozenset[str]:
-    """Return what :func:`groups_in` reads of a body."""
+    """Return the paths that :func:`groups_in` reads in a body."""
     return paths(_group_fields, key, version, side) | _coordinator(key, side)
 
 
 def member_paths(key: int, version: int, side: Side) -> frozenset[str]:
-    """Return what :func:`members_in` reads of a body."""
+    """Return the paths that :func:`members_in` reads in a body."""
     return paths(_member_fields, key, version, side)
 
 
 def transaction_paths(key: int, version: int, side: Side) -> frozenset[str]:
-    """Return what :func:`transactional_ids_in` reads of a body."""
+    """Return the paths that :func:`transactional_ids_in` reads in a body."""
     return paths(_transaction_fields, key, version, side) | _coordinator(key, side)
 
 
 def producer_paths(key: int, version: int, side: Side) -> frozenset[str]:
-    """Return what :func:`producers_in` reads of a body."""
+    """Return the paths that :func:`producers_in` reads in a body."""
     found = paths(_producer_fields, key, version, side)
     return found | {path.replace("producer_id", "producer_epoch") for path in found}
 
@@ -173,7 +173,7 @@ def _coordinator(key: int, side: Side) -> frozenset[str]:
 
 
 def _texts(values: Iterable[object]) -> list[str]:
-    """Strings and lists of strings as one list, each once, in order."""
+    """Return strings and lists of strings as one list, each once, in order."""
     out: dict[str, None] = {}
     for value in values:
         for text in value if isinstance(value, list) else (value,):
@@ -220,7 +220,7 @@ def _coordinator_keys(body: Body) -> list[str]:
 
 
 def producers_in(key: int, version: int, body: Body | None, side: Side = "request") -> list[Producer]:
-    """Return the producers that a message names, also in the headers of its record batches."""
+    """Return the producers that a message names, including those in the headers of its record batches."""
     out: dict[Producer, None] = {}
     for struct, fields in walk(plan(_producer_fields, key, version, side), body) if body else ():
         for field in fields:

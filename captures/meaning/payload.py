@@ -1,4 +1,4 @@
-"""Record sets in words: ``35 records 3.2k lz4``. Only batch headers are read, nothing is decompressed."""
+"""Summaries of record sets: ``35 records 3.2k lz4``. Only batch headers are read, nothing is decompressed."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from dissectors.sides import Side
 
 @dataclass(slots=True)
 class Payload:
-    """What the ``records`` fields of a message add up to.
+    """Totals of the ``records`` fields of a message.
 
     :ivar records: records announced by batch headers, without control records
-    :ivar uncounted: compressed legacy messages, which do not tell how many are in them
+    :ivar uncounted: compressed legacy messages, which have no record count
     :ivar markers: control records: transaction markers and KRaft's own
     :ivar size: bytes of all fields, incomplete batches at their ends included
     :ivar batches: complete batches
     :ivar partial: bytes of incomplete batches
-    :ivar left_out: bytes of records that the source of the capture does not have
-    :ivar codecs: names of the codecs met, in order
-    :ivar magics: message formats met, in order
+    :ivar left_out: bytes of records that the source of the capture lacks
+    :ivar codecs: names of the codecs found, in order
+    :ivar magics: message formats found, in order
     :ivar damaged: record sets that could not be read to their end
-    :ivar in_words: how it is put into words, where that is known beforehand
+    :ivar in_words: the text, if it is already known
     """
 
     records: int = 0
@@ -45,7 +45,7 @@ class Payload:
     in_words: str = ""
 
     def text(self) -> str:
-        """Put it into words; empty if there are no bytes."""
+        """Return the text; empty if there are no bytes."""
         if self.in_words:
             return self.in_words
         if not self.size:
@@ -94,7 +94,7 @@ def record_paths(key: int, version: int, side: Side) -> frozenset[str]:
 
 
 def record_fields(key: int, version: int, body: Body | None, side: Side) -> Iterator[Any]:
-    """Yield the values of a body's records fields: bytes, null, or batches made ready to be shown."""
+    """Yield the values of a body's records fields: bytes, null, or batches prepared for display."""
     if body:
         for struct, fields in walk(plan(_records_fields, key, version, side), body):
             for name in fields:
@@ -102,11 +102,11 @@ def record_fields(key: int, version: int, body: Body | None, side: Side) -> Iter
 
 
 class Tally(NamedTuple):
-    """What the headers of record batches add up to.
+    """Totals of the headers of record batches.
 
-    :ivar records: announced ones, without control records, and without those in compressed legacy messages
+    :ivar records: announced records, without control records, and without those in compressed legacy messages
     :ivar batches: complete batches
-    :ivar size: bytes of these
+    :ivar size: bytes of these batches
     """
 
     records: int
@@ -115,7 +115,7 @@ class Tally(NamedTuple):
 
 
 def tally(fields: Iterable[Any]) -> Tally:
-    """Add up the complete batches of records fields."""
+    """Sum up the complete batches of records fields."""
     records = batches = size = 0
     for data in fields:
         found = headers(data)
@@ -128,11 +128,11 @@ def tally(fields: Iterable[Any]) -> Tally:
 
 
 class StandIn(bytes):
-    """Stands for records of which only is known how they are put into words, which is what it holds."""
+    """Placeholder for records of which only the summary is known, which it contains."""
 
 
 def payload(fields: Iterable[Any]) -> Payload:
-    """Add up records fields: bytes, None, or whatever else, which is skipped."""
+    """Sum up records fields: bytes or None; anything else is skipped."""
     out = Payload()
     for data in fields:
         if type(data) is StandIn:

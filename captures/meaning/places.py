@@ -1,4 +1,4 @@
-"""Topics and partitions in words: ``orders-3``, ``orders 0-2,5``, ``orders-3@120 +4``."""
+"""Texts of topics and partitions: ``orders-3``, ``orders 0-2,5``, ``orders-3@120 +4``."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ PARTITION_ARRAYS = (
 
 
 class TopicPartition(NamedTuple):
-    """A partition; of a Streams group a task, with the subtopology instead of the topic, and of Kafka Connect a task of
-    a connector, or the connector itself, which is task -1.
+    """A partition; also a task of a streams group, with the subtopology instead of the topic, and a task of a Kafka
+    Connect connector, or the connector itself, which is task -1.
 
-    :ivar topic: its name, or its ID where no message has told the name
+    :ivar topic: its name, or its ID if no message has named it
     """
 
     topic: str
@@ -37,7 +37,7 @@ class TopicPartition(NamedTuple):
 
 
 def topic(row: Body, names: Names) -> str:
-    """Return a topic's name from a struct that has one, or its ID; ``?`` if neither was read."""
+    """Return a topic's name from its struct, or its ID; ``?`` if neither was read."""
     for field in TOPIC_FIELDS:
         name = row.get(field)
         if name:
@@ -74,7 +74,7 @@ def partitions(row: Body) -> list[int]:
     first = found[0]
     if isinstance(first, int):
         return [number for number in found if number is not None]
-    # one lookup for the array: all its structs name the partition by the same field
+    # one lookup for the array: all its structs use the same field for the partition
     field = next((name for name in PARTITION_FIELDS if first and name in first), "")
     return [number for struct in found if struct and (number := struct.get(field)) is not None]
 
@@ -82,7 +82,7 @@ def partitions(row: Body) -> list[int]:
 def rows_by_place(
     body: Body, topics: str, names: Names, partitions: str = "partitions"
 ) -> Iterator[tuple[TopicPartition, Body]]:
-    """Yield partition structs with their places: by the topic's name, or its ID as long as no message told the name.
+    """Yield partition structs with their topic partitions: by the topic's name, or its ID until a message has named it.
 
     :param topics: the array of topics
     :param partitions: the array of partitions in each of them
@@ -118,7 +118,7 @@ def grouped(topics: Iterable[Body], names: Names) -> dict[str, list[int]]:
 
 
 def one(name: str, numbers: Sequence[int]) -> str:
-    """A topic with its partitions."""
+    """Return the text of a topic with its partitions."""
     if not numbers:
         return name
     if len(numbers) == 1:
@@ -127,7 +127,7 @@ def one(name: str, numbers: Sequence[int]) -> str:
 
 
 def said(groups: dict[str, list[int]]) -> str:
-    """Topics with their partitions; many topics are counted."""
+    """Return the text of topics with their partitions; many topics are counted."""
     if len(groups) <= words.SHOWN:
         return ", ".join([one(name, numbers) for name, numbers in groups.items()])
     count = sum(map(len, groups.values()))
@@ -138,12 +138,12 @@ def said(groups: dict[str, list[int]]) -> str:
 
 
 def told(topics: Iterable[Body], names: Names) -> str:
-    """Topics of a message, with their partitions."""
+    """Return the text of a message's topics with their partitions."""
     return said(grouped(topics, names))
 
 
 def at(pairs: Sequence[tuple[str, Body]], field: str) -> str:
-    """The first partition with an offset, and how many more: ``orders-3@120 +4``."""
+    """Return the first partition with an offset, and the number of further ones: ``orders-3@120 +4``."""
     if not pairs:
         return ""
     name, row = pairs[0]

@@ -1,7 +1,7 @@
-"""Where the fields of a kind lie in a message, worked out from its declaration once for each layout.
+"""Positions of fields of some kind in a message, derived from its declaration once for each layout.
 
-A :class:`FieldPlan` leads to the wanted fields and to nothing else, so walking a body costs what it finds, not what it
-holds. Layouts that earlier releases gave to the same version number are part of the plan.
+A :class:`FieldPlan` leads only to the wanted fields, so the cost of walking a body depends on what it finds, not on
+what the body holds. Layouts that earlier releases gave to the same version number are part of the plan.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dissectors.apis import api
 from dissectors.sides import Side
 
 Choice = Callable[[wire.Struct], tuple[str, ...]]
-"""Tells the wanted fields of a struct itself."""
+"""Returns the wanted fields of a struct itself."""
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class FieldPlan:
 
     :ivar fields: wanted fields of the struct itself
     :ivar inside: fields that are structs (False) or arrays of structs (True) with wanted fields in them
-    :ivar arrays: fields of the struct that are arrays, wanted or not: fields of one name are of several types
+    :ivar arrays: array fields of the struct, wanted or not, because fields of one name have different types
     """
 
     fields: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class FieldPlan:
 
 
 def layouts(key: int, version: int, side: Side) -> list[wire.Struct]:
-    """Return the layouts of a message, the nearest known version's for an unknown one; empty for an unknown API."""
+    """Return the layouts of a message, for an unknown version those of the nearest one; empty for an unknown API."""
     known = api(key)
     if known is None:
         return []
@@ -48,7 +48,7 @@ def layouts(key: int, version: int, side: Side) -> list[wire.Struct]:
 
 @cache
 def plan(choice: Choice, key: int, version: int, side: Side) -> FieldPlan:
-    """Return the plan to the fields that ``choice`` picks."""
+    """Return the plan of the fields chosen by ``choice``."""
     whole = FieldPlan()
     for struct in layouts(key, version, side):
         _add(whole, choice, struct)
@@ -56,7 +56,7 @@ def plan(choice: Choice, key: int, version: int, side: Side) -> FieldPlan:
 
 
 def _add(made: FieldPlan, choice: Choice, struct: wire.Struct) -> None:
-    """Add what is wanted in one layout of a struct."""
+    """Add the wanted fields of one layout of a struct."""
     made.fields = tuple(dict.fromkeys((*made.fields, *choice(struct))))
     made.arrays |= {member.name for member in struct.all_members if isinstance(member.con, wire.Array)}
     known = {name: inner for name, _, inner in made.inside}
@@ -71,7 +71,7 @@ def _add(made: FieldPlan, choice: Choice, struct: wire.Struct) -> None:
 
 @cache
 def paths(choice: Choice, key: int, version: int, side: Side) -> frozenset[str]:
-    """Return the paths of the fields that ``choice`` picks, for :class:`dissectors.projection.Projection`."""
+    """Return the paths of the fields chosen by ``choice``, for :class:`dissectors.projection.Projection`."""
     return frozenset(
         prefix + name
         for layout in layouts(key, version, side)

@@ -1,4 +1,4 @@
-"""The KRaft quorum in words: elections, voters, snapshots, and requests forwarded in envelopes."""
+"""Summaries of the KRaft quorum: elections, voters, snapshots, and requests forwarded in envelopes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dissectors.api_keys import ApiKey
 
 
 def first(body: Body) -> Body:
-    """The one partition that quorum messages are about."""
+    """Return the single partition in a quorum message."""
     for topic in rows(body, "topics"):
         for row in rows(topic, "partitions"):
             return row
@@ -19,7 +19,7 @@ def first(body: Body) -> Body:
 
 
 def leadership(row: Body) -> str:
-    """Leader and epoch as a struct states them."""
+    """Return leader and epoch from a struct."""
     epoch = number(row, "leader_epoch")
     leader = number(row, "leader_id")
     return listed(
@@ -109,7 +109,7 @@ def _snapshot_request(x: Bodies) -> str:
 
 
 def snapshot(row: Body) -> str:
-    """A snapshot by its end offset and epoch."""
+    """Return end offset and epoch of a snapshot."""
     found = inner(row, "snapshot_id")
     return f"{number(found, 'end_offset')}/{number(found, 'epoch')}"
 
@@ -123,7 +123,7 @@ def _snapshot_response(x: Bodies) -> str:
 
 # ---------------------------------------------------------------- Envelope
 def host(address: object) -> str:
-    """The address of the client whose request is forwarded."""
+    """Return the address of the client whose request is forwarded."""
     if isinstance(address, bytes) and len(address) in (4, 16):
         return f"for {ip_address(address)}"
     return ""

@@ -1,4 +1,4 @@
-"""What controllers and brokers tell each other about replicas, in words; the ZooKeeper-era APIs included."""
+"""Summaries of replica management between controllers and brokers, including the ZooKeeper-era APIs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _controller(x: Bodies) -> str:
 
 
 def states(x: Bodies) -> str:
-    """The partitions of a request, in the two shapes that versions gave it."""
+    """Return the partitions of a request, from either of the two layouts."""
     return places.told(
         [*rows(x.request, "topic_states"), *rows(x.request, "ungrouped_partition_states")], x.names
     )
@@ -56,7 +56,7 @@ def _alter_partition_request(x: Bodies) -> str:
 
 
 def new_isr(row: Body) -> list[int]:
-    """The in-sync replicas that the leader proposes; with broker epochs since version 3 (KIP-903)."""
+    """Return the in-sync replicas proposed by the leader; with broker epochs since version 3 (KIP-903)."""
     with_epochs = rows(row, "new_isr_with_epochs")
     return [number(replica, "broker_id") for replica in with_epochs] or items(row, "new_isr")
 

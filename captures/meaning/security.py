@@ -1,6 +1,6 @@
-"""SASL, ACLs, SCRAM credentials and delegation tokens in words.
+"""Summaries of SASL, ACLs, SCRAM credentials and delegation tokens.
 
-Secrets never get into a summary: of a SASL token it tells the mechanism, the step and the user name, and of delegation
+Summaries never contain secrets: of a SASL token they state the mechanism, the step and the user name, and of delegation
 tokens the owner.
 """
 
@@ -28,7 +28,7 @@ def _handshake_errors(x: Bodies) -> str:
 
 def _authenticate_response(x: Bodies) -> str:
     lifetime = number(x.response, "session_lifetime_ms", 0)
-    # SCRAM is not over after one step: an empty answer to it is a broker's fault, not its consent
+    # SCRAM takes more than one step: an empty response to it is a broker's error, not success
     asked = token(x.request.get("auth_bytes"), "")
     empty = "empty answer" if asked.startswith("SCRAM") and not asked.endswith("proof") else "ok"
     step = token(x.response.get("auth_bytes"), empty)
@@ -36,9 +36,9 @@ def _authenticate_response(x: Bodies) -> str:
 
 
 def token(data: object, empty: str) -> str:
-    """What a SASL token is: mechanism, user and step, never the secret in it.
+    """Return mechanism, user and step of a SASL token, never its secret.
 
-    :param empty: what an empty token says: the success of PLAIN, for one
+    :param empty: meaning of an empty token, such as the success of PLAIN
     """
     if not isinstance(data, bytes):
         return "token"
@@ -61,7 +61,7 @@ def token(data: object, empty: str) -> str:
 
 # ---------------------------------------------------------------- ACLs
 def acl(row: Body, pattern_field: str = "resource_pattern_type") -> str:
-    """One ACL: ``allow User:alice read topic orders``."""
+    """Return the text of one ACL: ``allow User:alice read topic orders``."""
     pattern = number(row, pattern_field, _LITERAL)
     name = text(row, "resource_name", "?")
     host = text(row, "host", "*")
@@ -78,7 +78,7 @@ def acl(row: Body, pattern_field: str = "resource_pattern_type") -> str:
 
 
 def acl_filter(row: Body) -> str:
-    """What a filter asks for, leaving out what may be anything."""
+    """Return the text of an ACL filter, without the parts that match anything."""
     pattern = number(row, "pattern_type_filter", _LITERAL)
     wanted = [
         value_name(ACL_PERMISSION, row.get("permission_type"))

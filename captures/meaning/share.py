@@ -1,4 +1,4 @@
-"""Share groups (KIP-932) in words: membership, delivery, acknowledgement, and their state at the coordinator."""
+"""Summaries of share groups (KIP-932): membership, delivery, acknowledgement, and their state at the coordinator."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def _who(x: Bodies) -> str:
 
 
 def acknowledged(x: Bodies) -> str:
-    """How many offsets are acknowledged, and how: ``accept 35, release 2``.
+    """Return the number of offsets by type of acknowledgement: ``accept 35, release 2``.
 
-    One type stands for all offsets of a batch, several for one offset each (ShareAcknowledgeRequest.json).
+    A single type applies to all offsets of a batch, several types to one offset each (ShareAcknowledgeRequest.json).
     """
     totals: Counter[str] = Counter()
     for _, row in places.each(rows(x.request, "topics"), x.names):
@@ -38,7 +38,7 @@ def acknowledged(x: Bodies) -> str:
 
 
 def session(x: Bodies) -> str:
-    """What is fetched; a running share session leaves out what has not changed."""
+    """Return the fetched partitions; a running share session omits unchanged ones."""
     named = places.told(rows(x.request, "topics"), x.names)
     dropped = places.told(rows(x.request, "forgotten_topics_data"), x.names)
     epoch = number(x.request, "share_session_epoch", 0)
@@ -99,7 +99,7 @@ def _write_request(x: Bodies) -> str:
 
 
 def start(row: Body) -> str:
-    """The first offset in flight; -1 leaves it as it is."""
+    """Return the first offset in flight; empty for -1, which leaves it unchanged."""
     offset = number(row, "start_offset")
     return f"from {offset}" if offset >= 0 else ""
 

@@ -1,4 +1,4 @@
-"""Streams groups (KIP-1071) in words: tasks of subtopologies take the place of partitions."""
+"""Summaries of streams groups (KIP-1071), with tasks of subtopologies instead of partitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TASKS = ("active", "standby", "warmup")
 
 
 def tasks(body: Body) -> str:
-    """Tasks by kind: ``active 0_0-2 1_0, standby 0_3``; empty if the message leaves them as they were."""
+    """Return tasks by kind: ``active 0_0-2 1_0, standby 0_3``; empty if the message leaves them unchanged."""
     said = []
     for kind in _TASKS:
         found = rows(body, f"{kind}_tasks")

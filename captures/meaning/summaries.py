@@ -1,6 +1,6 @@
 """The summary of a request and of a response: one short line each, for every API.
 
-Subject modules hold the words, each with a table ``SUMMARIES``: API key ->
+Subject modules write the texts, each with a table ``SUMMARIES``: API key ->
 :class:`~captures.meaning.exchange.SummaryWriter`. This module joins the tables,
 puts errors before everything else, and quota delays after it.
 """
@@ -36,12 +36,12 @@ _NOTHING: Body = {}
 
 
 def request_summary(key: int, version: int, body: Body | None, names: Names) -> str:
-    """Say what a request asks for: ``orders-3  35 records 3.2k lz4``.
+    """Summarise a request: ``orders-3  35 records 3.2k lz4``.
 
     :param version: as announced in the header
-    :param body: as decoded, with record sets as bytes; partial or None if not all of it was captured
-    :param names: topic ID -> name, None where it is not known
-    :return: one line without the API's name; empty for an API that is not known, or if there is nothing to say
+    :param body: as decoded, with record sets as bytes; partial or None if it was not captured completely
+    :param names: topic ID -> name, None if unknown
+    :return: one line without the API's name; empty if the API is unknown or there is nothing to say
     """
     summary = SUMMARIES.get(key)
     if summary is None or not body:
@@ -58,13 +58,13 @@ def response_summary(
     latency_ns: int = -1,
     errors: list[ErrorFound] | None = None,
 ) -> str:
-    """Say what a response answers: ``at offset 120``, ``orders-3 NOT_LEADER_OR_FOLLOWER``.
+    """Summarise a response: ``at offset 120``, ``orders-3 NOT_LEADER_OR_FOLLOWER``.
 
     Errors come first, by name. ``version`` is that of the request.
 
-    :param request_body: the request; None if it was not captured, then the response is summarised by itself
+    :param request_body: the request; None if it was not captured, in which case the response is summarised by itself
     :param latency_ns: request to response, -1 if unknown
-    :param errors: those of the response (:func:`~captures.meaning.errors.errors_in`); they are looked for if None
+    :param errors: errors of the response (:func:`~captures.meaning.errors.errors_in`); searched for if None
     """
     summary = SUMMARIES.get(key)
     if summary is None or not response_body:
@@ -86,7 +86,7 @@ def response_summary(
 
 
 def summary_paths(key: int, version: int, side: Side) -> frozenset[str]:
-    """Return what summaries may read of a body."""
+    """Return the paths that summaries may read in a body."""
     summary = SUMMARIES.get(key)
     if summary is None:
         return frozenset()
@@ -94,7 +94,7 @@ def summary_paths(key: int, version: int, side: Side) -> frozenset[str]:
 
 
 def inserted_paths(key: int, side: Side) -> frozenset[str]:
-    """Return the numbers of a body that summaries write as they are (:attr:`SummaryWriter.inserted`)."""
+    """Return the numbers of a body that summaries insert unchanged (:attr:`SummaryWriter.inserted`)."""
     summary = SUMMARIES.get(key)
     return frozenset() if summary is None else _on(side, summary.inserted)
 
@@ -109,7 +109,7 @@ def _innermost(struct: wire.Struct) -> tuple[str, ...]:
 
 # ---------------------------------------------------------------- Envelope: an exchange inside an exchange
 def envelope_request(x: Bodies) -> str:
-    """A request that a broker forwards to the controller for a client (KIP-590)."""
+    """Summarise a request that a broker forwards to the controller for a client (KIP-590)."""
     forwarded = x.request.get("request_data")
     if not isinstance(forwarded, bytes):
         return ""
@@ -124,7 +124,7 @@ def envelope_request(x: Bodies) -> str:
 
 
 def envelope_response(x: Bodies) -> str:
-    """The controller's answer to the forwarded request."""
+    """Summarise the controller's response to the forwarded request."""
     asked, answer = x.request.get("request_data"), x.response.get("response_data")
     if not isinstance(asked, bytes) or not isinstance(answer, bytes):
         return "ok"
@@ -150,4 +150,4 @@ SUMMARIES: dict[int, SummaryWriter] = {
     **streams.SUMMARIES,
     ApiKey.ENVELOPE: SummaryWriter(envelope_request, envelope_response),
 }
-"""API key -> its summary."""
+"""API key -> its summary writer."""

@@ -1,8 +1,8 @@
-"""Summaries of many exchanges at once, which differ only in inserted numbers and in their records.
+"""Summaries of many exchanges that differ only in inserted numbers and in their records.
 
-A :class:`SummaryTemplate` is made of the bodies of one of them, the example: with marks instead of these numbers and
-records it is put into words, and the marks are replaced with what each exchange has. It is compared with the summary of
-the example itself: where the two differ, there is no template.
+A :class:`SummaryTemplate` is made from the bodies of one of them, the example: it is summarised with marks instead of
+these numbers and records, and the marks are replaced with the values of each exchange. The result for the example is
+compared with its own summary: if the two differ, there is no template.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from dissectors.projection import Tree, tree
 from dissectors.sides import SIDES
 
 _MARKS = 7_360_415_000_000_000_000
-"""The first of the numbers that stand for others: no shorter than these, so that no text gets longer."""
+"""The first mark: marks are at least as long as the numbers that they replace, so that no text becomes longer."""
 _PER_SIDE = 5_000
 _RECORDS = _PER_SIDE - 1
-"""Of each side the mark that stands for its records."""
+"""The mark, on each side, that replaces records."""
 _MARK = re.compile(r"736041500000000(\d{4})")
 _LONGEST = LINE_LENGTH - 40
-"""Characters of a text with marks: what describes records may be longer than its mark."""
+"""Maximum length of a text with marks: the text of records may be longer than its mark."""
 _BY_LATENCY = POLLS | {ApiKey.ENVELOPE}
-"""APIs whose summaries may tell how long an exchange has taken."""
+"""APIs whose summaries may depend on the latency."""
 
 
 class InsertedValues(NamedTuple):
-    """What the messages of one side have instead of the marks, an element for each.
+    """The values that replace the marks of one side, an element for each message.
 
-    :ivar numbers: their inserted numbers, in the order of the fields; empty if there are none
-    :ivar records: how many their batches announce, control records, and bytes of all records fields; empty if they
-        have no records
+    :ivar numbers: inserted numbers, in the order of the fields; empty if there are none
+    :ivar records: number of records announced by their batches, control records, and bytes of all records fields; empty
+        if they have no records
     """
 
     numbers: Sequence[Sequence[int]] = ()
@@ -48,15 +48,15 @@ class InsertedValues(NamedTuple):
 
 
 class SummaryTemplate:
-    """How exchanges are put into words that have the same bodies but for inserted numbers and records.
+    """Summarises exchanges whose bodies are equal except for inserted numbers and records.
 
     :param key: API key
-    :param version: in which the response was read
+    :param version: version in which the response was decoded
     :param asked: version of the request
     :param bodies: request and response of the example
-    :param errors: those of the response
+    :param errors: errors of the response
     :param names: topic ID -> name
-    :raises ValueError: if summaries of such exchanges have to be made one by one
+    :raises ValueError: if such exchanges have to be summarised one by one
     """
 
     def __init__(
@@ -93,19 +93,19 @@ class SummaryTemplate:
                 raise ValueError("the text of the example is another one")
 
     def current(self, names: Names) -> bool:
-        """Return whether topics are called as they were when it was made."""
+        """Return whether topics still have the names that they had when the template was made."""
         return not self._told or all(names(topic_id) == name for topic_id, name in self._told.items())
 
     def texts(self, inserted: Sequence[InsertedValues], count: int) -> list[tuple[str, str]]:
-        """Return the summaries of so many requests and responses.
+        """Return the summaries of `count` requests and responses.
 
-        :param inserted: what they have on each side
+        :param inserted: their values on each side
         """
         request, response = (self._filled(parts, inserted) for parts in self._parts)
         return list(islice(zip(request, response, strict=False), count))
 
     def response(self, latency_ns: int, names: Names) -> str:
-        """Return the summary of a response if it depends on the latency, as :attr:`by_latency` says."""
+        """Return the summary of a response if it depends on the latency (:attr:`by_latency`)."""
         request, response = self._bodies
         return response_summary(self._key, self._version, request, response, names, latency_ns, self._errors)
 
@@ -143,8 +143,8 @@ class _MarkedBody:
     """A body with marks in it.
 
     :ivar body: a copy, with marks
-    :ivar inserted: what they stand for
-    :ivar payload: what the records add up to
+    :ivar inserted: the values that the marks replace
+    :ivar payload: totals of the records
     """
 
     def __init__(self, key: int, version: int, body: Body, number: int) -> None:

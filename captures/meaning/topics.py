@@ -1,4 +1,4 @@
-"""Metadata and the administration of topics, partitions and replicas, in words."""
+"""Summaries of Metadata and the administration of topics, partitions and replicas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _metadata_request(x: Bodies) -> str:
     if "topics" not in x.request:
         return ""
     topics = x.request["topics"]
-    # version 0 has no null: there an empty list asks for everything (MetadataRequest.java)
+    # version 0 has no null: an empty list requests everything (MetadataRequest.java)
     if topics is None or (not topics and x.version == 0):
         return "all topics"
     return words.some(_named(x, "topics"), 4) or "brokers only"
@@ -64,7 +64,7 @@ def _create_request(x: Bodies) -> str:
 
 
 def only_check(x: Bodies) -> str:
-    """Say that nothing is to be done but to check the request."""
+    """Return ``validate only`` if the request is only to be validated."""
     return "validate only" if x.request.get("validate_only") else ""
 
 

@@ -1,4 +1,4 @@
-"""Idempotent and transactional producers in words."""
+"""Summaries of idempotent and transactional producers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dissectors.api_keys import ApiKey
 
 
 def producer(body: Body) -> str:
-    """Producer ID and epoch; empty if there is none."""
+    """Return producer ID and epoch; empty if there is none."""
     identity = number(body, "producer_id")
     return f"producer {identity} epoch {number(body, 'producer_epoch')}" if identity >= 0 else ""
 
@@ -66,7 +66,7 @@ def _end_request(x: Bodies) -> str:
 
 
 def _end_response(x: Bodies) -> str:
-    # Transactions v2 raise the epoch with every end (KIP-890)
+    # Transactions v2 increment the epoch with every end (KIP-890)
     then = producer(x.response)
     return f"ok, now {then}" if then else "ok"
 
@@ -105,7 +105,7 @@ def _describe_response(x: Bodies) -> str:
 
 
 def states(found: list[Body]) -> str:
-    """How many transactions are in which state."""
+    """Return the number of transactions in each state."""
     by_state = Counter(text(row, "transaction_state", "?") for row in found)
     return listed(f"{count} {state}" for state, count in by_state.most_common()) or "none"
 

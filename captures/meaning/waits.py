@@ -1,8 +1,8 @@
-"""Latency by design, told apart from slowness.
+"""Latency by design, as distinct from slowness.
 
-Kafka has requests that are held back on purpose: long polls, barriers of group members, quotas. What is given here is
-the part of an exchange's latency that its messages account for; the rest is work, network, or trouble. Where messages
-cannot tell (acks=all waits for followers, CreateTopics for brokers), nothing is taken off.
+Kafka holds back some requests on purpose: long polls, barriers of group members, quotas. These functions return
+the part of an exchange's latency that its messages account for; the rest is work, network, or trouble. If the messages
+cannot show it (acks=all waits for followers, CreateTopics for brokers), nothing is subtracted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dissectors.sides import Side
 from dissectors.units import MS
 
 LEAST_WAIT_NS = 5_000_000
-"""A shorter wait cannot be distinguished from work, and does not count as one."""
+"""A shorter wait cannot be distinguished from work and does not count."""
 
 POLLS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 _NOTHING: Body = {}
@@ -24,20 +24,20 @@ _PARKED_ERRORS = frozenset({
     ErrorCode.NONE, ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.FENCED_INSTANCE_ID,
 })  # fmt: skip
-"""A member leaves the barrier with these: done, coordinator moved, expelled, overtaken, fenced. Others come at once."""
+"""Errors after the barrier: none, coordinator moved, expelled, overtaken, fenced. Others are returned at once."""
 _ENDING_ERRORS = frozenset({
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.FENCED_LEADER_EPOCH,
 })  # fmt: skip
-"""What ends a Fetch that is held already: topic gone, leader moved, disk failed, epoch fenced (DelayedFetch.scala)."""
+"""Errors that end a held Fetch: topic deleted, leader moved, disk failed, epoch fenced (DelayedFetch.scala)."""
 
 Wait = tuple[int, str]
 Read = tuple[int, bool]
-"""Bytes of records in a response, and whether all of them were only just written."""
+"""Bytes of records in a response, and whether all of them were just written."""
 NO_WAIT: Wait = (0, "")
 THROTTLED = "throttled by a quota"
 _FOR_EVER = 1 << 62
-"""ns; the message does not say how long."""
+"""ns; the message does not limit the wait."""
 
 
 _POLL_ASKED = frozenset({
@@ -63,7 +63,7 @@ _THROTTLE = frozenset({"throttle_time_ms"})
 
 
 def wait_paths(key: int, version: int, side: Side) -> frozenset[str]:
-    """Return what :func:`designed_wait_ns` reads of a body."""
+    """Return the paths that :func:`designed_wait_ns` reads in a body."""
     if side == "request":
         return _ASKED.get(key, frozenset())
     return _ANSWERED.get(key, frozenset()) | _THROTTLE
@@ -76,11 +76,11 @@ def designed_wait_ns(
     response_body: Body | None,
     latency_ns: int,
 ) -> Wait:
-    """Return how much of a latency is waiting by design, in ns, and why; ``(0, "")`` if none is.
+    """Return the part of a latency that is waiting by design, in ns, and the reason; ``(0, "")`` if there is none.
 
     The wait is never more than the latency, so ``latency_ns - wait`` is the excess.
 
-    :param version: of the request
+    :param version: version of the request
     :param latency_ns: first byte of the request to the last of the response; -1 if unknown
     """
     if latency_ns < LEAST_WAIT_NS or not response_body:
@@ -94,18 +94,18 @@ def designed_wait_ns(
 
 
 def throttle_ns(response: Body) -> int:
-    """Return how long a response was held back at most because of a quota.
+    """Return the maximum time that a quota held back a response, in ns.
 
-    Brokers before 2.0 hold the answer back; later ones answer at once and mute the connection (KIP-219). The latency
-    tells which it was.
+    Brokers before 2.0 hold back the response; later ones answer at once and mute the connection (KIP-219). The latency
+    shows which one it was.
     """
     return number(response, "throttle_time_ms", 0) * MS
 
 
 def longest_wait(key: int, version: int, request: Body, response: Body, read: Read | None = None) -> Wait:
-    """Return how long an exchange may have waited by design, throttling apart, in ns, and why.
+    """Return how long an exchange may have waited by design, apart from throttling, in ns, and the reason.
 
-    :param read: what the records fields of a poll hold, where that is known; it is looked up if None
+    :param read: summary of a poll's records fields, if known; computed if None
     """
     if key in POLLS:
         return _poll(key, request, response, read)
@@ -115,7 +115,7 @@ def longest_wait(key: int, version: int, request: Body, response: Body, read: Re
 
 
 def _poll(key: int, request: Body, response: Body, read: Read | None) -> Wait:
-    """Fetch and ShareFetch are held until ``min_bytes`` are there or ``max_wait_ms`` are over."""
+    """Return the wait of Fetch and ShareFetch, held until ``min_bytes`` are available or ``max_wait_ms`` passed."""
     if response.get("error_code"):
         return NO_WAIT
     longest = number(request, "max_wait_ms", 0) * MS
@@ -140,15 +140,15 @@ def _poll(key: int, request: Body, response: Body, read: Read | None) -> Wait:
     if got < least:
         follower = replica_of(request) >= 0
         return longest, "replica waiting for new records" if follower else "long poll: nothing new to read"
-    # A single batch up to the high watermark is what ends the poll of a reader who had everything else before. Where
-    # more lies ready, the answer had nothing to wait for.
+    # A single batch up to the high watermark ends the poll of a reader that had everything before it. If
+    # more is available, the response had nothing to wait for.
     return (longest, "waiting for new records") if at_the_end else NO_WAIT
 
 
 def least_bytes(request: Body, response: Body) -> int:
-    """Return how many bytes end a poll; it waits for none if they are not more than 0."""
+    """Return the number of bytes that end a poll; if it is not positive, the poll does not wait."""
     if _of_the_quorum(request) or _of_the_quorum(response):
-        # the quorum's leader waits for new records whatever min_bytes says (KafkaRaftClient.java)
+        # the quorum's leader waits for new records regardless of min_bytes (KafkaRaftClient.java)
         return 1
     return number(request, "min_bytes", 0)
 
@@ -167,12 +167,12 @@ def _only_just_written(key: int, row: Body, data: bytes) -> bool:
     batches = headers(data)
     if len(batches) != 1:
         return False
-    # ShareFetch tells no high watermark
+    # ShareFetch has no high watermark
     return key == ApiKey.SHARE_FETCH or batches[0].last_offset + 1 >= number(row, "high_watermark", 0)
 
 
 def _barrier(version: int, request: Body, response: Body) -> Wait:
-    """JoinGroup is answered when all members have joined, or their time to do so is over."""
+    """Return the wait of JoinGroup, which is answered when all members have joined or their time is over."""
     if number(response, "error_code", 0) not in _PARKED_ERRORS:
         return NO_WAIT
     # Version 0 has no timeout of its own for rebalances (KIP-62)
@@ -187,7 +187,7 @@ def _barrier(version: int, request: Body, response: Body) -> Wait:
 
 
 def _follower(request: Body, response: Body) -> Wait:
-    """SyncGroup is answered when the leader has sent its own, which carries the assignments."""
+    """Return the wait of SyncGroup, which is answered once the leader has sent its own with the assignments."""
     if number(response, "error_code", 0) not in _PARKED_ERRORS or rows(request, "assignments"):
         return NO_WAIT
     return _FOR_EVER, "waiting for the group leader's assignments"

@@ -1,4 +1,4 @@
-"""Numbers, sizes, times and identifiers in as few characters as a line has room for."""
+"""Compact texts of numbers, sizes, times and identifiers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from dissectors.printable import printable
 
 SHOWN = 3
-"""Names listed before the rest is counted."""
+"""Number of names listed before the rest is counted."""
 
 LINE_LENGTH = 400
-"""Characters of a summary at most."""
+"""Maximum number of characters of a summary."""
 
 _RUNS_SHOWN = 6
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -21,23 +21,23 @@ _UUID_LENGTH = 36
 
 
 def join(*parts: str) -> str:
-    """Join what there is by two spaces, the distance between the columns of a summary."""
+    """Join the non-empty parts with two spaces, the distance between the columns of a summary."""
     return "  ".join([part for part in parts if part])
 
 
 def listed(parts: Iterable[str]) -> str:
-    """Join what there is by commas."""
+    """Join the non-empty parts with commas."""
     return ", ".join([part for part in parts if part])
 
 
 def size(count: int) -> str:
-    """Bytes, for columns: ``812 B``, ``3.2k``, ``14M``; steps of 1024."""
+    """Return bytes for columns: ``812 B``, ``3.2k``, ``14M``; steps of 1024."""
     figure, unit = _scaled(count)
     return f"{figure}{unit}" if unit else f"{figure} B"
 
 
 def volume(count: int) -> str:
-    """Bytes, for sentences: ``812 B``, ``3.2 KiB``, ``14 MiB``."""
+    """Return bytes for sentences: ``812 B``, ``3.2 KiB``, ``14 MiB``."""
     figure, unit = _scaled(count)
     return f"{figure} {unit.upper()}iB" if unit else f"{figure} B"
 
@@ -52,19 +52,19 @@ def _scaled(count: int) -> tuple[str, str]:
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """``1 record``, ``1,204 records``."""
+    """Return ``1 record``, ``1,204 records``."""
     if count == 1:
         return f"1 {noun}"
     return f"{count:,} {plural or noun + 's'}"
 
 
 def figure(count: float | None, nothing: str = "") -> str:
-    """A count for a column: ``1,204``; what stands for none or zero."""
+    """Return a count for a column: ``1,204``; `nothing` for None or zero."""
     return f"{int(count):,}" if count else nothing
 
 
 def some(names: Iterable[str], shown: int = SHOWN) -> str:
-    """The first names and how many more there are: ``orders payments logs +4``."""
+    """Return the first names and the number of further ones: ``orders payments logs +4``."""
     every = list(names)
     rest = len(every) - shown
     if rest <= 0:
@@ -73,20 +73,20 @@ def some(names: Iterable[str], shown: int = SHOWN) -> str:
 
 
 def several(names: Iterable[str], shown: int = 5) -> str:
-    """The first of different names, for sentences: ``m1, m2 and 3 more``."""
+    """Return the first distinct names, for sentences: ``m1, m2 and 3 more``."""
     every = list(dict.fromkeys(names))
     rest = len(every) - shown
     return ", ".join(every[:shown]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def phrases(parts: list[str]) -> str:
-    """The first of several phrases, and how many more there are: ``orders to 12, logs to 6 +2``."""
+    """Return the first phrases and the number of further ones: ``orders to 12, logs to 6 +2``."""
     rest = len(parts) - SHOWN
     return ", ".join(parts[:SHOWN]) + (f" +{rest}" if rest > 0 else "")
 
 
 def runs(numbers: Iterable[int]) -> list[str]:
-    """Numbers as ascending runs: 0, 1, 2, 5 -> ``["0-2", "5"]``."""
+    """Return numbers as ascending runs: 0, 1, 2, 5 -> ``["0-2", "5"]``."""
     out: list[str] = []
     first = last = None
     for value in sorted(set(numbers)):
@@ -102,7 +102,7 @@ def runs(numbers: Iterable[int]) -> list[str]:
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """``0-2,5``; what would get too long ends in the count: ``0,2,4,6,8,10…(40)``."""
+    """Return ``0-2,5``; a list that would be too long ends in the count: ``0,2,4,6,8,10…(40)``."""
     every = list(numbers)
     found = runs(every)
     if len(found) <= _RUNS_SHOWN:
@@ -111,15 +111,15 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def plain(numbers: Iterable[int]) -> str:
-    """Numbers in their order, which means something in replica lists: ``3,1,2``."""
+    """Return numbers in their order, which is significant in replica lists: ``3,1,2``."""
     return ",".join(map(str, numbers))
 
 
 def member(member_id: str | None) -> str:
-    """A member ID, short: ``m-2f9c``.
+    """Return a short member ID: ``m-2f9c``.
 
-    Coordinators and clients build them from a client ID, which its own column shows, and a UUID (KIP-394, KIP-848:
-    base64url), of which four characters tell the members of a group apart.
+    Coordinators and clients build them from a client ID, which has its own column, and a UUID (KIP-394, KIP-848:
+    base64url), four characters of which distinguish the members of a group.
     """
     if not member_id:
         return ""
@@ -129,23 +129,25 @@ def member(member_id: str | None) -> str:
 
 
 def clipped(text: str, length: int) -> str:
-    """The text on one line, cut at ``length`` characters."""
+    """Return the text on one line, truncated to ``length`` characters."""
     line = " ".join(text[: 4 * length].split())
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
 def line(text: str) -> str:
-    """The text, fit for a terminal: names come from the wire and may hold line ends, escapes, or be endless."""
+    """Return the text made safe for a terminal: names come from the wire and may contain line ends or escapes, or be
+    endless.
+    """
     return printable(text, LINE_LENGTH)
 
 
 def topic_id(uuid: str) -> str:
-    """The ID of a topic whose name is not known: its first characters."""
+    """Return the first characters of a topic ID, for a topic whose name is unknown."""
     return f"{uuid[:6]}…"
 
 
 def moment(timestamp_ms: int) -> str:
-    """A point in time, UTC: ``2026-03-01 09:14:03``; the number itself if the calendar does not reach."""
+    """Return a point in time, UTC: ``2026-03-01 09:14:03``; the number itself if it exceeds the calendar."""
     try:
         return (_EPOCH + timedelta(milliseconds=timestamp_ms)).strftime("%Y-%m-%d %H:%M:%S")
     except OverflowError:
@@ -153,7 +155,7 @@ def moment(timestamp_ms: int) -> str:
 
 
 def duration(ms: int) -> str:
-    """``500ms``, ``30s``, ``1.5s``, ``15min``, ``24h``, ``7d``."""
+    """Return ``500ms``, ``30s``, ``1.5s``, ``15min``, ``24h``, ``7d``."""
     if abs(ms) < 1000:
         return f"{ms}ms"
     for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):

@@ -1,4 +1,4 @@
-"""Addresses and other wide keys as small numbers, so that columns stay narrow and comparisons cheap."""
+"""Addresses and other wide keys interned as small numbers, so that columns stay narrow and comparisons cheap."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _IPV6 = 1 << 62
 
 
 class Interner:
-    """Numbers int64 keys 0, 1, 2 ... in the order in which they are first met, many at a time."""
+    """Numbers int64 keys 0, 1, 2 ... in the order of first appearance, many at a time."""
 
     def __init__(self) -> None:
         self._sorted = np.empty(0, np.int64)
@@ -22,7 +22,9 @@ class Interner:
         return len(self._sorted)
 
     def ids(self, keys: Int64s) -> tuple[Int64s, Int64s]:
-        """The number of each key, and the rows of `keys` where a new one is met first, in order of number."""
+        """Return the number of each key, and the rows of `keys` with the first appearance of new ones, in order of
+        number.
+        """
         if not len(keys):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         place, known = self._find(keys)
@@ -50,10 +52,7 @@ class Interner:
 
 
 class AddressBook:
-    """Every endpoint (IP address and TCP port) of a capture, numbered from 0.
-
-    The order of the numbers means nothing.
-    """
+    """Every endpoint (IP address and TCP port) of a capture, numbered from 0 in arbitrary order."""
 
     def __init__(self) -> None:
         self._endpoints = Interner()
@@ -67,7 +66,7 @@ class AddressBook:
         return len(self._ports)
 
     def intern_ipv4(self, addresses: Int64s, ports: Int64s) -> Int64s:
-        """Endpoint ids of IPv4 addresses (as integers) and ports."""
+        """Return the endpoint ids of IPv4 addresses (as integers) and ports."""
         ids, fresh = self._endpoints.ids(addresses << 16 | ports)
         for row in fresh.tolist():
             self._addresses.append(int(addresses[row]).to_bytes(4, "big"))
@@ -75,7 +74,7 @@ class AddressBook:
         return ids
 
     def intern_ipv6(self, high: Int64s, low: Int64s, ports: Int64s) -> Int64s:
-        """Endpoint ids of IPv6 addresses, as their upper and lower 64 bits, and ports."""
+        """Return the endpoint ids of IPv6 addresses, given as their upper and lower 64 bits, and ports."""
         halves, _ = self._halves.ids(np.concatenate([high, low]))
         address, _ = self._ipv6.ids(halves[: len(high)] << 31 | halves[len(high) :])
         ids, fresh = self._endpoints.ids(_IPV6 | address << 16 | ports)
@@ -86,7 +85,7 @@ class AddressBook:
         return ids
 
     def intern(self, address: bytes, port: int) -> int:
-        """The id of one endpoint, given its 4- or 16-byte address."""
+        """Return the id of one endpoint, given its 4- or 16-byte address."""
         if len(address) == 4:
             value = int.from_bytes(address, "big")
             return int(self.intern_ipv4(np.array([value], np.int64), np.array([port], np.int64))[0])
@@ -95,22 +94,22 @@ class AddressBook:
         return int(self.intern_ipv6(*(np.array([value], np.int64) for value in (high, low, port)))[0])
 
     def address(self, endpoint: int) -> bytes:
-        """The 4 or 16 bytes of the address."""
+        """Return the 4 or 16 bytes of the address."""
         return self._addresses[endpoint]
 
     def host(self, endpoint: int) -> str:
-        """The address in text, without port or brackets."""
+        """Return the address as text, without port or brackets."""
         address = ip_address(self._addresses[endpoint])
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
             return f"::ffff:{address.ipv4_mapped}"  # RFC 5952 section 5; Python 3.13 does so by itself
         return str(address)
 
     def port(self, endpoint: int) -> int:
-        """The TCP port."""
+        """Return the TCP port."""
         return self._ports[endpoint]
 
     def text(self, endpoint: int) -> str:
-        """``10.0.0.1:9092`` or ``[2001:db8::1]:9092``."""
+        """Return ``10.0.0.1:9092`` or ``[2001:db8::1]:9092``."""
         text = self._texts.get(endpoint)
         if text is None:
             host = self.host(endpoint)

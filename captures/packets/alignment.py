@@ -1,8 +1,7 @@
-"""The clocks of the files that make up one capture: compared, aligned, and packets that several files have.
+"""Alignment of the clocks of a capture's files, and removal of packets that several files contain.
 
-The files are compared two by two. From the file that begins first each other one is reached over those with which it
-shares most packets; its clock is aligned by the offsets on that way. Files that share no packets with others stay as
-they are.
+The files are compared two by two. From the file that starts first, each other one is reached over the files that share
+most packets; the offsets along that path align its clock. The times of files that share no packets stay unchanged.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ from captures.packets.files import CaptureFile
 from captures.packets.table import PacketBlock
 
 _ALL_PAIRS = 32
-"""Of more files only those are compared that overlap in time."""
+"""Of more files, only those that overlap in time are compared."""
 _LEAST_KEPT = 1 << 12
 _REMEMBERED = 1 << 15
-"""Packets among which those that another file has are looked for."""
+"""Number of recent packets searched for copies."""
 
 
 class ClockComparison(NamedTuple):
     """Two files whose clocks were compared.
 
     :ivar file: the file
-    :ivar reference: the file it was compared with, which is nearer to the first
-    :ivar offset: how far its clock is ahead of the other one's
+    :ivar reference: the file it was compared with, which is nearer to the first file
+    :ivar offset: how far the clock of `file` is ahead of that of `reference`
     """
 
     file: CaptureFile
@@ -49,10 +48,10 @@ class ClockComparison(NamedTuple):
 
 
 class Clocks:
-    """Collects what tells the clocks of files apart, while these are read.
+    """Collects packets that several files share while the files are read, to compare their clocks.
 
-    :param addresses: of all files
-    :param files: all of them
+    :param addresses: address book of all files
+    :param files: all files
     """
 
     def __init__(self, addresses: AddressBook, files: list[CaptureFile]) -> None:
@@ -62,7 +61,7 @@ class Clocks:
         self._times: list[tuple[int, int] | None] = [None for _ in files]
 
     def see(self, file: int, block: PacketBlock) -> None:
-        """Take in packets of a file, with the times that it gives them."""
+        """Add packets of a file, with the file's times."""
         if not len(block):
             return
         self._sightings[file].add(block)
@@ -70,7 +69,7 @@ class Clocks:
         self._times[file] = min(low, int(block.time.min())), max(high, int(block.time.max()))
 
     def compare(self) -> list[ClockComparison]:
-        """Return what could be compared, in an order in which references come before those that refer to them."""
+        """Return the possible comparisons, ordered so that references precede the files that refer to them."""
         count, seen = len(self._sightings), [each.once() for each in self._sightings]
         found: dict[tuple[int, int], ClockOffset] = {}
         pairs = combinations(range(count), 2) if count <= _ALL_PAIRS else self._overlapping()
@@ -92,7 +91,7 @@ class Clocks:
     def _tree(
         self, found: dict[tuple[int, int], ClockOffset], seen: list[UniquePackets]
     ) -> Iterator[ClockComparison]:
-        """Reach as many files as can be, each over the pair with the most packets; begin again where none is left."""
+        """Reach as many files as possible, each over the pair with the most packets; start again if none is left."""
         reached: set[int] = set()
         while True:
             edges = [pair for pair in found if len(reached.intersection(pair)) == 1]
@@ -111,31 +110,31 @@ class Clocks:
 
 
 def aligned(times: Int64s, offsets: tuple[ClockOffset, ...]) -> Int64s:
-    """Return times by the clock that is reached by taking away offsets, one after another."""
+    """Return times after subtracting the offsets one after another."""
     for offset in offsets:
         times = times - offset.at(times)
     return times
 
 
 class Copies:
-    """Tells packets that were already handed out from another file; what was sent again is no copy.
+    """Identifies packets that another file has already delivered; retransmissions are not copies.
 
-    :ivar count: how many there were
+    :ivar count: number of copies
     """
 
     def __init__(self) -> None:
         self.count = 0
         self._key: UInt64s = np.empty(0, np.uint64)
         self._file: Int64s = np.empty(0, np.int64)
-        self._near = 0  # packets that may have copies after the last time that several files were read
+        self._near = 0  # packets that may still have copies since several files were last read
         self._waiting: deque[tuple[PacketBlock, Int64s]] = deque()
         self._waiting_packets = 0
 
     def fresh(self, block: PacketBlock, file: Int64s, *, several: bool) -> Bools:
-        """Return which packets are to be handed out: the n-th of a kind from whichever file has it first.
+        """Return a mask of the packets to deliver: the n-th of equal packets comes from whichever file has it first.
 
-        :param block: the next packets, in the order in which they are handed out
-        :param file: which file each is from
+        :param block: the next packets, in the order of delivery
+        :param file: file number of each packet
         :param several: whether several files are being read
         """
         if several:
@@ -156,7 +155,7 @@ class Copies:
         return fresh
 
     def _wait(self, block: PacketBlock, file: Int64s) -> None:
-        """Keep packets in case another file begins here; without one they need no key."""
+        """Keep packets in case another file starts here; otherwise they need no key."""
         self._waiting.append((replace(block, windows=()), file))
         self._waiting_packets += len(block)
         while self._waiting_packets - len(self._waiting[0][0]) >= _REMEMBERED:
@@ -173,7 +172,7 @@ class Copies:
         in_file = _rank(np.lexsort((arrival, file, key)), key, file)
         order = np.lexsort((arrival, key))
         new = np.append(True, key[order][1:] != key[order][:-1])
-        # the highest rank so far of the same key; ranks are below the number of packets, so keys stay apart
+        # the highest rank so far of the same key; ranks are below the number of packets, so keys do not collide
         rank = in_file[order] + np.cumsum(new) * len(key)
         before = np.maximum.accumulate(np.append(-1, rank))[:-1]
         fresh = np.empty(len(key), np.bool_)
@@ -182,7 +181,7 @@ class Copies:
 
 
 def _rank(order: Int64s, *columns: Int64s | UInt64s) -> Int64s:
-    """Return how many equal rows come before each row, in an order that has equal rows together."""
+    """Return the number of equal rows before each row, in an order that groups equal rows."""
     new = np.ones(len(order), np.bool_)
     new[1:] = np.logical_or.reduce([column[order][1:] != column[order][:-1] for column in columns])
     place = np.arange(len(order))

@@ -1,4 +1,4 @@
-"""Capture time as a clock that never runs backwards, for deciding what has been waited for long enough."""
+"""Capture time as a clock that never runs backwards, for timeouts."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 from captures.arrays import Int64s
 
 STEP = 1_000_000_000
-"""A packet so many ns earlier than one before it is late; less are packets of several queues, not merged in order."""
+"""ns by which a late packet precedes an earlier one; smaller steps come from several queues merged out of order."""
 
 STEADY = 64
-"""So many late packets in a row mean that the clock was set back; fewer, that two clocks took part."""
+"""More consecutive late packets mean that the clock was set back; fewer, that two clocks took part."""
 
 
 _MOST_LAG = 1 << 62
-"""With times before 2116 (2 ** 62 ns), a reading has 64 bits; a clock set back by more, in all, only stands still."""
+"""With times before 2116 (2 ** 62 ns), readings fit 64 bits; a clock set back by more in total stands still."""
 
 
 class ClockState(NamedTuple):
-    """Where a clock stands.
+    """State of a clock.
 
     :ivar latest: its last reading
-    :ivar lag: what to add to a time, since the clock was set back
-    :ivar late: how many packets were late in a row
+    :ivar lag: ns to add to times, because the clock was set back
+    :ivar late: number of consecutive late packets
     """
 
     latest: int
@@ -33,12 +33,12 @@ class ClockState(NamedTuple):
 
 
 class CaptureClock:
-    """Turns capture times into clock readings: nanoseconds that only grow, packet by packet.
+    """Converts capture times into clock readings: nanoseconds that never decrease, packet by packet.
 
-    A reading is the latest time so far. Where the capturing clock was set back, readings continue from there as if
-    it had not been. They depend on the packets alone, not on how these are cut into blocks.
+    A reading is the latest time so far. If the capturing clock was set back, readings continue as if
+    it had not been. They depend only on the packets, not on how these are cut into blocks.
 
-    :param state: where a clock stood that this one continues with
+    :param state: state of the clock that this one continues
     """
 
     def __init__(self, state: ClockState | None = None) -> None:
@@ -48,16 +48,16 @@ class CaptureClock:
 
     @property
     def state(self) -> ClockState | None:
-        """Where it stands, None before the first packet."""
+        """The state, None before the first packet."""
         return None if self._latest is None else ClockState(self._latest, self._lag, self._late)
 
     def read(self, time: Int64s) -> Int64s:
-        """The readings at the next packets, captured at these times."""
+        """Return the readings at the next packets, captured at `time`."""
         if not len(time):
             return time
         latest = int(time[0]) if self._latest is None else self._latest
         own = time + self._lag
-        if own[0] >= latest and (own[1:] >= own[:-1]).all():  # as nearly always
+        if own[0] >= latest and (own[1:] >= own[:-1]).all():  # the usual case
             self._latest, self._late = int(own[-1]), 0
             return own
         reading: Int64s = np.maximum.accumulate(np.maximum(own, latest))
@@ -71,7 +71,7 @@ class CaptureClock:
         return reading
 
     def _set_back(self, late: np.ndarray) -> int:
-        """Which packet shows that the clock was set back, -1 if none does."""
+        """Return the index of the packet that shows that the clock was set back, -1 if none does."""
         if not late.any():
             self._late = 0
             return -1

@@ -1,16 +1,16 @@
-"""How far apart the clocks of two captures are, told by packets that both have seen.
+"""The offset between the clocks of two captures, estimated from packets that both contain.
 
-A packet captured at two hosts has two times, which differ by the offset of the clocks and by the delay of the network.
-One direction alone does not tell the two apart. In both directions it does, as in NTP (RFC 5905 section 8): where the
-first capture sees a packet first, the difference is the offset plus a delay, in the other direction it is the offset
-less a delay. The smallest delay of each direction counts, as the least disturbed one: the offset lies between the two,
-its middle is the estimate, and half the distance is how far off it may be.
+A packet captured at two hosts has two times, which differ by the offset of the clocks and by the network delay. One
+direction alone cannot separate the two. Both directions can, as in NTP (RFC 5905 section 8): in the direction that the
+first capture sees first, the difference is the offset plus a delay, in the other one it is the offset minus a delay.
+The smallest delay of each direction counts, as the least disturbed one: the offset lies between the two differences.
+Their middle is the estimate, and half their distance is its uncertainty.
 
-Nothing says where the captures were made. Which of the two saw a direction first follows from the differences
-themselves, since no packet arrives before it was sent.
+The captures do not say where they were made. The differences themselves show which of the two saw a direction first,
+because no packet arrives before it was sent.
 
-Clocks drift. The estimate is made in several windows of time; if they agree within their uncertainty the offset is
-constant, else they lie on a line, else (a clock was set) it is followed from window to window.
+Clocks drift. The estimate is made in several time windows; if they agree within their uncertainty, the offset is
+constant; else they may lie on a line; else (a clock was set) the offset is followed from window to window.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ from captures.packets.addresses import AddressBook
 from captures.packets.table import PacketBlock
 
 MOST_KEPT = 1 << 17
-"""Packets kept of a capture. Of more of them a part is taken, in every capture the same: by their sequence numbers."""
+"""Packets kept per capture. Of more, a sample is kept, the same in every capture: by their sequence numbers."""
 
 LEAST_SHARED = 4
-"""Fewer packets in both captures tell nothing: they may have been sent again."""
+"""Fewer common packets are no evidence: they may be retransmissions."""
 
 _LOTS = 1 << 24
 _EVERY = slice(None)
 _SAME = 10_000_000
-"""ns within which a packet captured again is the same packet on another interface, not sent again."""
+"""ns within which a repeated packet is the same one on another interface, not a retransmission."""
 _PACKETS_A_WINDOW = 32
-"""Packets of each direction that a window should have."""
+"""Number of packets of each direction that a window should have."""
 _MOST_WINDOWS = 64
 _MOST_DRIFT = 1e-3
-"""What a clock may run fast or slow; NTP corrects at most half of it (MAXFREQ in RFC 5905)."""
+"""Maximum drift of a clock; NTP corrects at most half of it (MAXFREQ in RFC 5905)."""
 _FEW = 3
-"""With fewer windows there is no line through them."""
+"""Number of windows required for a line."""
 _LEAST = 1_000.0
-"""ns that two estimates may differ in any case: many captures have microseconds only."""
+"""ns that two estimates may always differ: many captures have only microseconds."""
 _MOST = 0.99
-"""The share of packets of which the others, held up or sent again, are seldom more than twice as late."""
+"""Fraction of packets that sets the usual delay; the rest, held up or sent again, are seldom twice as late."""
 _MOST_OF_THEM = 0.9
-"""The share of windows that have to agree; in the others all packets may have been held up."""
+"""Fraction of windows that have to agree; in the others all packets may have been held up."""
 
 
 class UniquePackets(NamedTuple):
-    """Packets that a capture has once.
+    """Packets that occur once in a capture.
 
-    :ivar key: what distinguishes each from all others, rising
+    :ivar key: identifies each packet, ascending
     :ivar time: ns since the epoch
-    :ivar hosts: two rows, numbers of the hosts that they went from and to; they mean something in this capture only
+    :ivar hosts: two rows, numbers of the source and destination hosts; valid in this capture only
     """
 
     key: UInt64s
@@ -64,23 +64,23 @@ class UniquePackets(NamedTuple):
 
 
 class Sightings:
-    """Packets as one capture saw them: what distinguishes them from others, and when.
+    """Packets as one capture saw them: identity and time.
 
-    The captures that are compared must number their endpoints by one address book.
+    The compared captures must number their endpoints by one address book.
 
-    :param addresses: of all captures
+    :param addresses: address book of all captures
     :param most: packets to keep
     """
 
     def __init__(self, addresses: AddressBook, most: int = MOST_KEPT) -> None:
         self._addresses = addresses
         self._most = most
-        self._bits = 0  # how many bits of the lot of a packet have to be 0
+        self._bits = 0  # number of leading zero bits required of a packet's lot
         self._parts: list[tuple[UInt64s, Int64s]] = []
         self._size = 0
 
     def add(self, block: PacketBlock) -> None:
-        """Take in the packets of a block that have payload: what keeps a connection alive is always the same."""
+        """Add the packets of a block that have payload; keep-alives are excluded because they are all alike."""
         lot = _lots(block.seq.astype(np.int64))
         rows = np.flatnonzero((lot < _LOTS >> self._bits) & (block.length > 1) & (block.time > 0))
         if not len(rows):
@@ -113,13 +113,13 @@ class Sightings:
         hosts = [self._addresses.address(end) for end in known.tolist()]
         numbers = {host: number for number, host in enumerate(dict.fromkeys(hosts))}
         found = np.array([numbers[host] for host in hosts], np.int64)[inverse].reshape(ends.shape)
-        # both ends on one host: its processes stand for hosts
+        # both ends on one host: its processes count as hosts
         found[:, found[0] == found[1]] = ends[:, found[0] == found[1]] + len(numbers)
         return found
 
 
 def keys_of(block: PacketBlock, rows: Int64s | slice = _EVERY) -> UInt64s:
-    """Return what tells each packet from all others, but not from itself captured elsewhere: 64-bit hashes."""
+    """Return 64-bit hashes that distinguish packets, but are equal for the same packet captured elsewhere."""
 
     def wide(column: NDArray[Any]) -> UInt64s:
         return column[rows].astype(np.uint64)
@@ -131,13 +131,13 @@ def keys_of(block: PacketBlock, rows: Int64s | slice = _EVERY) -> UInt64s:
 
 
 def _lots(seq: Int64s) -> Int64s:
-    """Return numbers below :data:`_LOTS` that are as good as drawn, the same for the same sequence number."""
+    """Return pseudo-random numbers below :data:`_LOTS`, equal for equal sequence numbers."""
     lots: Int64s = seq * 0x9E3779B1 >> 8 & _LOTS - 1
     return lots
 
 
 def _mixed(value: UInt64s) -> UInt64s:
-    """Scramble numbers so that every bit of the result depends on every bit of them (SplitMix64's finaliser)."""
+    """Mix the bits so that every bit of the result depends on every bit of the value (SplitMix64's finaliser)."""
     value = (value ^ value >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ value >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
     return value ^ value >> np.uint64(31)
@@ -147,16 +147,16 @@ def _mixed(value: UInt64s) -> UInt64s:
 class ClockOffset:
     """How far one clock is ahead of another.
 
-    A constant offset has one moment; one that drifts has one too, and a drift; an irregular one has many.
+    A constant offset has one moment; a drifting one has one moment and a drift; an irregular one has many moments.
 
-    :ivar packets: how many were seen by both
-    :ivar moments: ns since the epoch, rising, by the clock that is ahead
-    :ivar offsets: ns it is ahead at these moments; between two of them the offset changes evenly
-    :ivar drift: seconds gained in a second
-    :ivar lead: ns by which the capture may have seen a packet earlier than the other one, rare ones aside: twice the
-        usual delay of the network
-    :ivar uncertainty: ns that the offset may be off; None if packets were seen in one direction only: then the delay
-        of the network is in the offset
+    :ivar packets: number of packets that both captures contain
+    :ivar moments: ns since the epoch, ascending, by the clock that is ahead
+    :ivar offsets: ns that it is ahead at these moments, interpolated linearly between them
+    :ivar drift: seconds gained per second
+    :ivar lead: ns by which the capture may see a packet earlier than the other one, apart from outliers: twice the
+        usual network delay
+    :ivar uncertainty: maximum error of the offset in ns; None if packets were seen in one direction only: then the
+        offset includes the network delay
     """
 
     packets: int
@@ -173,7 +173,7 @@ class ClockOffset:
 
     @property
     def matters(self) -> bool:
-        """Whether it is more than what is not known about it."""
+        """Whether the offset exceeds its uncertainty."""
         return self.irregular or bool(self.drift) or abs(self.offset) > max(self.uncertainty or 0, _LEAST)
 
     @property
@@ -182,7 +182,7 @@ class ClockOffset:
         return len(self.moments) > 1
 
     def at(self, times: Int64s) -> Int64s:
-        """Return how far the clock is ahead at times of its own, in ns; take it from them to align them."""
+        """Return how far the clock is ahead at its own times, in ns; subtract it to align them."""
         since = times - self.moments[0]
         more: Floats
         if self.irregular:
@@ -206,12 +206,12 @@ def clock_offset(first: UniquePackets, second: UniquePackets) -> ClockOffset | N
 
 
 def offset_of(time: Int64s, difference: Int64s, source: Int64s, target: Int64s) -> ClockOffset:
-    """Return the offset that explains the differences between two times of each of some packets.
+    """Return the offset that explains the differences between the two times of each packet.
 
     :param time: ns since the epoch, by the clock whose offset is wanted
-    :param difference: ns, that time less the other one
-    :param source: number of the host that sent the packet
-    :param target: number of the host it was sent to
+    :param difference: ns, that time minus the other one
+    :param source: number of the sending host
+    :param target: number of the receiving host
     """
     forward, decided = _directions(difference, source, target)
     middle = int(np.median(difference))
@@ -219,7 +219,7 @@ def offset_of(time: Int64s, difference: Int64s, source: Int64s, target: Int64s) 
         return ClockOffset(len(time), time[:1], np.array([middle]), 0.0, None)
     order = np.flatnonzero(decided)[np.argsort(time[decided], kind="stable")]
     begin, forward = time[order[:1]], forward[order]
-    # counted from their middle, floats hold nanoseconds even if a clock was never set
+    # relative to their median, floats hold nanoseconds even if a clock was never set
     since, ahead = time[order] - begin, (difference[order] - middle).astype(np.float64)
     windows = _Windows.of(since, ahead, forward)
     if windows.agree:
@@ -233,9 +233,9 @@ def offset_of(time: Int64s, difference: Int64s, source: Int64s, target: Int64s) 
 
 
 def _directions(difference: Int64s, source: Int64s, target: Int64s) -> tuple[Bools, Bools]:
-    """Return which packets the first capture saw first, and for which that is known.
+    """Return masks of the packets that the first capture saw first, and of those for which this is known.
 
-    Between two hosts the direction with the larger differences is the one in which the delay is added.
+    Between two hosts, the delay is added in the direction with the larger differences.
     """
     up = source < target
     pairs = np.stack([np.minimum(source, target), np.maximum(source, target)])
@@ -248,7 +248,7 @@ def _directions(difference: Int64s, source: Int64s, target: Int64s) -> tuple[Boo
 
 
 def _medians(values: Int64s, group: Int64s, chosen: Bools) -> Floats:
-    """Return the median of the chosen values of each group, numbered from 0; NaN where there are none."""
+    """Return the median of the chosen values of each group, numbered from 0; NaN for groups without any."""
     medians = np.full(int(group.max(initial=-1)) + 1, np.nan)
     values, group = values[chosen], group[chosen]
     order = np.lexsort((values, group))
@@ -259,11 +259,11 @@ def _medians(values: Int64s, group: Int64s, chosen: Bools) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """The estimates of some windows of time.
+    """Estimates for consecutive time windows.
 
     :ivar moment: ns since the first packet
     :ivar offset: ns
-    :ivar distance: ns, half of what the two directions lie apart
+    :ivar distance: ns, half the distance between the two directions
     """
 
     moment: Int64s
@@ -272,9 +272,9 @@ class _Windows:
 
     @classmethod
     def of(cls, since: Int64s, ahead: Floats, forward: Bools) -> _Windows:
-        """Make windows that have enough packets of both directions.
+        """Split the packets into windows that have enough packets of both directions.
 
-        :param since: ns since the first packet, rising
+        :param since: ns since the first packet, ascending
         :param ahead: ns by which the second time of each packet is larger
         :param forward: whether the first capture saw it first
         """
@@ -291,23 +291,23 @@ class _Windows:
 
     @property
     def middle(self) -> Int64s:
-        """The offset, if it is the same in all windows; an array of one."""
+        """The offset if it is the same in all windows, as an array of one."""
         return np.array([round(float(np.median(self.offset)))], np.int64)
 
     @property
     def uncertainty(self) -> int:
-        """How far off the offset may be, in ns."""
+        """Maximum error of the offset, in ns."""
         return round(float(np.median(self.distance)))
 
     @property
     def agree(self) -> bool:
-        """Whether one offset explains the windows, a few disturbed ones aside."""
+        """Whether one offset explains the windows, apart from a few disturbed ones."""
         apart = np.abs(self.offset - np.median(self.offset))
         return len(apart) < _FEW or bool(np.mean(apart <= np.maximum(self.distance, _LEAST)) >= _MOST_OF_THEM)
 
     @property
     def slope(self) -> float:
-        """The drift: the median of the slopes between any two windows (Theil and Sen)."""
+        """The drift: the median of the slopes between all pairs of windows (Theil-Sen)."""
         one, other = np.triu_indices(len(self.moment), 1)
         slopes = (self.offset[other] - self.offset[one]) / np.maximum(
             self.moment[other] - self.moment[one], 1
@@ -316,7 +316,7 @@ class _Windows:
 
 
 def _estimate(since: Int64s, ahead: Floats, forward: Bools) -> tuple[int, float, float]:
-    """Return moment, offset, and half the distance of the directions, by the least delayed packet of each."""
+    """Return moment, offset, and half the distance between the directions, from the least delayed packet of each."""
     there, back = np.flatnonzero(forward), np.flatnonzero(~forward)
     upper, lower = there[np.argmin(ahead[there])], back[np.argmax(ahead[back])]
     moment = (int(since[upper]) + int(since[lower])) // 2

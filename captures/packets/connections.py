@@ -48,7 +48,7 @@ class Connection:
 
     @property
     def closed(self) -> str:
-        """How it ended: ``reset by a``, ``closed by b`` (that side's FIN came first), or ``open``."""
+        """How it ended: ``reset by a``, ``closed by b`` (the side of the first FIN), or ``open``."""
         a, b = self.directions
         for what, times in (("reset", (a.reset_time, b.reset_time)), ("closed", (a.fin_time, b.fin_time))):
             by = [(time, side) for time, side in zip(times, "ab", strict=True) if time != _NONE]
@@ -58,11 +58,11 @@ class Connection:
 
 
 _SHOWN = tuple(Connection.__dataclass_fields__)[1:-1]
-"""Columns of a connection that :class:`Connection` has."""
+"""Connection columns that :class:`Connection` copies."""
 
 
 class _Default(NamedTuple):
-    """Type of a column, and what stands in a new row."""
+    """Type and default value of a column."""
 
     dtype: type
     value: int
@@ -118,7 +118,7 @@ class _Columns:
 
 
 class Streams(_Columns):
-    """One row per stream, numbered ``2 * connection + direction``. Times in ns, -1 where nothing was seen.
+    """One row per stream, numbered ``2 * connection + direction``. Times in ns, -1 if not seen.
 
     :ivar syn_seen: position 0 is the first byte of the connection
     :ivar end: position after the last byte delivered or declared lost
@@ -127,15 +127,15 @@ class Streams(_Columns):
     :ivar reset_time: capture time of the first RST
     :ivar packets: packets, with or without payload
     :ivar retransmitted: payload bytes that were sent again
-    :ivar reordered: segments that arrived before bytes which precede them
-    :ivar lost: bytes in gaps, other than cut ones
+    :ivar reordered: segments that arrived before preceding bytes
+    :ivar lost: bytes in gaps, except cut ones
     :ivar cut: bytes cut by the snapshot length
-    :ivar conflicting: bytes sent again with other content; what was captured first is kept
+    :ivar conflicting: bytes sent again with other content; the first capture is kept
     :ivar outside: bytes dropped because their sequence numbers belong to no plausible window
     :ivar zero_windows: packets that announced a closed receive window
     :ivar next_seq: sequence number of the byte at `end`, -1 while unknown
     :ivar isn: initial sequence number, -1 if the SYN was not captured
-    :ivar ack: last acknowledgment number this side sent, -1 if none
+    :ivar ack: last acknowledgment number sent by this side, -1 if none
     """
 
     syn_seen: Bools = _column(np.bool_)
@@ -161,16 +161,16 @@ class Connections(_Columns):
 
     :ivar a: endpoint of direction 0: the client if `client_known`, else the sender of the first packet
     :ivar b: the other endpoint
-    :ivar generation: how many connections of the same two endpoints came before
+    :ivar generation: number of earlier connections between the same endpoints
     :ivar client_known: the SYN or the SYN-ACK was captured
     :ivar first_number: number of the first packet
     :ivar first_time: capture time of the first packet
     :ivar last_time: capture time of the last packet so far
-    :ivar last_file: number of the file that has it, -1 if it is not known
+    :ivar last_file: number of the file with that packet, -1 if unknown
     :ivar syn_time: capture time of the client's first SYN, -1 if not captured
-    :ivar handshake: ns from SYN to SYN-ACK, -1 if not both were captured
+    :ivar handshake: ns from SYN to SYN-ACK, -1 unless both were captured
     :ivar streams: two rows per connection
-    :ivar observation: what the files of the capture cover
+    :ivar observation: the time spans that the files of the capture cover
     """
 
     a: Int32s = _column(np.int32, _NONE)
@@ -190,7 +190,7 @@ class Connections(_Columns):
         self.observation = Observation()
 
     def add(self, a: int, b: int, generation: int, time: int, number: int) -> int:
-        """A new connection; returns its id."""
+        """Add a connection; return its id."""
         new = len(self)
         self.grow(new + 1)
         self.streams.grow(2 * new + 2)
@@ -200,7 +200,7 @@ class Connections(_Columns):
         return new
 
     def closed_before(self, connections: Int64s, time: int) -> Bools:
-        """Which of some connections were reset, or closed from both sides, before a moment."""
+        """Return a mask of the connections that were reset, or closed from both sides, before `time`."""
         streams = self.streams
         resets, fins = (
             np.stack((column[2 * connections], column[2 * connections + 1]))
@@ -211,7 +211,7 @@ class Connections(_Columns):
         return ended
 
     def observed_until(self, connections: Int64s | int, latest: int) -> Int64s:
-        """Return until when connections were observed, in ns since the epoch; of one in an array without dimension.
+        """Return until when connections were observed, in ns since the epoch; zero-dimensional for a single one.
 
         :param latest: time of the latest packet of the capture
         """

@@ -1,4 +1,4 @@
-"""Which bytes of a range are there: what tells new bytes from those that came before."""
+"""The covered ranges of bytes, to distinguish new bytes from repeated ones."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from bisect import bisect_left, bisect_right
 
 
 class Coverage:
-    """Ranges of bytes, as [start, end), sorted, and joined where they touch.
+    """Ranges of bytes as [start, end), sorted, with touching ranges joined.
 
-    Adding one costs a search, and what it joins is gone: any number of them that overlap in any way costs no more
-    than that many searches.
+    Adding a range costs one search and removes the ranges that it joins: any number of overlapping ranges costs only as
+    many searches.
     """
 
     __slots__ = ("_ends", "_starts")
@@ -30,12 +30,12 @@ class Coverage:
         return list(zip(self._starts, self._ends, strict=True))
 
     def has(self, start: int, end: int) -> bool:
-        """Whether all of [start, end) is there."""
+        """Return whether all of [start, end) is covered."""
         at = bisect_right(self._starts, start) - 1
         return at >= 0 and self._ends[at] >= end
 
     def add(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Add [start, end), which is not empty; returns the parts of it that were not there, in order."""
+        """Add [start, end), which is not empty; return the parts of it that were not covered, in order."""
         low = bisect_left(self._ends, start)
         high = bisect_right(self._starts, end)
         edges = [start]
@@ -50,6 +50,6 @@ class Coverage:
         return new
 
     def forget(self, before: int) -> None:
-        """Drop the ranges that end at a position or before it."""
+        """Drop the ranges that end at `before` or earlier."""
         count = bisect_right(self._ends, before)
         del self._starts[:count], self._ends[:count]

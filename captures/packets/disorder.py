@@ -1,7 +1,7 @@
-"""The streams of a capture that are not in order, block by block.
+"""The out-of-order streams of a capture, block by block.
 
-What can be decided for many packets at once is: which of them only repeat bytes, and which follow each other without a
-break. The rest is up to :class:`captures.packets.reorder.StreamOrder`, once per run of packets.
+Two questions are decided for many packets at once: which of them only repeat bytes, and which follow each other without
+a break. :class:`captures.packets.reorder.StreamOrder` decides the rest, once per run of packets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Kind = TypeVar("_Kind", bound=np.generic)
 Outcome = tuple[list[Int64s], list[Int64s]]
 """Columns of segments and of gaps, as in :class:`captures.packets.table.SegmentBlock` and ``Gaps``, all int64."""
 
-_SPAN = 1 << 34  # more than any two positions are apart that are compared
+_SPAN = 1 << 34  # more than the distance of any two compared positions
 
 
 @dataclass(slots=True)
@@ -32,8 +32,8 @@ class Groups:
 
     :ivar row: rows of the block
     :ivar stream: the stream of each group
-    :ivar begin: where each group begins in `row`
-    :ivar count: rows of each group
+    :ivar begin: start of each group in `row`
+    :ivar count: number of rows of each group
     """
 
     row: Int64s
@@ -42,18 +42,18 @@ class Groups:
     count: Int64s
 
     def spread(self, values: NDArray[_Kind]) -> NDArray[_Kind]:
-        """One value per group as one per row."""
+        """Repeat one value per group for each of its rows."""
         return np.repeat(values, self.count)
 
     def take(self, mask: Bools) -> Groups:
-        """The groups where `mask` holds."""
+        """Return the groups selected by `mask`."""
         count = self.count[mask]
         return Groups(
             self.row[np.repeat(mask, self.count)], self.stream[mask], np.cumsum(count) - count, count
         )
 
     def of(self, stream: int) -> Int64s:
-        """The rows of one stream."""
+        """Return the rows of one stream."""
         group = int(self.stream.searchsorted(stream))
         if group == len(self.stream) or self.stream[group] != stream:
             return self.row[:0]
@@ -64,13 +64,13 @@ class Groups:
 def by_stream(row: Int64s, stream: Int64s, streams: int) -> Groups:
     """Sort rows by stream.
 
-    :param stream: the stream of each
-    :param streams: how many streams there are
+    :param stream: the stream of each row
+    :param streams: number of streams
     """
     seen = np.zeros(streams, bool)
     seen[stream] = True
     present = np.flatnonzero(seen)
-    # numbered densely, streams fit 16 bits, which numpy sorts by radix
+    # dense numbers fit 16 bits, which numpy sorts by radix
     dense = np.empty(streams, np.uint16 if len(present) < 1 << 16 else np.int64)
     dense[present] = np.arange(len(present))
     code = dense[stream]
@@ -84,8 +84,8 @@ class Repeats:
 
     :ivar stream: the stream
     :ivar position: first byte
-    :ivar length: bytes that are in the file
-    :ivar offset: where the second copy is
+    :ivar length: number of bytes in the file
+    :ivar offset: offset of the second copy
     """
 
     stream: Int64s
@@ -94,45 +94,45 @@ class Repeats:
     offset: Int64s
 
     def take(self, mask: Bools) -> Repeats:
-        """The rows where `mask` holds."""
+        """Return the rows selected by `mask`."""
         return Repeats(self.stream[mask], self.position[mask], self.length[mask], self.offset[mask])
 
     def and_(self, other: Repeats) -> Repeats:
-        """These, then the others."""
+        """Return these rows followed by those of `other`."""
         names = Repeats.__dataclass_fields__
         return Repeats(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
 
 class Disorder:
-    """Takes the packets of streams that are not in order, and hands them out in order.
+    """Takes the packets of out-of-order streams and delivers them in order.
 
-    :param streams: whose columns are kept up to date
+    :param streams: stream columns to update
     :ivar orders: the streams out of order
-    :ivar by_themselves: whether missing bytes are given up at packets of their connection only
+    :ivar by_themselves: whether missing bytes are given up only at packets of their own connection
     """
 
     def __init__(self, streams: Streams) -> None:
         self.orders: dict[int, StreamOrder] = {}
         self.by_themselves = False
         self._streams = streams
-        self._held = no_rows()  # what waits from earlier blocks
-        self._repeats = Repeats(*[np.empty(0, np.int64)] * 4)  # those whose first copy waits
+        self._held = no_rows()  # waiting packets of earlier blocks
+        self._repeats = Repeats(*[np.empty(0, np.int64)] * 4)  # repeats whose first copy waits
 
     @property
     def waiting(self) -> dict[int, int]:
-        """Streams that wait behind a hole, each with the number of the first packet that does."""
+        """Streams that wait behind a hole, each with the number of the first waiting packet."""
         found = {stream: order.first_waiting for stream, order in self.orders.items()}
         return {stream: number for stream, number in found.items() if number is not None}
 
     def feed(
         self, block: PacketBlock, stream: Int64s, clock: Int64s, data: Groups, ended: list[int]
     ) -> Outcome:
-        """What of the streams out of order is in order now.
+        """Return the payload of out-of-order streams that this block puts in order.
 
         :param stream: the stream of each packet
         :param clock: reading of the capture clock at each packet
-        :param data: packets with payload or FIN of the streams that are not in order
-        :param ended: streams that another connection has taken the place of
+        :param data: packets of out-of-order streams with payload or FIN
+        :param ended: streams whose connection was replaced by another
         """
         for number in data.stream.tolist():
             if number not in self.orders:
@@ -151,13 +151,13 @@ class Disorder:
         return self._collect(rows)
 
     def finish(self) -> Outcome:
-        """The end of the capture: declare what is missing lost, and hand out what waited for it."""
+        """End the capture: declare missing bytes lost, and return everything that waited for them."""
         for order in self.orders.values():
             order.flush()
         return self._collect(self._held)
 
     def take_repeats(self) -> Repeats:
-        """The bytes captured again whose first copy has been handed out."""
+        """Return the repeated bytes whose first copy has been delivered."""
         ready = self._repeats.position + self._repeats.length <= self._streams.end[self._repeats.stream]
         taken, self._repeats = self._repeats.take(ready), self._repeats.take(~ready)
         return taken
@@ -170,12 +170,12 @@ class Disorder:
             reset=bool(streams.reset_time[stream] >= 0 or streams.reset_time[stream ^ 1] >= 0),
         )
 
-    # -- what comes in
+    # -- input
 
     def _runs(
         self, block: PacketBlock, clock: Int64s, data: Groups
     ) -> tuple[Rows, dict[int, list[PayloadRun]]]:
-        """The packets as rows behind those that wait, and as runs of each stream."""
+        """Return the packets as rows after those that wait, and as runs of each stream."""
         seq = sequence(block, data.row)
         known = self._known(block, data, seq)
         if known.any():
@@ -215,9 +215,9 @@ class Disorder:
         return self._held.followed_by(rows), runs
 
     def _known(self, block: PacketBlock, data: Groups, seq: UInt32s) -> Bools:
-        """Packets that bring nothing but bytes that were captured before.
+        """Return a mask of the packets that contain only bytes captured before.
 
-        A byte was, if it lies below the end of all that came before, and in no hole that this left.
+        A byte was captured before if it lies below the end of all earlier packets, and in no hole that these left.
         """
         streams = self._streams
         base = np.arange(len(data.stream)) * _SPAN
@@ -263,16 +263,16 @@ class Disorder:
         position = streams.end[stream] + (seq[known] - expected).view(np.int32)
         length = block.length[row].astype(np.int64)
         np.add.at(streams.retransmitted, stream, length)
-        skip = np.maximum(-position, 0)  # before 0: bytes from before the capture began
+        skip = np.maximum(-position, 0)  # negative positions precede the capture
         captured = block.captured[row].astype(np.int64) - skip
         self._remember(length, stream, position + skip, captured, block.offset[row] + skip)
 
     def _remember(
         self, packet: Int64s, stream: Int64s, position: Int64s, captured: Int64s, offset: Int64s
     ) -> None:
-        """Remember bytes that came again.
+        """Remember repeated bytes.
 
-        :param packet: payload bytes of the whole packet. A single one is a keep-alive, whose byte means nothing
+        :param packet: payload bytes of the whole packet. A single byte is a keep-alive, whose content means nothing
             (RFC 9293 section 3.8.4).
         """
         some = (captured > 0) & (packet > 1)
@@ -281,7 +281,7 @@ class Disorder:
         )
 
     def _witnesses(self, block: PacketBlock, stream: Int64s, clock: Int64s) -> dict[int, PeerAcks]:
-        """What the receivers of the streams out of order had to say in this block."""
+        """Return the ACKs and resets sent by the receivers of out-of-order streams in this block."""
         streams = self._streams
         asked = np.zeros(len(streams), bool)
         asked[list(self.orders)] = True
@@ -301,10 +301,10 @@ class Disorder:
             found[number] = PeerAcks(clock, block.number, rows, values, reset_row.get(number >> 1, NEVER))
         return found
 
-    # -- what goes out
+    # -- output
 
     def _collect(self, rows: Rows) -> Outcome:
-        """Take what is ready, bring the columns of the streams up to date, keep what waits."""
+        """Take the deliverable runs, update the stream columns, keep the waiting runs."""
         ready: list[tuple[int, Delivery]] = []
         again: list[tuple[int, PayloadRun]] = []
         holes: list[tuple[int, int, int, int, int]] = []
@@ -342,7 +342,7 @@ class Disorder:
             streams.fin_position[stream], streams.fin_time[stream] = order.fin_position, order.fin_time
 
     def _hand_out(self, ready: list[tuple[int, Delivery]], rows: Rows) -> Outcome:
-        """Segments of what is ready, and gaps for what the snapshot length cut."""
+        """Return segments of the deliverable runs, and gaps for bytes cut by the snapshot length."""
         payload = payload_of([delivery.run for _, delivery in ready], rows)
         time = rows.time[payload.row]
         delivered = time.copy()
@@ -369,7 +369,7 @@ def _last_row(stream: Int64s, number: int) -> int:
 
 
 def captured_and_cut(segments: list[Int64s], length: Int64s, streams: Streams) -> Outcome:
-    """Segments without bytes left out, and gaps for bytes that the snapshot length cut; counts those.
+    """Return the segments that have bytes, and gaps for bytes cut by the snapshot length, which are counted.
 
     :param length: payload bytes on the wire
     """
@@ -391,7 +391,7 @@ def captured_and_cut(segments: list[Int64s], length: Int64s, streams: Streams) -
 
 
 def sequence(block: PacketBlock, row: Int64s) -> UInt32s:
-    """Sequence numbers of the first payload byte: a SYN takes one before it."""
+    """Return the sequence numbers of the first payload bytes: a SYN takes one before them."""
     seq = block.seq[row]
     syn = block.flags[row] & SYN
     return seq + (syn != 0) if syn.any() else seq

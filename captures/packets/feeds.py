@@ -1,7 +1,7 @@
-"""Where the bytes of a capture come from, one after another: files, growing files, pipes, decompression.
+"""Sequential byte sources of a capture: files, growing files, pipes, decompression.
 
-A feed is read once, from its beginning. One that is live waits for its writer; a :class:`Stop` ends the waiting. The
-first bytes of a feed show what it carries, never a name.
+A feed is read once, from its start. A live feed waits for its writer; a :class:`Stop` ends the waiting. The
+content of a feed is recognised by its first bytes, never by a name.
 """
 
 from __future__ import annotations
@@ -27,42 +27,42 @@ ZSTD_SKIPPABLE = tuple(bytes([0x50 + n]) + b"\x2a\x4d\x18" for n in range(16))  
 MAGIC_SIZE = 4
 
 GATHER = 0.05
-"""Seconds for which a pipe is read on, once bytes came: handling many packets at once costs little more than one."""
+"""Seconds to keep reading a pipe after bytes arrive: many packets at once cost little more than one."""
 GRACE = 0.5
-"""Seconds for which a stopped pipe is still read: tcpdump writes its last packets when Ctrl-C ends it too."""
+"""Seconds to keep reading a stopped pipe: tcpdump writes its last packets when Ctrl-C ends it too."""
 POLL = 0.1
-"""Seconds between two looks at a file that is being written."""
+"""Seconds between checks of a file that is being written."""
 GONE = 1.0
-"""Seconds without new bytes after which a file that has lost its name counts as finished."""
+"""Seconds without new bytes after which a moved or deleted file counts as finished."""
 
 LEAST_HEADER = 24
 """Bytes of the shortest header of a capture, that of pcap."""
 
 _CHUNK = 1 << 18
 _LEAST_STEP = 64
-_OUTPUT = 1 << 23  # bytes that a step may make, going by the one before
+_OUTPUT = 1 << 23  # target output of a step in bytes, by the ratio of the previous one
 _PADDING = re.compile(rb"\0*")
 _MAX_WRAPPINGS = 4
 
 
 class Feed(Protocol):
-    """Bytes in order."""
+    """A sequential byte source."""
 
     @property
     def damage(self) -> str:
         """Why it ended early, in words, or empty."""
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes; waits for the first of them; nothing at the end, or when stopped."""
+        """Return up to `size` bytes; wait for the first of them; return nothing at the end, or when stopped."""
 
     def consumed(self) -> float | None:
-        """Which share of the bytes at hand has been read, None if their number is not known."""
+        """Return the fraction of the available bytes that has been read, None if their number is unknown."""
 
 
 class Stop:
-    """The wish to end a live feed; any thread, or a signal handler, may utter it.
+    """A request to end a live feed, made by any thread or signal handler.
 
-    :ivar requested: whether it was uttered
+    :ivar requested: whether the request was made
     """
 
     def __init__(self) -> None:
@@ -71,30 +71,30 @@ class Stop:
         self._receiver, self._sender = os.pipe()
 
     def request(self) -> None:
-        """Wake waiting readers, for good."""
+        """Make the request; waiting readers wake up, and no longer wait."""
         if not self.requested:
             self._deadline = monotonic() + GRACE
             self.requested = True
             os.write(self._sender, b".")
 
     def sleep(self, seconds: float) -> None:
-        """Wait that long, or until stopped."""
+        """Wait `seconds`, or until stopped."""
         _wait_readable([self._receiver], seconds)
 
     def wait_readable(self, fd: int) -> bool:
-        """Wait until `fd` can be read, or until :data:`GRACE` has passed since the stop; False for that."""
+        """Wait until `fd` can be read, or until :data:`GRACE` after the stop; return whether it can be read."""
         if not self.requested and fd in _wait_readable([fd, self._receiver], None):
             return True
         return bool(_wait_readable([fd], max(self._deadline - monotonic(), 0)))
 
     def close(self) -> None:
-        """Give the file descriptors back."""
+        """Close the file descriptors."""
         os.close(self._receiver)
         os.close(self._sender)
 
 
 def _wait_readable(fds: list[int], seconds: float | None) -> list[int]:
-    """Which of the files can be read, or have ended; waits until one can."""
+    """Return the file descriptors that can be read or have ended; wait for one, at most `seconds`."""
     poll = select.poll()
     for fd in fds:
         poll.register(fd, select.POLLIN)
@@ -102,7 +102,7 @@ def _wait_readable(fds: list[int], seconds: float | None) -> list[int]:
 
 
 class FileFeed:
-    """A file that is complete."""
+    """A complete file."""
 
     damage = ""
 
@@ -121,7 +121,7 @@ class FileFeed:
 
 
 class PipeFeed:
-    """A pipe, or anything else that gives its bytes once."""
+    """A pipe, or another file that can be read only once."""
 
     damage = ""
 
@@ -147,9 +147,9 @@ class PipeFeed:
 class GrowingFileFeed:
     """A regular file that is still being written, followed by its descriptor as ``tail -f`` does.
 
-    :param path: its name, None if it has none that is known
-    :param over: tells whether nothing more will be written to it, as when another file has taken its turn
-    :ivar first: the byte at which the feed begins
+    :param path: its name, None if unknown
+    :param over: returns whether nothing more will be written to it, for example because another file has replaced it
+    :ivar first: the byte at which the feed starts
     """
 
     damage = ""
@@ -165,10 +165,10 @@ class GrowingFileFeed:
         self._read = first
 
     def wait_beyond(self, size: int) -> int:
-        """The size of the file, as soon as it is more than `size`; `size` if it will not be."""
+        """Return the size of the file once it exceeds `size`; `size` if it never will."""
         lost_name: float | None = None
         while not self._stop.requested:
-            over = self._over is not None and self._over()  # before the size, which then is the last
+            over = self._over is not None and self._over()  # before the size, so that the size is final
             now = os.fstat(self._fd).st_size
             if now > size:
                 return now
@@ -211,7 +211,7 @@ class GrowingFileFeed:
 
 
 class _WrappedFeed:
-    """A feed that comes through another one."""
+    """A feed that reads from another one."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
@@ -225,7 +225,7 @@ class _WrappedFeed:
 
 
 class _ReplayedFeed(_WrappedFeed):
-    """A feed whose first bytes were already looked at."""
+    """A feed that starts with bytes already read for inspection."""
 
     def __init__(self, head: bytes, rest: Feed) -> None:
         super().__init__(rest)
@@ -239,7 +239,7 @@ class _ReplayedFeed(_WrappedFeed):
 
 
 class _Decompressor(Protocol):
-    """What both libraries offer for one gzip member, or one zstd frame."""
+    """Common interface of both libraries for one gzip member or one zstd frame."""
 
     @property
     def eof(self) -> bool: ...
@@ -252,12 +252,12 @@ class _Decompressor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """A way to compress.
+    """A compression format.
 
-    :ivar name: what it is called
-    :ivar begin: begins a feed; returns what makes a decompressor for each of its members, or frames, in turn
-    :ivar step: bytes decompressed at a time. Their output is in memory, and lost where they are damaged: deflate makes
-        up to a thousand bytes of one, zstd up to 32,000
+    :ivar name: its name
+    :ivar begin: starts a feed; returns a factory of decompressors, one for each member or frame in turn
+    :ivar step: bytes decompressed at a time. Their output is held in memory, and lost if they are damaged: deflate
+        expands a byte to up to a thousand, zstd to up to 32,000
     """
 
     name: str
@@ -272,16 +272,16 @@ _FAULTS: tuple[type[Exception], ...] = (zstandard.ZstdError, igzip_lib.IsalError
 
 
 def compression(magic: bytes) -> Compression | None:
-    """How a feed is compressed that begins with these four bytes, None if it is not."""
+    """Return the compression of a feed that starts with these four bytes, None if it is not compressed."""
     if magic.startswith(GZIP_MAGIC):
         return GZIP
     return ZSTD if magic == ZSTD_MAGIC or magic in ZSTD_SKIPPABLE else None
 
 
 class _CountingFeed(_WrappedFeed):
-    """A feed that knows how many bytes it gave.
+    """A feed that counts its bytes.
 
-    :ivar given: how many
+    :ivar given: number of bytes read
     """
 
     def __init__(self, feed: Feed) -> None:
@@ -295,12 +295,12 @@ class _CountingFeed(_WrappedFeed):
 
 
 class _DecompressedFeed(_WrappedFeed):
-    """What a compressed feed decompresses to: of all members, or frames, one after another.
+    """The decompressed content of a feed: all members or frames, one after another.
 
-    Damage ends it, and is noted: the bytes before are good. So does what decompresses to far more than any capture:
-    more than ``file_ratio`` times the bytes of the file, once that is more than ``file_ratio_from``.
+    Damage ends it and is recorded; the bytes before it are valid. So does output far larger than that of any capture:
+    more than ``file_ratio`` times the bytes of the file, once it exceeds ``file_ratio_from``.
 
-    :param file: the bytes of the file, which may be wrapped several times
+    :param file: the bytes of the file, which may be compressed several times
     """
 
     def __init__(self, compressed: Feed, how: Compression, file: _CountingFeed) -> None:
@@ -336,18 +336,18 @@ class _DecompressedFeed(_WrappedFeed):
         return part
 
     def _decompress(self) -> bytes:
-        """What the next bytes of the input decompress to, if anything yet."""
+        """Decompress the next bytes of the input; the output may be empty."""
         if self._at >= len(self._input):
             self._input, self._at = self._feed.read(_CHUNK), 0
             if not self._input:
                 self._end("it ends too early" if self._member is not None else "")
                 return b""
         if self._member is None:
-            rest = _PADDING.match(self._input, self._at)  # gzip(1) takes it too
+            rest = _PADDING.match(self._input, self._at)  # gzip(1) accepts padding too
             self._at = rest.end() if rest is not None else self._at
             self._member = self._next_member() if self._at < len(self._input) else None
             return b""
-        # smaller towards the end, where a checksum may turn out wrong: what is decompressed with it is lost
+        # smaller steps towards the end: a wrong checksum loses the output of its step
         size = max(min(self._step, (len(self._input) - self._at) // 2), _LEAST_STEP)
         step = self._input[self._at : self._at + size]
         try:
@@ -378,25 +378,25 @@ class _DecompressedFeed(_WrappedFeed):
 
 
 REQUEST_LOG_MARK = b"Completed request:"
-"""What an entry of a broker's request log begins with (``core/.../network/RequestChannel.scala``)."""
+"""Start of an entry of a broker's request log (``core/.../network/RequestChannel.scala``)."""
 REQUEST_LOG = "request log"
-"""What a feed is called that was one."""
+"""Name of a request log's format."""
 HEAD_SIZE = 1 << 16
-"""Bytes in which a request log has its first entry, and more than its first line."""
+"""Bytes within which a request log has its first entry; longer than a line."""
 
 _LINE_BEGINS = frozenset(bytes([each]) for each in b"[{0123456789")
 _NO_TEXT = re.compile(rb"[\0-\x08\x0e-\x1a]")
 
 
 def is_request_log(head: bytes) -> bool:
-    """Whether a feed is a request log, by its first :data:`HEAD_SIZE` bytes."""
+    """Return whether a feed is a request log, judging by its first :data:`HEAD_SIZE` bytes."""
     return REQUEST_LOG_MARK in head and _is_text(head)
 
 
 def may_become_a_log(head: bytes, *, live: bool) -> bool:
-    """Whether more bytes may show that a feed is a request log, or has to be looked at as a capture.
+    """Return whether more bytes may show that a feed is a request log; if not, it is treated as a capture.
 
-    :param live: whether they have to be waited for, which only what begins as lines of logs do is worth
+    :param live: whether reading waits for the bytes, which only a head that looks like log lines justifies
     """
     if len(head) < MAGIC_SIZE:
         return True
@@ -405,14 +405,14 @@ def may_become_a_log(head: bytes, *, live: bool) -> bool:
 
 
 def _is_text(head: bytes) -> bool:
-    """Whether it may be text: all capture files have control characters among their first bytes."""
+    """Return whether the bytes may be text: all capture files have control characters among their first bytes."""
     return _NO_TEXT.search(head[:LEAST_HEADER]) is None
 
 
 def is_read_in_place(first: Callable[[int], bytes]) -> bool:
-    """Whether a file is read as it is: neither compressed nor a request log.
+    """Return whether a file is read as it is: neither compressed nor a request log.
 
-    :param first: returns as many of its first bytes; only if it may be text, more than a header is asked for
+    :param first: returns the first n bytes; called for more than a header only if the file may be text
     """
     head = first(LEAST_HEADER)
     return compression(head[:MAGIC_SIZE]) is None and not (
@@ -421,7 +421,7 @@ def is_read_in_place(first: Callable[[int], bytes]) -> bool:
 
 
 def unwrapped(feed: Feed, *, live: bool = False) -> tuple[Feed, str]:
-    """The feed decompressed, and how it was compressed; a request log as the packets that it becomes.
+    """Return the decompressed feed and its compression; request logs are converted to packets.
 
     :param live: whether it still grows
     """
@@ -436,18 +436,20 @@ def unwrapped(feed: Feed, *, live: bool = False) -> tuple[Feed, str]:
 
 
 def logs_as_packets(logs: Sequence[Feed], *, live: bool = False) -> Feed:
-    """The packets that request logs become together.
+    """Return the packets made from several request logs together.
 
     :param live: whether they still grow
     """
-    # here, as it needs captures.export, which needs this package
+    # imported here because it imports captures.export, which imports this package
     from captures.request_log.feed import RequestLogFeed
 
     return RequestLogFeed(logs, live=live)
 
 
 def decompressed(feed: Feed) -> tuple[Feed, str]:
-    """The feed decompressed, as often as it was compressed, and how it was: ``gzip``, ``gzip+zstd`` or empty."""
+    """Return the feed, decompressed as often as it was compressed, and its compression: ``gzip``, ``gzip+zstd`` or
+    empty.
+    """
     wrappings: list[str] = []
     feed = file = _CountingFeed(feed)
     while True:

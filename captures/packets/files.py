@@ -1,10 +1,10 @@
-"""Which files a user means by paths, patterns and folders, and in what order they were captured.
+"""The files that paths, patterns and folders stand for, in the order of their packets.
 
 A folder stands for the captures directly in it, a pattern (``/var/tmp/kafka-*.pcap``, quoted so that the shell leaves
-it alone) for the files that fit; either may be elsewhere (:mod:`~captures.packets.remote`). Both are taken to hold
-other things too: what is not a capture is skipped and named. A file that was named itself is a fault if it is none.
+it alone) for the matching files; either may be remote (:mod:`~captures.packets.remote`). Both may contain
+other files: those that are not captures are skipped and listed. A file named itself is an error if it is not a capture.
 Captures are recognised by content, so it does not matter how tcpdump (``-C``, ``-G``, ``-W``) or dumpcap (``-b``)
-numbered what they rotated: the order is that of the first packets.
+numbered rotated files: they are ordered by their first packets.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from captures.packets.table import PADDING, Statistics
 STANDARD_INPUT = "-"
 
 _HEAD = 1 << 16
-"""Bytes of a file looked at first for its first packet."""
+"""Number of bytes first searched for the first packet."""
 
 
 @dataclass(slots=True)
 class CaptureFile:
     """A capture file.
 
-    :ivar path: where it is, ``-`` for standard input
+    :ivar path: its path, ``-`` for standard input
     :ivar size: bytes on disk, 0 if it is not a regular file
-    :ivar identity: device and inode; of one that is elsewhere what tells it, and this version of it, from others
+    :ivar identity: device and inode; for a remote file, an identity of the file and its version
     :ivar first_time: time of its first packet in ns, None if it has none
-    :ivar source: the open file, if it is a pipe, or followed
+    :ivar source: the open file, if it is a pipe or followed
     :ivar reopened: whether it can be opened again
-    :ivar clock: what is to be taken away from its times, one after another
+    :ivar clock: offsets to subtract from its times, one after another
     :ivar is_log: whether it is a broker's request log
-    :ivar lag: ns by which its packets come later than their times, so that those of another host go before them
+    :ivar lag: ns by which its packets are delayed in the merge, so that those of another host precede them
     """
 
     path: str
@@ -63,14 +63,14 @@ class CaptureFile:
 
 @dataclass(slots=True)
 class FoundFiles:
-    """What was found where a user pointed to.
+    """The result of a search for captures.
 
-    :ivar files: the captures, in the order of their first packets; those without packets are the last
+    :ivar files: the captures, ordered by their first packets; those without packets are last
     :ivar unreadable: why others cannot be read
-    :ivar passed_over: files in folders, or matched by patterns, that are no captures
+    :ivar passed_over: files in folders, or matched by patterns, that are not captures
     :ivar known: identities of the captures
-    :ivar looked_at: paths of which it is known what they are: captures, and files that are none although they have
-        bytes enough for a header
+    :ivar looked_at: paths that need no further look: captures, and files that have enough bytes for a header but
+        are not captures
     """
 
     files: list[CaptureFile] = field(default_factory=list)
@@ -82,12 +82,12 @@ class FoundFiles:
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """What is known of a file before it is read.
+    """Status of a file before it is read.
 
     :ivar size: in bytes
-    :ivar changed: when it was last written to, in ns since the epoch; 0 if unknown
-    :ivar identity: what distinguishes it from others
-    :ivar regular: whether it can be read from anywhere, and again
+    :ivar changed: modification time in ns since the epoch; 0 if unknown
+    :ivar identity: distinguishes it from other files
+    :ivar regular: whether it supports random access and repeated reading
     """
 
     size: int
@@ -97,10 +97,10 @@ class FileStatus:
 
     @classmethod
     def of(cls, path: str) -> FileStatus:
-        """Look at a file, or standard input.
+        """Return the status of a file or of standard input.
 
-        :raises OSError: if there is none
-        :raises CaptureError: likewise, of one that is elsewhere
+        :raises OSError: if it does not exist
+        :raises CaptureError: the same, for a remote file
         """
         if remote.is_remote(path):
             return cls(*remote.status(path), True)
@@ -112,11 +112,11 @@ class FileStatus:
 
 
 def head_of(path: str, size: int) -> str:
-    """Return the SHA-256, in hex, of the first bytes of a file, by which it is known again.
+    """Return the SHA-256, in hex, of the first bytes of a file, to recognise it again.
 
-    :param size: of these bytes
+    :param size: number of these bytes
     :raises OSError: if it cannot be read
-    :raises CaptureError: likewise, of one that is elsewhere
+    :raises CaptureError: the same, for a remote file
     """
     if remote.is_remote(path):
         first = remote.RemoteFile(path, size).read(0, size)
@@ -127,53 +127,53 @@ def head_of(path: str, size: int) -> str:
 
 
 def is_one_file(path: str) -> bool:
-    """Whether a path names a file itself (or standard input), and not those in a folder or those that fit a pattern.
+    """Return whether a path names a file itself (or standard input) instead of a folder or a pattern.
 
-    :raises CaptureError: if it is elsewhere and cannot be reached
+    :raises CaptureError: if it is remote and cannot be reached
     """
     return comes_once(path) or (not is_folder(path) and not _is_pattern(path))
 
 
 def comes_once(path: str) -> bool:
-    """Whether a path is no file that can be read again: standard input, or a connection."""
+    """Return whether a path can be read only once: standard input, or a connection."""
     return path == STANDARD_INPUT or is_pcap_over_ip(path)
 
 
 def is_folder(path: str) -> bool:
-    """Whether a path names a folder.
+    """Return whether a path names a folder.
 
-    :raises CaptureError: if it is elsewhere and cannot be reached
+    :raises CaptureError: if it is remote and cannot be reached
     """
     return remote.is_folder(path) if remote.is_remote(path) else Path(remote.local(path)).is_dir()
 
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """Files that one program writes one after another, under names that tell their order.
+    """Files that one program writes one after another, under names in the same order.
 
-    :ivar over: tells whether that program has ended, and nothing more will be written
-    :ivar first: name, without its folder, of the first that is read; empty for all
+    :ivar over: returns whether that program has ended, so that nothing more will be written
+    :ivar first: name, without its folder, of the first file to read; empty for all
     """
 
     over: Callable[[], bool]
     first: str = ""
 
     def wants(self, path: str) -> bool:
-        """Whether a file is to be read."""
+        """Return whether a file is to be read."""
         return by_name(path) >= by_name(self.first)
 
 
 def find_files(paths: Sequence[str], quota: Quota, succession: Succession | None = None) -> FoundFiles:
-    """Look for the captures that paths, patterns and folders stand for. Each file is found once.
+    """Find the captures that paths, patterns and folders stand for. Each file is found once.
 
-    :param quota: where the bytes of pipes are kept
-    :param succession: if their order is that of their names
+    :param quota: storage for the bytes of pipes
+    :param succession: given if the files are ordered by name
     """
     found = FoundFiles()
     for path in map(remote.local, paths):
         try:
             _find(path, found, quota, succession)
-        except CaptureError as error:  # it is elsewhere, and cannot be reached
+        except CaptureError as error:  # a remote path that cannot be reached
             found.unreadable.append(error)
     _leave_out_logs_beside_packets(found)
     _join_logs(found, quota)
@@ -182,7 +182,7 @@ def find_files(paths: Sequence[str], quota: Quota, succession: Succession | None
 
 
 def _leave_out_logs_beside_packets(found: FoundFiles) -> None:
-    """Read no request log together with packets: both may have the same connections, which would be one."""
+    """Reject request logs beside packets: both may contain the same connections, which would be merged."""
     logs = [file for file in found.files if file.is_log]
     if not logs or len(logs) == len(found.files):
         return
@@ -193,7 +193,7 @@ def _leave_out_logs_beside_packets(found: FoundFiles) -> None:
 
 
 def _join_logs(found: FoundFiles, quota: Quota) -> None:
-    """Make one file of all request logs: a connection goes on in the next one where a log was rotated."""
+    """Join all request logs into one file: where a log was rotated, connections continue in the next one."""
     logs = [file for file in found.files if file.is_log and file.reopened and not remote.is_remote(file.path)]
     if len(logs) < 2:
         return
@@ -204,7 +204,7 @@ def _join_logs(found: FoundFiles, quota: Quota) -> None:
 
 
 def _find(path: str, found: FoundFiles, quota: Quota, succession: Succession | None) -> None:
-    """Look for the captures that one path stands for."""
+    """Find the captures that one path stands for."""
     named = is_one_file(path)
     captures = sum(_look_at(name, found, quota, named=named) for name in _wanted(path, succession))
     if not captures and not named:
@@ -214,11 +214,11 @@ def _find(path: str, found: FoundFiles, quota: Quota, succession: Succession | N
 
 
 class Rotation:
-    """Folders and patterns that captures are still added to.
+    """Folders and patterns to which captures are still added.
 
-    :param paths: what the user gave
-    :param found: what was there; what comes is added to it
-    :ivar succession: if one program writes them, in the order of their names
+    :param paths: paths given by the user
+    :param found: captures found so far; new ones are added to it
+    :ivar succession: given if one program writes them in the order of their names
     """
 
     def __init__(
@@ -230,18 +230,18 @@ class Rotation:
         self._quota = quota
 
     def over(self) -> bool:
-        """Whether nothing more is written, neither to the newest file nor to others."""
+        """Return whether nothing more is written, neither to the newest file nor to others."""
         return self.succession is not None and self.succession.over()
 
     def look(self) -> bool:
-        """Look for new captures; returns whether there are any. A file that has no header yet is left for later."""
+        """Look for new captures; return whether there are any. A file that has no header yet is left for later."""
         known, looked_at = len(self._found.files), self._found.looked_at
         names = [name for path in self._paths for name in _wanted(path, self.succession)]
         for name in names:
             if name not in looked_at and _size(name) >= LEAST_HEADER:
                 self._found.known.clear()  # a new file may have the inode of a deleted one
                 if _look_at(name, self._found, self._quota, named=False) and name in self._found.passed_over:
-                    self._found.passed_over.remove(name)  # it was empty when it was first looked at
+                    self._found.passed_over.remove(name)  # it was empty at first
         new = self._found.files[known:]
         _sort(new, self.succession)
         self._found.files[known:] = new
@@ -254,11 +254,11 @@ def _sort(files: list[CaptureFile], succession: Succession | None) -> None:
         return
     files.sort(key=lambda file: by_name(file.path))
     for file in files:
-        file.first_time = None  # it begins where the one before ends, whatever its times are
+        file.first_time = None  # it starts where the previous file ends, whatever its times are
 
 
 def by_name(path: str) -> tuple[int, str]:
-    """Sort numbered names by their numbers, those with more digits last."""
+    """Return a key that sorts numbered names by their numbers: names with more digits last."""
     name = Path(path).name
     return len(name), name
 
@@ -266,12 +266,12 @@ def by_name(path: str) -> tuple[int, str]:
 def _size(path: str) -> int:
     try:
         return FileStatus.of(path).size
-    except (OSError, CaptureError):  # it is gone again
+    except (OSError, CaptureError):  # deleted since it was listed
         return 0
 
 
 def first_time(source: Source) -> int | None:
-    """Time of the first packet of a capture in ns, None if it has none.
+    """Return the time of the first packet of a capture in ns, None if it has none.
 
     :raises CaptureError: if it is not a capture
     """
@@ -285,11 +285,11 @@ def first_time(source: Source) -> int | None:
         parsed = layout.parse(data, 0, have)
         if len(parsed.records):
             return int(parsed.records.time[0])
-        if parsed.damaged:  # the reader finds the packets behind
+        if parsed.damaged:  # the reader finds packets after the damage
             return next((int(block.time[0]) for block in PacketReader(source, _HEAD) if len(block)), None)
         rest = data[parsed.end : have].copy()
         position, have = position + parsed.end, len(rest)
-        if have == len(data) - PADDING:  # a block, such as one of secrets, that is larger than all this
+        if have == len(data) - PADDING:  # a block, such as one of secrets, that exceeds the buffer
             data = np.zeros(2 * have + PADDING, np.uint8)
         data[:have] = rest
 
@@ -301,9 +301,9 @@ def _is_pattern(path: str) -> bool:
 
 
 def expanded(path: str) -> list[str]:
-    """The files that a path stands for: those in a folder, or that fit a pattern, or just the one that it names.
+    """Return the files that a path stands for: those in a folder, those that match a pattern, or the one that it names.
 
-    :raises CaptureError: if it is elsewhere and cannot be reached
+    :raises CaptureError: if it is remote and cannot be reached
     """
     path = remote.local(path)
     if is_one_file(path):
@@ -319,13 +319,13 @@ def expanded(path: str) -> list[str]:
 
 
 def _wanted(path: str, succession: Succession | None) -> list[str]:
-    """The files among these that are to be read."""
+    """Return the files of a path that are to be read."""
     names = expanded(path)
     return names if succession is None else [name for name in names if succession.wants(name)]
 
 
 def _look_at(path: str, found: FoundFiles, quota: Quota, *, named: bool) -> bool:
-    """Add a file to what was found; returns whether it is a capture, as far as that is known."""
+    """Add a file to `found`; return whether it is a capture, as far as known."""
     try:
         status = FileStatus.of(path)
         if status.size >= LEAST_HEADER:
@@ -348,7 +348,7 @@ def _look_at(path: str, found: FoundFiles, quota: Quota, *, named: bool) -> bool
 
 
 def _unreadable(error: CaptureError, found: FoundFiles, *, named: bool) -> bool:
-    """Note why a file cannot be read; one that was deleted since it was listed is no fault, and no capture."""
+    """Record why a file cannot be read; a file deleted since it was listed is neither an error nor a capture."""
     if not named and not remote.is_remote(error.path) and not os.path.lexists(error.path):
         return False
     found.unreadable.append(error)

@@ -1,4 +1,4 @@
-"""Which connection each packet belongs to, and where the streams of a connection begin."""
+"""Assignment of packets to connections, and the start of each stream."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _MAX_SYN_DATA = 1 << 16
 
 
 class Handshakes:
-    """Reads SYNs: each pair of endpoints has one connection at a time, until a handshake begins another.
+    """Reads SYNs: each pair of endpoints has one connection at a time, until a handshake starts another.
 
-    :param connections: where new ones are added
+    :param connections: table to which new ones are added
     """
 
     def __init__(self, connections: Connections) -> None:
         self.connections = connections
         self._pairs = Interner()
         self._current = np.empty(0, np.int64)  # latest connection of each endpoint pair
-        self._half_open = np.empty(0, np.int64)  # senders of a SYN that sent nothing else yet, see _senders
+        self._half_open = np.empty(0, np.int64)  # senders of a SYN that have sent nothing else yet
 
     def connections_of(self, block: PacketBlock) -> tuple[Int64s, list[int]]:
-        """The connection of each packet, and the connections that new ones of the same pair replaced."""
+        """Return the connection of each packet, and the connections replaced by new ones of the same pair."""
         src, dst = block.src.astype(np.int64), block.dst.astype(np.int64)
         pair, fresh = self._pairs.ids(np.minimum(src, dst) << 31 | np.maximum(src, dst))
         if len(fresh):
@@ -53,7 +53,7 @@ class Handshakes:
         return self._apply_changes(before[pair], pair, changes), replaced
 
     def enter(self, connection: int) -> None:
-        """Let packets between the endpoints of a connection belong to it from now on."""
+        """Assign packets between the endpoints of a connection to it from now on."""
         a, b = int(self.connections.a[connection]), int(self.connections.b[connection])
         pair, fresh = self._pairs.ids(np.array([min(a, b) << 31 | max(a, b)], np.int64))
         if len(fresh):
@@ -62,7 +62,7 @@ class Handshakes:
 
     @staticmethod
     def _apply_changes(connection: Int64s, pair: Int64s, changes: list[tuple[int, int, int]]) -> Int64s:
-        """Put each change (pair, row, connection) into effect for that pair, from that row on."""
+        """Apply each change (pair, row, connection) to that pair, from that row on."""
         table = np.array(sorted(changes), np.int64)
         keys = table[:, 0] << 32 | table[:, 1]
         rows = pair << 32 | np.arange(len(pair))
@@ -71,9 +71,9 @@ class Handshakes:
         return np.where(applies, table[place, 2], connection)
 
     def _first_acknowledgments(self, block: PacketBlock, pair: Int64s, syns: Int64s) -> Int64s:
-        """The packet after each SYN by which its sender says what the other side has sent before.
+        """Return the first packet after each SYN with which its sender acknowledges the other side's bytes.
 
-        Remembers those who sent no such packet yet.
+        Remember senders without one so far.
         """
         sender = pair << 1 | (block.src > block.dst)
         opening = syns[block.flags[syns] & ACK == 0]
@@ -89,13 +89,13 @@ class Handshakes:
         return np.unique(keys[place[found]] & 0xFFFF_FFFF)
 
     def _identify(self, block: PacketBlock, row: int, old: int) -> int:
-        """The connection of a packet that has a SYN, is the first of its pair, or the first after a SYN."""
+        """Return the connection of a packet that has a SYN, is the first of its pair, or the first after a SYN."""
         flags = int(block.flags[row])
         src, dst = int(block.src[row]), int(block.dst[row])
         seq, ack, time = int(block.seq[row]), int(block.ack[row]), int(block.time[row])
         connections, streams = self.connections, self.connections.streams
         is_syn, is_answer = flags & (SYN | ACK) == SYN, flags & (SYN | ACK) == SYN | ACK
-        if flags & RST:  # SYN and RST at once is no handshake
+        if flags & RST:  # SYN with RST is not a handshake
             is_syn = is_answer = False
         if old >= 0:
             mine = 2 * old + (src != int(connections.a[old]))
@@ -127,21 +127,21 @@ class Handshakes:
         return new
 
     def _joins(self, connection: int, mine: int, is_answer: bool, ack: int) -> bool:
-        """Whether a SYN belongs to a connection whose other side began with another SYN."""
+        """Return whether a SYN belongs to a connection whose other side started with another SYN."""
         streams = self.connections.streams
         peer_isn = int(streams.isn[mine ^ 1])
         if peer_isn < 0 or streams.isn[mine] >= 0:
             return False
         if is_answer:
-            # it may acknowledge data that came with the SYN (RFC 7413)
+            # it may acknowledge data sent with the SYN (RFC 7413)
             return (ack - peer_isn - 1) % _SEQ < _MAX_SYN_DATA
         # simultaneous open (RFC 9293 section 3.5): both SYNs cross
         return int(self.connections.syn_time[connection]) >= 0
 
     def _infer(self, block: PacketBlock, row: int, connection: int, mine: int) -> None:
-        """Where the stream of the other side begins if its SYN was not captured.
+        """Infer the start of the other side's stream if its SYN was not captured.
 
-        The client's first packet after its SYN acknowledges just that: Kafka's brokers do not speak first.
+        The client's first packet after its SYN acknowledges exactly that: Kafka's brokers do not speak first.
         """
         streams = self.connections.streams
         isn = int(streams.isn[mine])
@@ -151,7 +151,7 @@ class Handshakes:
             self._begin_stream(mine ^ 1, int(block.ack[row]))
 
     def _has_begun(self, block: PacketBlock, row: int, connection: int, stream: int) -> bool:
-        """Whether data of a stream was captured before `row`: its positions count from there already."""
+        """Return whether data of a stream was captured before `row`, so that its positions already count from there."""
         connections = self.connections
         if connections.streams.next_seq[stream] >= 0:
             return True
@@ -164,7 +164,7 @@ class Handshakes:
         )
 
     def _begin_stream(self, stream: int, seq: int) -> None:
-        """The first byte of a stream has this sequence number."""
+        """Set the sequence number of the first byte of a stream."""
         streams = self.connections.streams
         streams.syn_seen[stream] = True
         streams.next_seq[stream] = seq % _SEQ

@@ -1,8 +1,8 @@
-"""A second look at a capture for the packets between a few endpoints: headers only, those without payload too.
+"""A second scan of a capture for packets between a few endpoints: headers only, packets without payload included.
 
-Reassembly keeps no packet that carried nothing, and of the others only what was new. Who wants to know what a kernel
-acknowledged, or was sent again, reads the headers once more. That is fast, as nothing is put in order: what does not
-lie between the endpoints in the time is dropped a block at a time.
+Reassembly keeps no packets without payload, and of the others only new bytes. To find what a kernel
+acknowledged or received again, the headers are read once more. The scan is fast because it orders nothing and
+drops packets of other endpoints and times a block at a time.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from captures.packets.source import Source
 from captures.packets.table import PacketBlock
 
 Ends = tuple[str, str]
-"""Two endpoints, as :meth:`AddressBook.text` writes them."""
+"""Two endpoints, in the form of :meth:`AddressBook.text`."""
 
 _LATE = 60_000_000_000
-"""ns; packets of several queues or files are not quite in the order of time."""
+"""ns; packets of several queues or files are only roughly in time order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """The packets from one endpoint to another, one row each, in the order of time.
+    """The packets from one endpoint to another, one row each, in time order.
 
     :ivar time: int64, ns since the epoch
     :ivar seq: int64, sequence number of the first byte
-    :ivar ack: int64, acknowledgment number; valid where ``flags & ACK``
+    :ivar ack: int64, acknowledgment number; valid if ``flags & ACK``
     :ivar flags: uint8
     :ivar length: int64, payload bytes on the wire
     """
@@ -44,7 +44,7 @@ class Headers:
 
     @classmethod
     def none(cls) -> Headers:
-        """Return those of no packet."""
+        """Return an empty instance."""
         nothing = np.zeros(0, np.int64)
         return cls(nothing, nothing, nothing, nothing.astype(np.uint8), nothing)
 
@@ -52,7 +52,7 @@ class Headers:
         return len(self.time)
 
     def within(self, begin: int, end: int) -> Headers:
-        """Return those from one time to another, both included."""
+        """Return the packets from `begin` to `end`, both included."""
         rows = slice(
             int(np.searchsorted(self.time, begin, "left")), int(np.searchsorted(self.time, end, "right"))
         )
@@ -65,9 +65,9 @@ _COLUMNS = ("time", "seq", "ack", "flags", "length")
 def headers_between(source: Source, ends: Iterable[Ends], begin: int, end: int) -> dict[Ends, Headers]:
     """Return the packets between endpoints, for each pair those from the first to the second.
 
-    :param ends: pairs of endpoints in the direction that is wanted
+    :param ends: pairs of endpoints in the wanted direction
     :param begin: ns since the epoch
-    :param end: likewise; reading ends behind it
+    :param end: ns since the epoch; reading stops after it
     :raises CaptureError: if the capture cannot be read again
     """
     wanted = _EndpointPairs(ends)
@@ -98,14 +98,14 @@ class _EndpointPairs:
         self._of_endpoint = np.zeros(0, np.int64)
 
     def split(self, block: PacketBlock, rows: Int64s) -> Iterator[tuple[int, Int64s]]:
-        """Yield the number of each pair that some rows of a block have packets of, and these."""
+        """Yield the number of each pair that has packets among the rows of a block, and these rows."""
         numbers = self._numbered(block.addresses)
         keys = numbers[block.src[rows]] * self._size + numbers[block.dst[rows]]
         for key in np.unique(keys[np.isin(keys, self._keys)]).tolist():
             yield int(np.flatnonzero(self._keys == key)[0]), rows[keys == key]
 
     def _numbered(self, addresses: AddressBook) -> Int64s:
-        """Return the numbers of endpoints: 0 for those that are not wanted."""
+        """Return the numbers of endpoints, 0 for unwanted ones."""
         known = len(self._of_endpoint)
         if known < len(addresses):
             fresh = [

@@ -1,7 +1,7 @@
-"""Where in the file the bytes of every stream are: the map that lets payload stay on disk.
+"""The place of every stream's bytes in the file, so that payload can stay on disk.
 
-Two to three bytes a segment, packed, and 16 for each stream of a block: well below 1 % of a capture, unless it is all
-of the smallest packets. A chunk of the map is unpacked when a byte in it is needed; the latest stay so.
+It takes two to three bytes per segment, packed, and 16 for each stream of a block: well below 1 % of a capture, unless
+all its packets are minimal. A chunk of the map is unpacked when one of its bytes is needed; the latest stay unpacked.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _UNPACKED_CHUNKS = 16
 _LOW_BITS, _COUNT_BITS = 22, 22
 
 _APART = 1 << 12
-"""Bytes between two pieces from which on they are read one by one."""
+"""Distance in bytes from which two pieces are read separately."""
 _TOGETHER = 1 << 22
-"""Most bytes read together: pieces begin in one such stretch of the file."""
+"""Size of the aligned range of the file in which pieces that are read together start."""
 
 
 Places = tuple[Int64s, Int64s, Int64s]
-"""Where bytes of a stream are: their position in it, offset in the source, length."""
+"""Places of a stream's bytes: position in the stream, offset in the source, length."""
 
 
 class MissingBytes(LookupError):  # noqa: N818  # says what is wrong, reads well at the raise
-    """Bytes of a stream were asked for that were not captured.
+    """Requested bytes of a stream were not captured.
 
     :ivar stream: the stream
-    :ivar position: position of the first byte that is missing
+    :ivar position: position of the first missing byte
     """
 
     def __init__(self, stream: int, position: int) -> None:
@@ -49,11 +49,11 @@ class MissingBytes(LookupError):  # noqa: N818  # says what is wrong, reads well
 
 
 class _Chunk(NamedTuple):
-    """Segments of some blocks, one behind the other.
+    """Segments of consecutive blocks.
 
-    :ivar begin: position of each, less that of the run it belongs to, plus ``begin`` of the run's first; rising
+    :ivar begin: position of each, minus that of its run, plus ``begin`` of the run's first segment; ascending
     :ivar length: bytes
-    :ivar offset: where they are in the source
+    :ivar offset: offset in the source
     """
 
     begin: Int64s
@@ -62,7 +62,7 @@ class _Chunk(NamedTuple):
 
 
 class _RowRange(NamedTuple):
-    """Rows [low, high) of a chunk, which are of one stream, from a position on."""
+    """Rows [low, high) of a chunk, which belong to one stream, starting at `position`."""
 
     position: int
     chunk: int
@@ -74,12 +74,12 @@ _RUN = np.dtype([(name, np.int64) for name in _RowRange._fields])
 
 
 class _Runs:
-    """The runs of one stream, in rising order of their positions."""
+    """The runs of one stream, in ascending order of position."""
 
     __slots__ = ("_cells",)
 
     def __init__(self) -> None:
-        self._cells = array("q")  # position, and chunk, low and count in one number
+        self._cells = array("q")  # pairs: position; chunk, low and count in one number
 
     def __len__(self) -> int:
         return len(self._cells) // 2
@@ -92,12 +92,12 @@ class _Runs:
         )
 
     def add(self, position: int, chunk: int, low: int, count: int) -> None:
-        """Add a run behind the others."""
+        """Append a run."""
         self._cells.append(position)
         self._cells.append(chunk << _LOW_BITS + _COUNT_BITS | low << _COUNT_BITS | count)
 
     def find(self, position: int) -> int:
-        """The last run that begins at or before a position, -1 if there is none."""
+        """Return the last run that starts at or before a position, -1 if there is none."""
         cells = self._cells
         if len(cells) == 2:
             return 0 if cells[0] <= position else -1
@@ -112,7 +112,7 @@ class _Runs:
         return known, cells[::2][at], cells[1::2][at]
 
     def forget(self, chunk: int) -> None:
-        """Drop the runs in chunks before one."""
+        """Drop the runs in chunks before `chunk`."""
         first = chunk << _LOW_BITS + _COUNT_BITS
         keep = bisect_right(range(len(self)), first - 1, key=lambda at: self._cells[2 * at + 1])
         del self._cells[: 2 * keep]
@@ -133,13 +133,13 @@ class SegmentIndex:
         """Chunk -> capture time of its latest packet."""
 
     def append(self, block: SegmentBlock) -> None:
-        """Take in the segments of a block; blocks come in the order the assembler made them."""
+        """Add the segments of a block; blocks are added in the order in which the assembler made them."""
         if len(block):
             places = block.position, block.offset, block.length
             self._add(block.stream, places, int(block.time.max()))
 
     def put(self, stream: int, places: Places) -> None:
-        """Take in where bytes of a stream are, as :meth:`pieces` of another index returned them."""
+        """Add places of a stream's bytes, as returned by :meth:`pieces` of another index."""
         if len(places[0]):
             self._add(np.full(len(places[0]), stream, np.int64), places, 0)
 
@@ -164,7 +164,7 @@ class SegmentIndex:
         self._latest[number] = max(time, self._latest.get(number, 0))
 
     def forget(self, before: int) -> None:
-        """Drop what was captured before a moment, a chunk at a time.
+        """Drop chunks captured before a moment.
 
         :param before: nanoseconds since the epoch
         """
@@ -181,7 +181,7 @@ class SegmentIndex:
                 del self._runs[stream]
 
     def pieces(self, stream: int, start: int, end: int) -> Places:
-        """Where the bytes [start, end) of a stream are.
+        """Return the places of the bytes [start, end) of a stream.
 
         :returns: position, offset and length of each captured piece, in order, clipped to the range; int64
         """
@@ -198,13 +198,13 @@ class SegmentIndex:
         return np.concatenate(position), np.concatenate(offset), np.concatenate(length)
 
     def pieces_of_many(self, streams: Int64s, starts: Int64s, ends: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-        """Where many ranges of bytes are in the file.
+        """Return the places of many ranges of bytes in the file.
 
         :param streams: the stream of each range
         :param starts: position of its first byte
         :param ends: position after its last byte
-        :returns: for each piece its range, offset and length, those of a range in order; a range that is not whole,
-            or goes over from one block of the file to the next, has none
+        :returns: range, offset and length of each piece, the pieces of a range in order; a range that is incomplete
+            or crosses a block of the file has none
         """
         none = np.empty(0, np.int64)
         found = [(none, none, none)]
@@ -218,7 +218,7 @@ class SegmentIndex:
         return which, offset, length
 
     def _runs_of(self, streams: Int64s, starts: Int64s) -> tuple[Int64s, NDArray[np.void]]:
-        """Return the ranges that begin in a run, by stream, and these runs."""
+        """Return the ranges that start in a run, by stream, and these runs."""
         order = np.argsort(streams, kind="stable")
         firsts = np.flatnonzero(np.diff(streams[order], prepend=-1)).tolist()
         none = np.empty(0, np.int64)
@@ -238,9 +238,9 @@ class SegmentIndex:
         return ranges, made
 
     def read(self, stream: int, start: int, end: int) -> bytes:
-        """The bytes [start, end) of a stream.
+        """Return the bytes [start, end) of a stream.
 
-        :raises MissingBytes: if some of them were not captured, or lie beyond what was delivered so far
+        :raises MissingBytes: if some of them were not captured, or not delivered yet
         """
         data = self.read_captured(stream, start, end)
         if len(data) < end - start:
@@ -248,9 +248,9 @@ class SegmentIndex:
         return data
 
     def read_captured(self, stream: int, start: int, end: int) -> bytes:
-        """The bytes from `start` up to `end`, or up to the first of them that is missing, or was dropped."""
+        """Return the bytes from `start` up to `end`, or up to the first missing or dropped byte."""
         within = self._place(stream, start)
-        if within is not None and within[1] >= end - start:  # in one segment, as most frames are
+        if within is not None and within[1] >= end - start:  # most frames lie in one segment
             return self._read(within[0], end - start)
         position, offset, length = self.pieces(stream, start, end)
         expected = start
@@ -266,10 +266,10 @@ class SegmentIndex:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def read_where_captured(self, stream: int, start: int, end: int) -> tuple[Bytes, Bools]:
-        """The bytes [start, end) of a stream, and which of them there are: captured, and not dropped since.
+        """Return the bytes [start, end) of a stream, and a mask of those that were captured and not dropped.
 
-        Pieces that lie near each other in the file are read together, so that many small ones cost little more than
-        the part of the file that they are in.
+        Pieces near each other in the file are read together, so that many small ones cost little more than
+        the part of the file that contains them.
         """
         found, there = np.zeros(end - start, np.uint8), np.zeros(end - start, np.bool_)
         position, offset, length = self.pieces(stream, start, end)
@@ -291,7 +291,7 @@ class SegmentIndex:
         return found, there
 
     def dropped(self, stream: int, position: int) -> bool:
-        """Whether a byte was captured, but dropped from the spool since."""
+        """Return whether a byte was captured but has been dropped from the spool."""
         within = self._place(stream, position)
         return within is not None and within[1] > 0 and not self.source.held(within[0])
 
@@ -302,7 +302,7 @@ class SegmentIndex:
             return b""
 
     def _place(self, stream: int, position: int) -> tuple[int, int] | None:
-        """Offset of a byte in the file, and how many bytes of its segment there are from it on."""
+        """Return the offset of a byte in the file, and the number of bytes of its segment from there on."""
         runs = self._runs.get(stream)
         at = -1 if runs is None else runs.find(position)
         if runs is None or at < 0:
@@ -315,7 +315,7 @@ class SegmentIndex:
         return chunk.offset.item(row) + inside, chunk.length.item(row) - inside
 
     def _clip(self, run: _RowRange, start: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
-        """The part of a run inside [start, end)."""
+        """Return the part of a run inside [start, end)."""
         chunk = self._chunk(run.chunk)
         begins = chunk.begin[run.low : run.high]
         shift = run.position - int(begins[0])
@@ -333,7 +333,7 @@ class SegmentIndex:
 
     def _pack(self) -> None:
         length, offset, hole = (np.concatenate(columns) for columns in zip(*self._open, strict=True))
-        # segments of a stream lie in the file one behind the other, with little that differs in between
+        # consecutive segments of a stream have similar distances in the file
         between = np.diff(offset, prepend=0) - np.append(0, length[:-1])
         columns = [length, between, hole] if hole.any() else [length, between]
         # the high bytes, mostly zero, side by side
@@ -368,15 +368,15 @@ class SegmentIndex:
 def _pieces(
     chunk: _Chunk, runs: NDArray[np.void], starts: Int64s, ends: Int64s
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """Find ranges in a chunk, each in its run: for each piece the range, its offset and length.
+    """Find ranges in a chunk, each in its run; return range, offset and length of each piece.
 
-    A range of which a byte is missing has no pieces.
+    A range with a missing byte has no pieces.
     """
     shift = chunk.begin[runs["low"]] - runs["position"]
     starts, ends = starts + shift, ends + shift
     first = chunk.begin.searchsorted(starts, "right") - 1
     last = np.minimum(chunk.begin.searchsorted(ends, "left"), runs["high"])
-    count = np.maximum(last - first, 0)  # what begins beyond the run has no rows in it
+    count = np.maximum(last - first, 0)  # a range that starts beyond the run has no rows in it
     which = np.repeat(np.arange(len(runs)), count)
     row = np.arange(len(which)) + np.repeat(first - np.cumsum(count) + count, count)
     begin = np.maximum(chunk.begin[row], starts[which])

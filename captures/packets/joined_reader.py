@@ -1,12 +1,12 @@
 """The packets of several files as those of one capture, in time order.
 
-Files that follow each other, as rotation leaves them, are read one after another, block by block, as fast as one
-file. Where they overlap in time (captures of two interfaces, hosts or directions) their packets are merged: the next
-packet is always the earliest of those that are next in their files, so packets of one file keep their order whatever
-its clock did. A file is opened when the merge has reached its first packet.
+Consecutive files, as left by rotation, are read one after another, block by block, as fast as a single
+file. Where files overlap in time (captures of two interfaces, hosts or directions), their packets are merged: the next
+packet is always the earliest of the files' next packets, so packets of one file keep their order whatever
+its clock did. A file is opened when the merge reaches its first packet.
 
-Packets are numbered through all files as ``mergecap`` would number them, except that where files overlap, packets that
-are not TCP count with the TCP packet that follows them in their file, or, behind the last one, with that.
+Packets are numbered through all files as by ``mergecap``, except that where files overlap, non-TCP packets count with
+the next TCP packet of their file or, after the last one, with that one.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from captures.packets.table import PacketBlock, Statistics, Window
 
 _NEVER = (1 << 63) - 1
 _LEAST_BLOCK = 1 << 16
-_FULL_BLOCKS = 4  # when more files than that overlap, those that come get smaller blocks
+_FULL_BLOCKS = 4  # if more files overlap, later ones get smaller blocks
 
 
 class _Cursor:
-    """A file that is being read: its next packets, and how far they were handed out.
+    """A file that is being read: its next packets, and how far they were delivered.
 
-    :ivar order: the place of the file among all
+    :ivar order: index of the file among all
     :ivar reader: reads its packets
-    :ivar block: packets that were read; those from ``row`` on are to be handed out
-    :ivar taken: number in its file of the last packet that was handed out
+    :ivar block: packets read; those from ``row`` on are to be delivered
+    :ivar taken: number in its file of the last delivered packet
     :ivar comments: packet comments that wait for the next TCP packet, by number in the file
     """
 
@@ -61,9 +61,9 @@ class _Cursor:
         self._latest = 0
 
     def load(self) -> bool:
-        """Read the next packets; returns whether there are any.
+        """Read the next packets; return whether there are any.
 
-        :raises CaptureError: if the file cannot be read on
+        :raises CaptureError: if the file can no longer be read
         """
         for block in self.reader:
             self.comments |= block.comments
@@ -72,7 +72,7 @@ class _Cursor:
             block.time = aligned(block.time, self._file.clock)
             self.block, self.row = block, 0
             if len(block):
-                # a clock may have been set back: the place of a packet is behind those before it in the file
+                # a clock may have been set back: a packet sorts after those before it in the file
                 keys = block.time + self._file.lag
                 self._keys = np.maximum(np.maximum.accumulate(keys), self._latest)
                 self._latest = int(self._keys[-1])
@@ -81,21 +81,21 @@ class _Cursor:
 
     @property
     def end(self) -> tuple[int, int]:
-        """Where the packets that were read end."""
+        """The merge position after the packets read."""
         return self._latest, self.order
 
     @property
     def used_up(self) -> bool:
-        """Whether all packets that were read were handed out."""
+        """Whether all packets read were delivered."""
         return self.row == len(self._keys)
 
     def stop(self, limit: tuple[int, int]) -> int:
-        """The first row that comes behind `limit`."""
+        """Return the first row after `limit`."""
         time, order = limit
         return int(np.searchsorted(self._keys, time, "right" if self.order <= order else "left"))
 
     def take(self, stop: int) -> tuple[PacketBlock, Int64s]:
-        """Hand out the rows up to `stop`, and where they are in time."""
+        """Deliver the rows up to `stop`, with their merge times."""
         assert self.block is not None
         rows = slice(self.row, stop)
         self.row = stop
@@ -106,14 +106,14 @@ class _Cursor:
 class JoinedReader:
     """Iterates over the packets of a joined capture, a :class:`PacketBlock` at a time, in time order.
 
-    What it tells is that of :class:`PacketReader`, over all files.
+    It has the attributes of :class:`PacketReader`, covering all files.
 
-    :param kind: makes what reads the packets of one file
-    :param files: numbers of the files that are read; default: all
+    :param kind: class that reads the packets of one file
+    :param files: numbers of the files to read; default: all
     :ivar source: the capture
-    :ivar addresses: the endpoints met so far
-    :ivar interfaces: the interfaces met so far; a file continues with those of one that has ended, if they are alike
-    :ivar secrets: TLS key logs (NSS format) embedded in the files, met so far
+    :ivar addresses: the endpoints found so far
+    :ivar interfaces: the interfaces found so far; a file reuses equal ones of a file that has ended
+    :ivar secrets: TLS key logs (NSS format) embedded in the files, found so far
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class JoinedReader:
         self.addresses = AddressBook()
         self.interfaces: list[Interface] = []
         self._free: dict[tuple[int | str, ...], list[int]] = {}
-        """Interfaces of files that have ended, by what they are; the first one first."""
+        """Interfaces of files that have ended, by their properties; the first one first."""
         self.secrets: list[bytes] = []
         self._kind = kind
         self._block_size = block_size
@@ -135,7 +135,7 @@ class JoinedReader:
         self._opened = 0 if files is None else files.start
         self._stop = None if files is None else files.stop
         self._cursors: list[_Cursor] = []
-        # the files of a live capture are not known yet; of some of many only some packets are seen
+        # a live capture's files are not all known; a subset of the files has only some of the packets
         comparing = source.clocks is None and not source.live and files is None
         self._clocks = Clocks(self.addresses, source.files) if comparing else None
         self._copies = Copies()
@@ -146,7 +146,7 @@ class JoinedReader:
 
     @property
     def statistics(self) -> Statistics:
-        """What was met so far."""
+        """The counters so far."""
         total = Statistics()
         for each in (self._ended, *(cursor.reader.statistics for cursor in self._cursors)):
             total.add(each)
@@ -155,7 +155,7 @@ class JoinedReader:
 
     @property
     def done(self) -> int:
-        """Bytes of the capture that were gone through."""
+        """Bytes of the capture read so far."""
         return self._ended_size + sum(cursor.reader.done for cursor in self._cursors)
 
     def __iter__(self) -> Iterator[PacketBlock]:
@@ -183,11 +183,11 @@ class JoinedReader:
 
     @property
     def _known(self) -> int:
-        """How many files there are, or up to which they are read."""
+        """The number of files, or the end of the range to read."""
         return len(self.source.files) if self._stop is None else self._stop
 
     def _next_file(self) -> tuple[int, int]:
-        """Where the next file begins that is not open yet."""
+        """Return the merge position of the next unopened file."""
         if self._opened == self._known:
             return _NEVER, _NEVER
         time = self.source.files[self._opened].first_time
@@ -212,7 +212,7 @@ class JoinedReader:
         yield from self._load(cursor)
 
     def _load(self, cursor: _Cursor) -> Iterator[PacketBlock]:
-        """Read on in a file. At its end comes what is left of it: comments on packets that are not TCP."""
+        """Read more of a file. At its end, yield remaining comments on non-TCP packets."""
         try:
             more = cursor.load()
         except CaptureError as error:
@@ -237,7 +237,7 @@ class JoinedReader:
         self._number += cursor.reader.statistics.packets - cursor.taken
 
     def _merged(self, taking: list[tuple[_Cursor, int]]) -> PacketBlock:
-        """The next rows of some files as one block."""
+        """Return the next rows of some files as one block."""
         parts, keys = zip(*(cursor.take(stop) for cursor, stop in taking), strict=True)
         cursors = [cursor for cursor, _ in taking]
         steps = [
@@ -264,7 +264,7 @@ class JoinedReader:
         columns["number"] = number
         file = np.repeat([cursor.order for cursor in cursors], [len(part) for part in parts])[order]
         fresh = self._copies.fresh(replace(first, **columns), file, several=len(self._cursors) > 1)
-        if comments:  # a comment on a copy must not get lost
+        if comments:  # keep comments on copies
             fresh |= np.isin(number, list(comments))
         if not fresh.all():
             columns = {name: column[fresh] for name, column in columns.items()}
@@ -272,7 +272,7 @@ class JoinedReader:
         return replace(first, source=self.source, windows=windows, comments=comments, **columns)
 
     def _placed(self, cursor: _Cursor, block: PacketBlock) -> PacketBlock:
-        """A block of a file with the places and interfaces that it has in the whole."""
+        """Return a block of a file with its offsets and interfaces converted to those of the joined capture."""
         base = base_of(cursor.order)
         columns: dict[str, Any] = {}
         for name in block.PLACES:
@@ -283,7 +283,7 @@ class JoinedReader:
         return replace(block, windows=windows, interface=known[block.interface], **columns)
 
     def _interface(self, interface: Interface) -> int:
-        """The number of an interface that a file declares."""
+        """Return the number of an interface that a file declares."""
         free = self._free.get(astuple(interface))
         if free:
             return heappop(free)
@@ -292,7 +292,7 @@ class JoinedReader:
 
 
 def _renumbered(waiting: dict[int, str], was: Int64s, now: Int64s) -> dict[int, str]:
-    """Take the comments on packets up to the last of some; returns them by new numbers.
+    """Take the waiting comments on packets up to the last of `was`; return them by new numbers.
 
     :param was: numbers of the TCP packets in their file
     :param now: their new numbers; packets between them keep their distance to the next one
@@ -308,9 +308,9 @@ def _renumbered(waiting: dict[int, str], was: Int64s, now: Int64s) -> dict[int, 
 def read_packets(
     source: Source, block_size: int = BLOCK_SIZE, kind: type[PacketReader] = PacketReader
 ) -> PacketReader | JoinedReader:
-    """The TCP packets of a capture in blocks of about `block_size` bytes of each file.
+    """Return the TCP packets of a capture in blocks of about `block_size` bytes of each file.
 
-    :param kind: what reads the packets of one file
+    :param kind: class that reads the packets of one file
     :raises CaptureError: if the source is not a pcap or pcapng file; on iteration if reading it fails
     """
     if isinstance(source, JoinedSource):
@@ -323,11 +323,11 @@ def open_files(
 ) -> Source:
     """Open the captures that paths, patterns and folders stand for, as one.
 
-    :param align_clocks: bring the times of all files to the clock of the first one, for which they are read twice
-    :param follow: whether more is still being written: to the one file, or to the newest of several, until a newer
-        one comes into the folder or fits the pattern
-    :param spool: how many bytes of what cannot be read twice are kept
-    :raises CaptureError: if there is none that can be read; one that fails beside others is in
+    :param align_clocks: convert the times of all files to the clock of the first one, for which they are read twice
+    :param follow: whether more is still being written: to the single file, or to the newest of several, until a newer
+        one appears in the folder or matches the pattern
+    :param spool: number of bytes kept of input that cannot be read twice
+    :raises CaptureError: if no file can be read; if only some fail, their errors are in
         :attr:`JoinedSource.unreadable`
     """
     quota = Quota(spool)
@@ -346,11 +346,11 @@ def open_files(
 def open_succession(
     path: str, succession: Succession, *, begin: int = 0, spool: int = DEFAULT_SPOOL
 ) -> Source:
-    """Open what a program is recording, and follow it until that has ended.
+    """Open a recording in progress, and follow it until its program has ended.
 
     :param path: a file, or a folder or a pattern of files that are written one after another
-    :param begin: of a single file: the byte at which the recording begins
-    :param spool: how many bytes of what cannot be read twice are kept
+    :param begin: byte of a single file at which the recording starts
+    :param spool: number of bytes kept of input that cannot be read twice
     :raises CaptureError: if there is nothing yet, or it cannot be read
     """
     quota = Quota(spool)
@@ -363,9 +363,9 @@ def open_succession(
 
 
 def _by_one_clock(found: FoundFiles, quota: Quota) -> JoinedSource:
-    """Read the files to compare their clocks, and open them with those aligned.
+    """Read the files to compare their clocks, and open them with their clocks aligned.
 
-    :raises CaptureError: if there is a pipe among them, or a file that is followed
+    :raises CaptureError: if one of them is a pipe or followed
     """
     pipe = next((file for file in found.files if file.source is not None), None)
     if pipe is not None:

@@ -1,8 +1,8 @@
 """The bytes of several files as one source.
 
-An offset in a joined capture tells the file in its upper bits and the place in that file in its lower ones, so it
-means the same byte in every reading. There may be thousands of files: open are only those that were used last, apart
-from pipes and files that are followed, which are open until they are read.
+An offset in a joined capture has the file number in its upper bits and the place in that file in its lower ones, so it
+means the same byte in every reading. There may be thousands of files: only the most recently used ones are open, apart
+from pipes and followed files, which are open until they are read.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from captures.packets.source import Source, open_source
 from captures.packets.spool import Quota
 
 MOST_OPEN = 64
-"""Files that are open at a time, apart from pipes and files that are followed."""
+"""Number of files open at a time, apart from pipes and followed files."""
 
 PLACE_BITS = 44
-"""Bits of an offset that tell the place in its file: 16 TiB, and a quarter of a million files below ``KEPT``."""
+"""Bits of an offset for the place in its file: 16 TiB, and a quarter of a million files below ``KEPT``."""
 _PLACE = (1 << PLACE_BITS) - 1
 
 
 def base_of(number: int) -> int:
-    """The offset of the first byte of a file."""
+    """Return the offset of the first byte of a file."""
     return number << PLACE_BITS
 
 
 def file_at(offset: int) -> int:
-    """The number of the file that an offset is in, which is below :data:`~captures.packets.source.KEPT`."""
+    """Return the number of the file that contains `offset`, which is below :data:`~captures.packets.source.KEPT`."""
     return offset >> PLACE_BITS
 
 
 class _OpenFiles:
-    """The files of a joined capture as one store of bytes. Of those that can be opened again a few are open."""
+    """The files of a joined capture as one store of bytes. Of files that can be reopened, only a few are open."""
 
     compression = damage = ""
-    complete = True  # a file that is not waits by itself
+    complete = True  # an incomplete file waits by itself
 
     def __init__(self, files: list[CaptureFile], quota: Quota) -> None:
         self._files = files
@@ -51,16 +51,16 @@ class _OpenFiles:
 
     @property
     def size(self) -> int:
-        """Where the addresses end."""
+        """The end of the offsets."""
         return base_of(len(self._files))
 
     @property
     def expected(self) -> int | None:
-        """About how many bytes all files have, None if unknown."""
+        """Approximate size of all files in bytes, None if unknown."""
         return None if self._unknown else self._total
 
     def file(self, number: int) -> Source:
-        """One of the files, open. The next call may close it.
+        """Return one of the files, open. The next call may close it.
 
         :raises CaptureError: if it cannot be opened
         """
@@ -76,14 +76,14 @@ class _OpenFiles:
         return source
 
     def take_over(self, number: int, source: Source) -> None:
-        """Keep a file open until it was not used for long."""
+        """Keep a file open until others have been used more recently."""
         self._open[number] = source
         self.expect(number, source.expected)
         if len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)[1].close()
 
     def expect(self, number: int, size: int | None) -> None:
-        """Note how large a file will be, None if unknown."""
+        """Set the expected size of a file, None if unknown."""
         if size is None:
             self._unknown.add(number)
             return
@@ -92,7 +92,9 @@ class _OpenFiles:
         self._sizes[number] = size
 
     def drop_deleted(self, numbers: set[int]) -> None:
-        """Close those of some files that were deleted: while they are open they take room that others count on."""
+        """Close those files among `numbers` that were deleted: while open, they take disk space that a ring's limit
+        excludes.
+        """
         for number in numbers & self._open.keys():
             if not Path(self._files[number].path).exists():
                 self._open.pop(number).close()
@@ -133,17 +135,17 @@ class _OpenFiles:
 
 
 class JoinedSource(Source):
-    """The bytes of several files. ``size`` is where their addresses end, ``expected`` how many bytes they have.
+    """The bytes of several files. ``size`` is the end of their offsets, ``expected`` their size in bytes.
 
     :param rotation: where more files are added, None if they are not followed
-    :ivar files: the captures, in the order of their first packets; those that are added are the last
-    :ivar unreadable: files that could not be read, or not to their end
-    :ivar passed_over: files in folders, or matched by patterns, that are no captures
-    :ivar deleted: files of a ring that is followed that were deleted before they were read, or before their end
-    :ivar clocks: what a first reading says about the clocks of the files
+    :ivar files: the captures, in the order of their first packets; added files are last
+    :ivar unreadable: files that could not be read completely
+    :ivar passed_over: files in folders, or matched by patterns, that are not captures
+    :ivar deleted: files of a followed ring that were deleted before they were read completely
+    :ivar clocks: clock comparisons of the files, from the first reading
     :ivar aligned: whether times are by one clock
-    :ivar quota: what the spools of all files share
-    :ivar copies: packets that several files have, of which a first reading hands out one
+    :ivar quota: shared by the spools of all files
+    :ivar copies: number of packets that several files contain, of which the first reading delivers one each
     """
 
     def __init__(self, found: FoundFiles, quota: Quota, rotation: Rotation | None = None) -> None:
@@ -167,11 +169,11 @@ class JoinedSource(Source):
                 files.expect(number, file.source.expected)
 
     def part(self, number: int) -> Source:
-        """One of the files by itself. What is kept beside it, is kept beside all."""
+        """Return one of the files by itself. Bytes kept beside it are kept beside the joined capture."""
         return _FilePart(self, self._bytes, number)
 
     def finished(self, number: int) -> None:
-        """Take notice that a file was read to its end: one that was followed can now be opened like any other."""
+        """Record that a file was read to its end; a followed one can now be reopened like any other."""
         file = self.files[number]
         self._done.add(number)
         if self._rotation is not None and file.source is not None and file.reopened:
@@ -180,7 +182,7 @@ class JoinedSource(Source):
             file.source = None
 
     def report(self, error: CaptureError) -> None:
-        """Take notice that a file cannot be read, or not to its end; another reading will say so again."""
+        """Record that a file cannot be read completely; repeated reports of later readings are dropped."""
         if self._rotation is not None and isinstance(error, FileGone):
             self.deleted.append(error.path)
         elif str(error) not in map(str, self.unreadable):
@@ -214,15 +216,15 @@ class JoinedSource(Source):
                 last.source = open_source(
                     last.path, follow=True, over=lambda: self._is_over(number), spool=self.quota
                 )
-            except CaptureError:  # deleted since it was listed; then there are newer ones
+            except CaptureError:  # deleted since it was listed, so there are newer ones
                 if not self._rotation.look():
                     raise
                 self._follow_last()
 
     def _is_over(self, number: int) -> bool:
-        """Whether there are more than so many files."""
+        """Return whether there are more than `number` files, or nothing more will be written."""
         assert self._rotation is not None
-        over = self._rotation.over()  # first: what is there by then is all
+        over = self._rotation.over()  # first, so that the following look is complete
         if number == len(self.files) and self._rotation.look():
             if self._rotation.succession is not None:
                 self._bytes.drop_deleted(self._done)
@@ -231,7 +233,7 @@ class JoinedSource(Source):
 
 
 class _FilePart(Source):
-    """One file of a joined capture, for the reader of its packets. It is open only while it is used."""
+    """One file of a joined capture, for the reader of its packets. It is open only while in use."""
 
     def __init__(self, joined: JoinedSource, files: _OpenFiles, number: int) -> None:
         self._joined = joined
@@ -239,7 +241,7 @@ class _FilePart(Source):
         super().__init__(joined.files[number].path, self._file, joined.quota, None, [])
 
     @property
-    def _store(self) -> Source:  # type: ignore[override]  # the use of another file may close this one
+    def _store(self) -> Source:  # type: ignore[override]  # using another file may close this one
         return self._file()
 
     @property

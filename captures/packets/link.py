@@ -1,4 +1,4 @@
-"""From the first byte of a frame to the IP header, for many frames at once.
+"""Decoding from the first byte of a frame to the IP header, for many frames at once.
 
 Handled here, vectorised: Ethernet with any VLAN tags, 802.2 SNAP, Linux cooked captures v1 and v2, BSD and
 OpenBSD loopback, raw IP. Link type numbers: https://www.tcpdump.org/linktypes.html.
@@ -34,7 +34,7 @@ _VLAN_TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
 _MAX_TAGS = 4
 _SNAP = 0xAAAA03
 
-# names of what is not IP, IEEE 802 numbers registry
+# names of ethertypes other than IP, IEEE 802 numbers registry
 ETHERTYPE_NAMES = {
     0x0806: "ARP",
     0x8035: "RARP",
@@ -54,12 +54,12 @@ _FAMILIES = {2: IPV4, 10: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
 
 @dataclass(slots=True)
 class LinkFrames:
-    """A set of frames at some header, one row each.
+    """A set of frames positioned at some header, one row each.
 
     :ivar row: int64, row of the packet record
-    :ivar at: int64, index in the buffer of the header
-    :ivar end: int64, index of the first byte that is not captured
-    :ivar wire_end: int64, where `end` would be had the frame been captured whole
+    :ivar at: int64, index of the header in the buffer
+    :ivar end: int64, index of the first byte that was not captured
+    :ivar wire_end: int64, value of `end` if the frame had been captured whole
     """
 
     row: Int64s
@@ -71,32 +71,32 @@ class LinkFrames:
         return len(self.row)
 
     def take(self, mask: Bools) -> LinkFrames:
-        """The rows where `mask` holds."""
+        """Return the rows selected by `mask`."""
         if mask.all():
             return self
         return LinkFrames(self.row[mask], self.at[mask], self.end[mask], self.wire_end[mask])
 
     def advanced(self, size: int | Int64s) -> LinkFrames:
-        """The same frames, `size` bytes further in."""
+        """Return the same frames, `size` bytes further."""
         return LinkFrames(self.row, self.at + size, self.end, self.wire_end)
 
     def holds(self, size: int | Int64s) -> Bools:
-        """Where at least `size` bytes from the header on are captured."""
+        """Return a mask of the frames with at least `size` captured bytes from the header on."""
         return self.at + size <= self.end
 
 
 def be16(data: Bytes, at: Int64s) -> Int64s:
-    """Big-endian 16-bit integers at `at`."""
+    """Return the big-endian 16-bit integers at `at`."""
     return view(data, ">u2")[at].astype(np.int64)
 
 
 def be32(data: Bytes, at: Int64s) -> Int64s:
-    """Big-endian 32-bit integers at `at`."""
+    """Return the big-endian 32-bit integers at `at`."""
     return view(data, ">u4")[at].astype(np.int64)
 
 
 def distinct(values: NDArray[Any]) -> list[int]:
-    """The values that occur, rising. Nearly always it is just one: that is looked for first, and costs no sorting."""
+    """Return the distinct values, ascending. Usually there is just one: this is tested first and needs no sorting."""
     if len(values) and (values == values[0]).all():
         return [int(values[0])]
     found: list[int] = np.unique(values).tolist()
@@ -104,16 +104,16 @@ def distinct(values: NDArray[Any]) -> list[int]:
 
 
 def known_link_type(link_type: int) -> bool:
-    """Whether :func:`network_header` can read frames of this link type."""
+    """Return whether :func:`network_header` can read frames of this link type."""
     fixed = (NULL, ETHERNET, LOOP, LINUX_SLL, LINUX_SLL2, RAW_IPV4, RAW_IPV6)
     return link_type in fixed or link_type in RAW_TYPES
 
 
 def network_header(data: Bytes, frames: LinkFrames, link_type: int) -> tuple[LinkFrames, Int64s]:
-    """Step over the link layer.
+    """Advance past the link layer.
 
-    :returns: the frames at their network header, and its ethertype; -1 where the link header is cut by the
-        snapshot length, -2 where the frame is IEEE 802.2 without an ethertype, -3 for an unknown family
+    :returns: the frames at their network header, and its ethertype; -1 if the link header is cut by the
+        snapshot length, -2 if the frame is IEEE 802.2 without an ethertype, -3 for an unknown family
     """
     if link_type == ETHERNET:
         return _tagged(data, frames, 12)
@@ -131,7 +131,7 @@ def network_header(data: Bytes, frames: LinkFrames, link_type: int) -> tuple[Lin
 
 
 def _tagged(data: Bytes, frames: LinkFrames, type_field: int) -> tuple[LinkFrames, Int64s]:
-    """Frames whose header ends with an ethertype at `type_field`, then perhaps VLAN tags."""
+    """Advance past a header that ends with an ethertype at `type_field`, and past any VLAN tags."""
     whole = frames.holds(type_field + 2)
     ethertype = np.where(whole, be16(data, frames.at + type_field), -1)
     frames = frames.advanced(type_field + 2)
@@ -154,7 +154,7 @@ def _tagged(data: Bytes, frames: LinkFrames, type_field: int) -> tuple[LinkFrame
 
 
 def _loopback(data: Bytes, frames: LinkFrames) -> tuple[LinkFrames, Int64s]:
-    """A 32-bit address family: in network byte order (LOOP), or that of the capturing host (NULL)."""
+    """Advance past a 32-bit address family: in network byte order (LOOP), or in that of the capturing host (NULL)."""
     whole = frames.holds(4)
     family = be32(data, frames.at)
     family = np.where(family > 0xFFFF, family.astype(np.uint32).byteswap().astype(np.int64), family)

@@ -1,4 +1,4 @@
-"""Bytes in memory that are read at many places at once."""
+"""A memory buffer that is read at many places at once."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from captures.arrays import Bytes, Int64s
 
 SPARE = 64
-"""Bytes that a read may go beyond what counts."""
+"""Number of bytes that a read may extend beyond valid data."""
 
 
 class Memory:
-    """Bytes to be read at many places at once: those of a block, and behind them what was added.
+    """The bytes of a block, followed by bytes added later, to be read at many places at once.
 
-    :ivar view: those of the block; places from :attr:`size` on are of what was added
-    :param data: the block's bytes, uint8, with at least :data:`SPARE` to spare behind the last one that counts
+    :ivar view: the bytes of the block; places from :attr:`size` on refer to added bytes
+    :param data: the block's bytes, uint8, with at least :data:`SPARE` spare bytes at the end
     """
 
     def __init__(self, data: Bytes) -> None:
@@ -26,7 +26,7 @@ class Memory:
         self._added = bytearray()
 
     def add(self, data: bytes) -> int:
-        """Put bytes after the others; return their place."""
+        """Append bytes; return their place."""
         place = self.size + len(self._added)
         self._added += data
         self._added += bytes(SPARE)
@@ -41,7 +41,7 @@ class Memory:
         return found
 
     def read(self, place: int, size: int) -> bytes:
-        """Return some bytes from a place on."""
+        """Return `size` bytes from `place` on."""
         if place >= self.size:
             place -= self.size
             return bytes(self._added[place : place + size])

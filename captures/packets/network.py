@@ -1,8 +1,8 @@
-"""From IP headers to TCP packets, for many frames at once; tunnels are stepped into on the way.
+"""Decoding from IP headers to TCP packets, for many frames at once, through tunnels.
 
 Handled here, vectorised: IPv4 with options, IPv6 with extension headers, IP in IP, GRE, ERSPAN II, VXLAN,
-Geneve, MPLS, PPPoE. What needs more (fragments, other link types) goes through :mod:`captures.packets.rare`.
-Checksums are not looked at: with checksum offload they are wrong in captures made on the sending host.
+Geneve, MPLS, PPPoE. Fragments and other link types go through :mod:`captures.packets.rare`.
+Checksums are ignored: with checksum offload they are wrong in captures made on the sending host.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _CUT = "headers cut by the snapshot length"
 class TcpColumns:
     """TCP packets of one buffer; columns as in :class:`captures.packets.table.PacketBlock`, endpoints and sizes int64.
 
-    :ivar offset: where the payload begins: index in the buffer, or an offset from ``KEPT`` up
+    :ivar offset: start of the payload: index in the buffer, or an offset from ``KEPT`` up
     """
 
     row: Int64s
@@ -103,7 +103,7 @@ def _no_packets() -> TcpColumns:
 
 @dataclass(slots=True)
 class _Network:
-    """What the TCP step needs to know of the IP layer, per frame."""
+    """Facts of the IP layer that the TCP step needs, per frame."""
 
     src: Int64s
     dst: Int64s
@@ -119,7 +119,7 @@ class _Network:
 
 
 class NetworkDecoder:
-    """Turns packet records into TCP columns and counts what is something else."""
+    """Converts packet records into TCP columns and counts other packets."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class NetworkDecoder:
         self._data: Bytes = np.zeros(PADDING, np.uint8)
 
     def decode(self, data: Bytes, records: RecordColumns, interfaces: list[Interface]) -> TcpColumns:
-        """The TCP packets among `records`, in their order."""
+        """Return the TCP packets among `records`, in their order."""
         self._data, self._found = data, []
         whole = LinkFrames(
             np.arange(len(records)),
@@ -172,7 +172,7 @@ class NetworkDecoder:
             self._statistics.not_tcp[reason] += number
 
     def _select(self, frames: LinkFrames, mask: Bools, reason: str) -> LinkFrames:
-        """The frames where `mask` holds; the others are counted."""
+        """Return the frames selected by `mask`; count the others."""
         kept = frames.take(mask)
         self._count(reason, len(frames) - len(kept))
         return kept
@@ -198,7 +198,7 @@ class NetworkDecoder:
         self._network(moved, ethertypes[known], depth)
 
     def _network(self, frames: LinkFrames, ethertype: Int64s, depth: int) -> None:
-        """Frames at the header that `ethertype` tells."""
+        """Decode frames at the header given by `ethertype`."""
         if not len(frames):
             return
         for kind in distinct(ethertype):
@@ -224,7 +224,7 @@ class NetworkDecoder:
         header = view(self._data, _IPV4_HEADER)[frames.at]
         size = (header["version"] & 15).astype(np.int64) * 4
         total = header["total"].astype(np.int64)
-        # segmentation offload leaves a length of 0: the packet is longer than the field can say
+        # segmentation offload leaves a length of 0: the packet is longer than the field can encode
         ip_end = np.where(total == 0, frames.wire_end, frames.at + total)
         good = (header["version"] >> 4 == 4) & (size >= 20) & (ip_end - frames.at >= size)
         if not good.all():
@@ -276,7 +276,7 @@ class NetworkDecoder:
         self._extensions(inner, header["next"].astype(np.int64), network, depth)
 
     def _extensions(self, frames: LinkFrames, protocol: Int64s, network: _Network, depth: int) -> None:
-        """Step over IPv6 extension headers (RFC 8200 section 4)."""
+        """Advance past IPv6 extension headers (RFC 8200 section 4)."""
         for _ in range(_MAX_EXTENSIONS):
             extended = np.isin(protocol, _EXTENSIONS)
             if not extended.any():
@@ -322,7 +322,7 @@ class NetworkDecoder:
     def _fragment(
         self, row: int, key: bytes, offset: int, more: bool, begin: int, end: int, captured_end: int
     ) -> None:
-        """One fragment of a datagram that carries TCP; if it completes the datagram, decode that."""
+        """Add one fragment of a datagram that carries TCP; if it completes the datagram, decode it."""
         if captured_end < end:
             self._count("IP fragment cut by the snapshot length", 1)
             return
@@ -338,7 +338,7 @@ class NetworkDecoder:
         self._whole_datagram(row, key, datagram)
 
     def _whole_datagram(self, row: int, key: bytes, datagram: bytes) -> None:
-        """Decode a reassembled IP payload, which lies beside the capture, not in it."""
+        """Decode a reassembled IP payload, which is stored beside the capture, not in it."""
         place = self._source.keep(datagram)
         addresses = key[2:] if len(key) == 10 else key[4:]
         half = len(addresses) // 2
@@ -419,7 +419,7 @@ class NetworkDecoder:
         )
 
     def _enter(self, frames: LinkFrames, inside: int, depth: int, name: str) -> None:
-        """Go on with what a tunnel carries: Ethernet frames, or the packets of an ethertype."""
+        """Decode the content of a tunnel: Ethernet frames, or packets of one ethertype."""
         if depth >= _MAX_TUNNELS:
             self._count("tunnels nested too deep", len(frames))
             return
@@ -432,7 +432,7 @@ class NetworkDecoder:
             self._statistics.tunnels[name] += self._statistics.tcp - before
 
     def _gre(self, frames: LinkFrames, depth: int) -> None:
-        """RFC 2784, with key and sequence number of RFC 2890."""
+        """Decode GRE (RFC 2784), with key and sequence number (RFC 2890)."""
         frames = self._select(frames, frames.holds(4), _CUT)
         bits = be16(self._data, frames.at)
         frames, bits = (
@@ -456,7 +456,7 @@ class NetworkDecoder:
         if vxlan.any():
             some = frames.take(vxlan)
             some = self._select(some, some.holds(16), _CUT)
-            valid = self._data[some.at + 8] & 0x08 != 0  # RFC 7348: the flag that must be set
+            valid = self._data[some.at + 8] & 0x08 != 0  # RFC 7348: this flag must be set
             some = self._select(some, valid, "UDP")
             self._enter(some.advanced(16), ETHERNET, depth, "VXLAN")
         if geneve.any():
@@ -469,7 +469,7 @@ class NetworkDecoder:
                 self._enter(some.advanced(16 + options).take(kind == ethertype), ethertype, depth, "Geneve")
 
     def _mpls(self, frames: LinkFrames, depth: int) -> None:
-        """Pop the label stack (RFC 3032); the first nibble after it shows what it carries."""
+        """Pop the label stack (RFC 3032); the first nibble after it identifies the content."""
         for _ in range(16):
             frames = self._select(frames, frames.holds(5), _CUT)
             if not len(frames):
@@ -493,7 +493,7 @@ class NetworkDecoder:
             self._enter(frames.take(mask), inside, depth, "MPLS")
 
     def _pppoe(self, frames: LinkFrames, depth: int) -> None:
-        """RFC 2516 section 4: six bytes, then a PPP protocol number."""
+        """Decode PPPoE (RFC 2516 section 4): six bytes, then a PPP protocol number."""
         frames = self._select(frames, frames.holds(8), _CUT)
         protocol = be16(self._data, frames.at + 6)
         for number, ethertype in _PPP_TYPES.items():
@@ -503,5 +503,5 @@ class NetworkDecoder:
 
 
 def relocated(offset: Int64s, file_offset: int) -> Int64s:
-    """Offsets of payload in the source, from indexes in a buffer that begins at `file_offset`."""
+    """Return payload offsets in the source, from indexes in a buffer that starts at `file_offset`."""
     return np.where(offset >= KEPT, offset, offset + file_offset)

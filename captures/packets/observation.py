@@ -1,4 +1,4 @@
-"""Until when a connection was observed: not longer than the files that may have packets of it go on."""
+"""The time until which each connection was observed: no later than the end of the files that may have its packets."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dissectors.units import SECOND
 
 NO_FILE = -1
 _DISORDER = SECOND
-"""ns by which the first packet of a file may be earlier than the last of the one that it continues."""
+"""ns by which a file's first packet may precede the last one of the file that it continues."""
 
 
 class Observation:
-    """When the files of a capture have packets, and which file continues another.
+    """The time spans of a capture's files, and which file continues another.
 
-    A file continues another if it begins where the other ends, and a connection has packets in both, as in the files
-    of one capture that was rotated. Files of other hosts, or of another day, do not.
+    A file continues another if it starts where the other ends, and a connection has packets in both, as in the files
+    of one rotated capture. Files of other hosts, or of another day, do not.
 
     :ivar spans: number of a file -> times of its first and its last packet, ns since the epoch
     :ivar links: pairs of files: a connection has packets in the first and, next, in the second
@@ -30,10 +30,10 @@ class Observation:
         self._ends: dict[int, int] | None = None
 
     def take(self, offsets: Int64s, times: Int64s, before: Int64s) -> Int64s:
-        """Take packets in; return the number of the file of each.
+        """Add packets; return the number of the file of each.
 
-        :param offsets: of their payload in the source
-        :param before: numbers of the files in which their connections were seen last
+        :param offsets: offsets of their payload in the source
+        :param before: number of the file in which each packet's connection was seen last
         """
         files = np.where(offsets < KEPT, offsets >> PLACE_BITS, NO_FILE)
         files = np.where(files < 0, before, files)
@@ -45,7 +45,7 @@ class Observation:
         return files
 
     def add(self, other: Observation) -> None:
-        """Add what was found in another part of the capture."""
+        """Add the observations of another part of the capture."""
         for file, span in other.spans.items():
             self._span(file, *span)
         self.links |= other.links
@@ -54,8 +54,8 @@ class Observation:
     def ends(self, files: Int64s | np.int64, latest: int) -> Int64s:
         """Return until when connections were observed, ns since the epoch.
 
-        :param files: in which they were seen last; one of them gives an array without dimension
-        :param latest: of the whole capture, for connections of which no file is known
+        :param files: files in which they were seen last; a single number returns a zero-dimensional array
+        :param latest: latest time of the whole capture, for connections whose file is unknown
         """
         if self._ends is None:
             self._ends = self._found()
@@ -67,7 +67,7 @@ class Observation:
         return found[which]
 
     def _found(self) -> dict[int, int]:
-        """Return the end of each file, and of those that continue it."""
+        """Return the end of each file, including the files that continue it."""
         ends = {file: last for file, (_, last) in self.spans.items()}
         continued: dict[int, list[int]] = {}
         for file, later in self.links:

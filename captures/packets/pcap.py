@@ -1,7 +1,7 @@
-"""The pcap file format: a 24-byte file header, then records of 16 bytes and a frame each.
+"""The pcap file format: a 24-byte file header, then records of a 16-byte header and a frame each.
 
-Layout: https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcap/ and pcap-savefile(5). Byte order and unit of time
-follow from the magic number. The "modified" variant of old Linux kernels has eight more bytes a record.
+Layout: https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcap/ and pcap-savefile(5). Byte order and time unit
+follow from the magic number. In the "modified" variant of old Linux kernels, record headers have eight more bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from captures.packets.walk import view, walk
 
 FILE_HEADER = 24
 
-# magic number as it stands in a file of each byte order -> ticks per second, bytes of a record header
+# magic number in the file's byte order -> ticks per second, bytes of a record header
 _MAGICS = {0xA1B2C3D4: (1_000_000, 16), 0xA1B23C4D: (1_000_000_000, 16), 0xA1B2CD34: (1_000_000, 24)}
 
 _DAY = 86_400
@@ -28,14 +28,14 @@ _MAX_FRAME = 1 << 28
 
 
 def is_pcap(magic: bytes) -> bool:
-    """Whether a file that begins with these four bytes is a pcap file."""
+    """Return whether a file that starts with these four bytes is a pcap file."""
     return int.from_bytes(magic, "little") in _MAGICS or int.from_bytes(magic, "big") in _MAGICS
 
 
 class PcapFormat:
-    """One pcap file: its header, and how to read its records.
+    """One pcap file: its header, and the reader of its records.
 
-    :raises CaptureError: if the file header is cut short
+    :raises CaptureError: if the file header is incomplete
     """
 
     name = "pcap"
@@ -53,7 +53,7 @@ class PcapFormat:
         order = ">" if self.big_endian else "<"
         magic, _, _, _, _, snapshot, link = Struct(order + "IHHiIII").unpack(header)
         units, self.base = _MAGICS[magic]
-        # the upper half of the last field tells the length of the frame check sequence, if any
+        # the upper half of the last field is the length of the frame check sequence, if any
         self.interfaces = [Interface(link & 0xFFFF, snapshot, units=units)]
         self.secrets: list[bytes] = []
         self.start = FILE_HEADER
@@ -69,7 +69,7 @@ class PcapFormat:
         self._units = units
 
     def believable(self, data: Bytes, places: Int64s, end: int | Int64s) -> Bools:
-        """Where a record header may be: a time near the first one, lengths that agree."""
+        """Return a mask of places that may be a record header: a time near the first one, consistent lengths."""
         inside = places + self.base <= end
         header = view(data, self._header)[np.where(inside, places, 0)]
         seconds, captured, wire = header["seconds"], header["captured"], header["wire"]
@@ -80,7 +80,7 @@ class PcapFormat:
         return good
 
     def parse(self, data: Bytes, start: int, end: int) -> ParsedBuffer:
-        """All complete records of ``data[start:end]``."""
+        """Return all complete records of ``data[start:end]``."""
         walked = walk(data, start, end, self)
         header = view(data, self._header)[walked.offsets]
         captured = header["captured"].astype(np.int64)

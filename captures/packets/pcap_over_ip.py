@@ -1,7 +1,7 @@
-"""PCAP over IP: a capture that comes over a TCP connection, as PolarProxy, Arkime and NetworkMiner send and take it.
+"""PCAP over IP: a capture received over a TCP connection, as sent and received by PolarProxy, Arkime and NetworkMiner.
 
 The sender writes a pcap or pcapng into the connection as into a file, and closes it at the end: there is no protocol
-beside TCP. ``tcp://HOST:PORT`` connects to the sender. ``tcp-listen://[HOST]:PORT`` waits for the sender to connect;
+besides TCP. ``tcp://HOST:PORT`` connects to the sender. ``tcp-listen://[HOST]:PORT`` waits for the sender to connect;
 without a host only senders on this machine can.
 """
 
@@ -16,12 +16,12 @@ from captures.packets.feeds import PipeFeed, Stop
 CONNECT, LISTEN = "tcp", "tcp-listen"
 
 _PATIENCE = 10.0
-"""Seconds for the connection to be made."""
+"""Connection timeout in seconds."""
 _LOOPBACK = "127.0.0.1"
 
 
 def is_pcap_over_ip(path: str) -> bool:
-    """Whether a path names a connection."""
+    """Return whether a path names a connection."""
     return path.partition("://")[0].lower() in (CONNECT, LISTEN) and "://" in path
 
 
@@ -45,12 +45,12 @@ class PcapOverIpFeed:
             self._connected(socket.create_connection((host, port), _PATIENCE))
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes; waits for the sender, and then for the first of them."""
+        """Return up to `size` bytes; wait for the sender, and then for the first byte."""
         if self._pipe is None:
             if not self._stop.wait_readable(self._socket.fileno()):
                 return b""
             listening, (sender, _) = self._socket, self._socket.accept()
-            listening.close()  # one sender is one capture: others are refused
+            listening.close()  # one sender is one capture: refuse others
             self._connected(sender)
         assert self._pipe is not None
         try:

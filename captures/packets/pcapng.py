@@ -1,8 +1,8 @@
 """The pcapng file format: typed blocks, in sections that each have their own byte order and interfaces.
 
-Layout: https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcapng/. Read are section headers, interface descriptions,
-enhanced, simple and (obsolete) packet blocks, interface statistics for their drop counts, and decryption secrets, whose
-bytes are kept for decryption. Other blocks are counted and skipped.
+Layout: https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcapng/. The reader handles section headers, interface
+descriptions, enhanced, simple and (obsolete) packet blocks, interface statistics for their drop counts, and decryption
+secrets, whose bytes are kept for decryption. Other blocks are counted and skipped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TLS_KEY_LOG = 0x544C534B  # "TLSK", section 4.7
 _NEW_SPAN = 1 << 16
 
 _LATEST = (1 << 62) // 1_000_000_000
-"""Seconds since the epoch, in 2116: later than any time of a pcap file; half of what 64 bits hold of nanoseconds."""
+"""Seconds since the epoch, in 2116: later than any time in a pcap file; half of the range of 64-bit nanoseconds."""
 
 # option codes: 4.2 (interfaces), 3.5 (comments), 4.6 (statistics)
 _COMMENT = 1
@@ -48,12 +48,12 @@ _DROPPED_BY_INTERFACE, DROPPED_BY_SYSTEM = 5, 7
 
 
 def is_pcapng(magic: bytes) -> bool:
-    """Whether a file that begins with these four bytes is a pcapng file."""
+    """Return whether a file that starts with these four bytes is a pcapng file."""
     return int.from_bytes(magic, "big") == SECTION_HEADER
 
 
 class _Clocks:
-    """What the packets of an interface need of it, a column each; the last row is that of an unknown one."""
+    """Interface properties needed for packets, one column each; the last row is that of an unknown interface."""
 
     def __init__(self) -> None:
         self.units = np.full(16, 1_000_000, np.uint64)
@@ -61,7 +61,7 @@ class _Clocks:
         self.snapshot = np.zeros(16, np.int64)
 
     def add(self, number: int, interface: Interface) -> None:
-        """Take in the interface with the next number."""
+        """Add the interface with the next number."""
         for name, value in (
             ("units", interface.units),
             ("offset", interface.offset),
@@ -75,12 +75,11 @@ class _Clocks:
 
 
 class PcapngFormat:
-    """One pcapng file and what was met in it so far.
+    """One pcapng file and its contents so far.
 
     :ivar interfaces: all interfaces of all sections, in file order
     :ivar secrets: TLS key logs (NSS format) of the decryption secrets blocks
-
-    :raises CaptureError: if the file does not begin with a whole section header
+    :raises CaptureError: if the file does not start with a complete section header
     """
 
     name = "pcapng"
@@ -119,7 +118,7 @@ class PcapngFormat:
         self._packet = np.dtype(packet)
 
     def _set_byte_order(self, data: Bytes, at: int) -> bool:
-        """Take the byte order of the section header at `at`; False if it is none."""
+        """Adopt the byte order of the section header at `at`; return False if there is none."""
         magic = bytes(data[at + 8 : at + 12])
         for big_endian in (False, True):
             if int.from_bytes(magic, "big" if big_endian else "little") == _BYTE_ORDER_MAGIC:
@@ -129,7 +128,7 @@ class PcapngFormat:
         return False
 
     def believable(self, data: Bytes, places: Int64s, end: int | Int64s) -> Bools:
-        """Where a block may be: its length is repeated at its end, as section 3.1 demands."""
+        """Return a mask of places that may be a block: its length is repeated at its end, as section 3.1 requires."""
         inside = places + 12 <= end
         places = np.where(inside, places, 0)
         length = view(data, self._block)[places]["length"].astype(np.int64)
@@ -139,11 +138,11 @@ class PcapngFormat:
         return good
 
     def parse(self, data: Bytes, start: int, end: int) -> ParsedBuffer:
-        """All complete blocks of ``data[start:end]``, over section headers of either byte order."""
+        """Return all complete blocks of ``data[start:end]``, across section headers of either byte order."""
         parts: list[RecordColumns] = []
         self._stopped = ""
         # After a change of byte order only a little is walked at first: the next change may be near, and
-        # what was walked beyond it would be wasted, again and again.
+        # walking beyond it would be wasted, again and again.
         place, span = start, end - start
         while True:
             if end - place >= 12 and bytes(data[place : place + 4]) == b"\x0a\x0d\x0d\x0a":
@@ -174,7 +173,7 @@ class PcapngFormat:
                 place, span = walked.end, span * 4
 
     def _first_foreign(self, data: Bytes, offsets: Int64s) -> int:
-        """Index of the first section header whose byte order is not the current one."""
+        """Return the index of the first section header in the other byte order."""
         types = view(data, self._order + "u4")[offsets]
         for index in np.flatnonzero(types == SECTION_HEADER).tolist():
             at = int(offsets[index]) + 8
@@ -186,9 +185,9 @@ class PcapngFormat:
         return len(offsets)
 
     def _records(self, data: Bytes, offsets: Int64s) -> tuple[RecordColumns, int]:
-        """The packets among the blocks at `offsets`; takes in what the other blocks say.
+        """Return the packets among the blocks at `offsets`, and process the other blocks.
 
-        :returns: and how many of the blocks were taken, fewer only where a limit is reached
+        :returns: the packets, and the number of blocks processed, which is lower only if a limit is reached
         """
         if not len(offsets):
             return empty_records(), 0
@@ -219,7 +218,7 @@ class PcapngFormat:
         return self._packets(data, offsets, kind, length, first_interface), taken
 
     def _skip(self, kinds: np.ndarray) -> None:
-        """Count blocks that say nothing that is needed."""
+        """Count blocks that are not needed."""
         for kind, count in zip(
             *(part.tolist() for part in np.unique(kinds, return_counts=True)), strict=True
         ):
@@ -247,7 +246,7 @@ class PcapngFormat:
             snapshot = self._snapshot(first_interface[simple])
             captured[simple] = np.minimum(wire[simple], snapshot)
         interface += first_interface
-        # a damaged block may claim more than it holds
+        # a damaged block may announce more than it holds
         captured = np.clip(captured, 0, np.maximum(room, 0))
         interface[interface >= len(self.interfaces)] = -1
         time = self._times(ticks, interface)
@@ -270,9 +269,9 @@ class PcapngFormat:
         return np.where(found == 0, self.maximum, found)
 
     def _times(self, ticks: np.ndarray, interface: Int64s) -> Int64s:
-        """Nanoseconds since the epoch from clock ticks, by the resolution of each packet's interface.
+        """Return nanoseconds since the epoch from clock ticks, by the resolution of each packet's interface.
 
-        A time that no packet can have is not known: 0, as that of a simple packet. Differences of all others fit.
+        An impossible time counts as unknown: 0, as for a simple packet. Differences of all others fit 64 bits.
         """
         time = np.zeros(len(ticks), np.int64)
         clock, offset = self._clocks.units[interface], self._clocks.offset[interface]
@@ -284,13 +283,15 @@ class PcapngFormat:
                 nanoseconds = rest.astype(np.int64) * (1_000_000_000 // units)
             else:  # finer than a nanosecond, or a power of two: exact to a nanosecond or two
                 nanoseconds = (rest.astype(np.float64) * (1e9 / units)).astype(np.int64)
-            about = seconds + offset[mine].astype(np.float64)  # which no offset can make overflow
+            about = seconds + offset[mine].astype(np.float64)  # no offset makes a float overflow
             known = (about >= 0) & (about < _LATEST)
             time[mine] = np.where(known, (seconds + offset[mine]) * 1_000_000_000 + nanoseconds, 0)
         return time
 
     def _other(self, kind: int, block: bytes) -> None:
-        """A block that is not a packet, less its last four bytes. One too short for its kind is only counted."""
+        """Process a block that is not a packet, without its last four bytes. One too short for its kind is only
+        counted.
+        """
         try:
             if kind == SECTION_HEADER:
                 if self._spent("file_sections", self._sections, "section"):
@@ -313,7 +314,7 @@ class PcapngFormat:
             self._statistics.blocks_skipped[f"type {kind:#x}, too short"] += 1
 
     def _spent(self, name: str, count: int, what: str) -> bool:
-        """Whether one more than `count` would be too many: then reading ends here."""
+        """Return whether one more than `count` would exceed the limit, which ends reading."""
         if count >= limit(name):
             self._stopped = f"stopped here: {what} {count + 1:,} would go over the limit {shown(name)}"
         return bool(self._stopped)
@@ -328,11 +329,11 @@ class PcapngFormat:
                 interface.description = value.decode(errors="replace")
             elif code == _IF_RESOLUTION and value:
                 exponent = value[0] & 0x7F
-                # beyond these a 64-bit tick count could not hold one second
+                # with finer units a 64-bit tick count could not hold one second
                 interface.units = 1 << min(exponent, 63) if value[0] & 0x80 else 10 ** min(exponent, 18)
             elif code == _IF_OFFSET and len(value) == 8:
                 seconds = int.from_bytes(value, "big" if self.big_endian else "little", signed=True)
-                interface.offset = max(min(seconds, 1 << 33), -(1 << 33))  # what nanoseconds can express
+                interface.offset = max(min(seconds, 1 << 33), -(1 << 33))  # range of 64-bit nanoseconds
         return interface
 
     def _keep_secrets(self, block: bytes) -> None:
@@ -343,7 +344,7 @@ class PcapngFormat:
             self._secrets_left -= len(secrets)
 
     def _drop_counts(self, block: bytes) -> None:
-        """Interface statistics hold totals so far: the last block of each interface counts."""
+        """Add the drop counts. Interface statistics hold running totals: the last block of each interface counts."""
         (interface,) = Struct(self._order + "I").unpack_from(block, 8)
         dropped = sum(
             int.from_bytes(value, "big" if self.big_endian else "little")
@@ -355,7 +356,7 @@ class PcapngFormat:
         self._drops[number] = dropped
 
     def _options(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Options as (code, value), up to the end mark or to one that does not fit (section 3.5)."""
+        """Yield options as (code, value), up to the end mark or a malformed one (section 3.5)."""
         at = 0
         while at + 4 <= len(data):
             code, length = self._u16s.unpack_from(data, at)

@@ -1,6 +1,7 @@
-"""What is too rare to be fast: link layers that only scapy knows, and IP fragments.
+"""Rare cases that need not be fast: link layers that only scapy knows, and IP fragments.
 
-The one module that may import scapy, which happens on the first frame that needs it: it costs about a second.
+This is the only module that may import scapy. It does so for the first frame that needs it, because the import takes
+about a second.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from captures.packets.coverage import Coverage
 from captures.packets.link import IPV4, IPV6
 from dissectors.budget import limit
 
-_MAX_DATAGRAM = 1 << 16  # what the length fields of both versions of IP can say
+_MAX_DATAGRAM = 1 << 16  # range of the length fields of both IP versions
 
 
 @lru_cache(maxsize=1)
 def _layers() -> tuple[Any, Any, Any]:
-    """scapy's link type table, IPv4 and IPv6 layers."""
+    """Return scapy's link type table, IPv4 and IPv6 layers."""
     from scapy.config import conf
     from scapy.layers import dot11, inet, inet6, l2, ppp  # noqa: F401  # importing registers link types
 
@@ -27,7 +28,7 @@ def _layers() -> tuple[Any, Any, Any]:
 
 
 def find_ip(frame: bytes, link_type: int) -> tuple[int, int]:
-    """Where IP begins in a frame of a link layer that scapy knows.
+    """Return the position of IP in a frame of a link layer that scapy knows.
 
     :returns: the offset of the IP header in `frame` and its ethertype, or (0, -1) if scapy does not know
         the link type or finds no IP in the frame
@@ -53,8 +54,8 @@ def find_ip(frame: bytes, link_type: int) -> tuple[int, int]:
 class _Datagram:
     """The fragments of one datagram so far, by offset, and its size once the last one is known.
 
-    :ivar there: which bytes they bring
-    :ivar held: their bytes, those that several bring counted as often
+    :ivar there: the bytes covered by fragments
+    :ivar held: number of bytes held, repeated ones counted each time
     """
 
     parts: dict[int, bytes] = field(default_factory=dict)
@@ -69,12 +70,12 @@ class _Datagram:
 
 
 class FragmentStore:
-    """Puts fragmented datagrams together (RFC 791 section 3.2, RFC 8200 section 4.5).
+    """Reassembles fragmented datagrams (RFC 791 section 3.2, RFC 8200 section 4.5).
 
-    Where fragments overlap, the bytes at the lower offset win. Of the datagrams that wait, the one that was begun
-    longest ago is given up when they would go over one of the limits ``datagrams`` and ``datagram_bytes``.
+    Where fragments overlap, the bytes at the lower offset win. When the waiting datagrams would exceed one of the
+    limits ``datagrams`` and ``datagram_bytes``, the oldest one is given up.
 
-    :ivar waiting: fragments that belong to datagrams not yet complete
+    :ivar waiting: fragments of incomplete datagrams
     """
 
     def __init__(self) -> None:
@@ -85,9 +86,9 @@ class FragmentStore:
         self._given_up = 0
 
     def add(self, key: bytes, offset: int, more: bool, payload: bytes) -> bytes | None:
-        """Take in a fragment; returns the payload of the datagram if this completes it.
+        """Add a fragment; return the payload of the datagram if this completes it.
 
-        A fragment that repeats an offset, or does not fit a datagram, counts as given up.
+        A fragment that repeats an offset, or exceeds the maximum datagram, counts as given up.
         """
         datagram = self._datagrams.get(key)
         if datagram is None:
@@ -115,20 +116,20 @@ class FragmentStore:
         self._given_up += self._forget(next(iter(self._datagrams)))
 
     def _forget(self, key: bytes) -> int:
-        """Drop a datagram; returns how many fragments of it there were."""
+        """Drop a datagram; return the number of its fragments."""
         datagram = self._datagrams.pop(key)
         self._held -= datagram.held
         self.waiting -= len(datagram.parts)
         return len(datagram.parts)
 
     def take_given_up(self) -> int:
-        """Fragments given up since the last call."""
+        """Return the number of fragments given up since the last call."""
         number, self._given_up = self._given_up, 0
         return number
 
 
 def _join(datagram: _Datagram) -> bytes:
-    """The payload of a datagram that is whole."""
+    """Return the payload of a complete datagram."""
     whole = bytearray()
     for offset, part in sorted(datagram.parts.items()):
         whole += part[len(whole) - offset :]

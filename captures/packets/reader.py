@@ -1,4 +1,4 @@
-"""Reading a capture file block by block into packet columns."""
+"""Reads a capture file block by block into packet columns."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from captures.packets.table import PADDING, FileDamage, PacketBlock, Statistics,
 from captures.packets.walk import REACH, RecordLayout, lengths, resync
 from dissectors.budget import limit, shown
 
-BLOCK_SIZE = 4 << 20  # small enough for the headers to be still in the processor cache when gathered
+BLOCK_SIZE = 4 << 20  # small enough for the headers to stay in the processor cache until gathered
 _MIN_BLOCK = 256
 _RAMP = 4
-_HEAD = 28  # of a pcapng section; of a pcap file with the time of its first packet
-_CONTEXT = 1 << 16  # bytes of a live capture that tell where its next record is, once it is damaged
-_MOST_GARBAGE = 64 << 20  # bytes without a record after which a live capture is given up: it may never end
+_HEAD = 28  # a pcapng section header; a pcap file header with the time of the first packet
+_CONTEXT = 1 << 16  # bytes of a live capture searched for the next record after damage
+_MOST_GARBAGE = 64 << 20  # bytes without a record after which to give up a live capture: it may never end
 
 
 class _Format(RecordLayout, Protocol):
@@ -37,14 +37,14 @@ class _Format(RecordLayout, Protocol):
     secrets: list[bytes]
 
     def parse(self, data: Bytes, start: int, end: int) -> ParsedBuffer:
-        """All complete records of ``data[start:end]``."""
+        """Return all complete records of ``data[start:end]``."""
 
 
 def recognise(source: Source, statistics: Statistics) -> _Format:
-    """The format of a capture, told by its first bytes.
+    """Return the format of a capture, recognised by its first bytes.
 
-    :param statistics: where the format is to count what is not a packet
-    :raises CaptureError: if it is none (:class:`NotACapture`), or its header is cut
+    :param statistics: where the format counts blocks that are not packets
+    :raises CaptureError: if it is not a capture (:class:`NotACapture`), or its header is incomplete
     """
     source.wait_for(_HEAD)
     magic = source.read(0, 4)
@@ -60,13 +60,13 @@ def recognise(source: Source, statistics: Statistics) -> _Format:
 
 
 class Part(NamedTuple):
-    """The records of a file whose headers begin in a range of its bytes.
+    """The records of a file whose headers start in a range of its bytes.
 
-    :ivar begin: offset of the first byte; a record is looked for from there on, by its looks
+    :ivar begin: offset of the first byte; the search for a plausible record starts there
     :ivar end: offset after the last byte
-    :ivar known: whether a record is known to begin at ``begin``
-    :ivar first_block: bytes that are read first; then four times as many each time, up to the block size. 0 for that
-        at once
+    :ivar known: whether a record is known to start at ``begin``
+    :ivar first_block: size of the first block in bytes; each following one is four times as large, up to the block
+        size. 0 starts with the block size
     """
 
     begin: int = 0
@@ -82,18 +82,18 @@ WHOLE = Part()
 class PacketReader:
     """Iterates over the packets of a capture, a :class:`PacketBlock` at a time.
 
-    Blocks without TCP packets are not handed out, except those that carry comments. Of a live source a block is
-    handed out as soon as there is a whole record; where there is none, iterating waits for it.
+    Blocks without TCP packets are dropped, unless they have comments. A live source yields a block as soon as there is
+    a whole record; iterating waits for it.
 
-    :param addresses: endpoints met in files before, to be numbered on
-    :param fragments: IP fragments that wait for others, of files before
-    :param part: which part of the file is read
+    :param addresses: address book of earlier files, to be continued
+    :param fragments: waiting IP fragments of earlier files
+    :param part: the part of the file to read
     :ivar source: the capture
-    :ivar addresses: the endpoints met so far
-    :ivar statistics: what was met so far
-    :ivar done: bytes of the capture that were gone through
-    :ivar begin: where the first record of the part begins, known once it is read
-    :ivar end: where the record behind the last one of the part begins, likewise
+    :ivar addresses: the endpoints found so far
+    :ivar statistics: the counters so far
+    :ivar done: bytes of the capture read so far
+    :ivar begin: position of the first record of the part, known once it is read
+    :ivar end: position of the record after the last one of the part, known at the end
     """
 
     def __init__(
@@ -120,17 +120,17 @@ class PacketReader:
 
     @property
     def format(self) -> str:
-        """``pcap`` or ``pcapng``, empty while that is not known yet."""
+        """``pcap`` or ``pcapng``, empty while unknown."""
         return "" if self._format is None else self._format.name
 
     @property
     def interfaces(self) -> list[Interface]:
-        """The interfaces declared so far, over all sections."""
+        """The interfaces declared so far, in all sections."""
         return [] if self._format is None else self._format.interfaces
 
     @property
     def secrets(self) -> list[bytes]:
-        """TLS key logs (NSS format) embedded in the file, met so far."""
+        """TLS key logs (NSS format) embedded in the file, found so far."""
         return [] if self._format is None else self._format.secrets
 
     def __iter__(self) -> Iterator[PacketBlock]:
@@ -178,7 +178,7 @@ class PacketReader:
                     position = self.source.size
                     break
                 position = found
-            elif not parsed.end:  # the first record is not whole
+            elif not parsed.end:  # the first record is incomplete
                 wanted = _record_size(data, end, layout)
                 if not self.source.wait_for(position + wanted):
                     if not self.source.stopped:
@@ -191,11 +191,11 @@ class PacketReader:
             self._note(self.source.size, 0, self.source.damage)
 
     def _next_packet(self) -> str:
-        """Return how to name the packet after those that were read: within a part, its number is not known."""
+        """Return a name for the next packet: within a part, its number is unknown."""
         return f"packet {self.statistics.packets + 1}" if self._part is WHOLE else "a packet"
 
     def _first(self, layout: _Format) -> int:
-        """Where the first record of the part begins."""
+        """Return the position of the first record of the part."""
         part = self._part
         if part.known or part.begin <= layout.start:
             return max(part.begin, layout.start)
@@ -234,19 +234,19 @@ class PacketReader:
         )
 
     def _skip_damage(self, data: Bytes, end: int, position: int, reason: str) -> int | None:
-        """Where to continue behind a record that cannot be one; None if nowhere.
+        """Return the position at which to continue after an impossible record; None if there is none.
 
-        :param data: what begins with that record, `end` bytes
-        :param position: where that is in the source
+        :param data: the bytes from that record on, `end` of them
+        :param position: their position in the source
         """
         layout, damaged = self._recognised(), position
         place, reach = layout.multiple, _CONTEXT if self.source.live else REACH
         final = False
         while True:
-            if end < place + reach:  # the next blocks may tell what to make of a place
+            if end < place + reach:  # the following blocks may decide about a place
                 final = not self.source.wait_for(position + place + reach)
                 data, end = self._load(position, max(self._block_size, place + 2 * reach))
-            # of a live capture less may be read than there is
+            # a live capture may return less than is available
             limit = end if final else max(end - reach + 1, place)
             found = resync(data, place, end, layout, limit=limit, reach=reach)
             if found >= 0:
@@ -264,7 +264,7 @@ class PacketReader:
         return position
 
     def _load(self, position: int, size: int) -> tuple[Bytes, int]:
-        """The next bytes of the file, padded, and how many they are; 0 at its end."""
+        """Return the next bytes of the file, padded, and their number; 0 at its end."""
         if self.source.complete:
             size = max(min(size, self.source.size - position), 0)
         data = np.empty(size + PADDING, np.uint8)
@@ -278,7 +278,7 @@ class PacketReader:
 
 
 def _record_size(data: Bytes, end: int, layout: RecordLayout) -> int:
-    """Bytes of the record that `data` begins with, or of its header if that is not whole."""
+    """Return the size of the record at the start of `data`, or of its header if that is incomplete."""
     header = layout.base + layout.minimum
     if end < header:
         return header

@@ -1,4 +1,4 @@
-"""Packet records as both file formats yield them, before anyone looks inside the frames."""
+"""Packet records, as both file formats yield them before the frames are decoded."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from captures.arrays import Int32s, Int64s
 
 @dataclass(slots=True)
 class Interface:
-    """Where packets were captured.
+    """A capture interface.
 
     :ivar link_type: number of the link layer (https://www.tcpdump.org/linktypes.html)
-    :ivar snapshot_length: bytes kept of each packet, 0 if not limited
-    :ivar name: ``eth0`` and the like, empty if the file does not say
+    :ivar snapshot_length: bytes kept of each packet, 0 if unlimited
+    :ivar name: ``eth0`` and the like, empty if the file has none
     :ivar description: text of the capturing tool
     :ivar units: clock ticks per second
     :ivar offset: seconds to add to each time stamp (pcapng if_tsoffset)
@@ -33,9 +33,9 @@ class Interface:
 class RecordColumns:
     """Packet records of one buffer, one row each, in file order.
 
-    :ivar frame: int64, index in the buffer of the first byte of the frame
-    :ivar captured: int64, bytes of the frame that are in the file
-    :ivar wire: int64, bytes the frame had on the wire, at least `captured`
+    :ivar frame: int64, index of the frame's first byte in the buffer
+    :ivar captured: int64, bytes of the frame in the file
+    :ivar wire: int64, bytes of the frame on the wire, at least `captured`
     :ivar time: int64, nanoseconds since the epoch, 0 if unknown
     :ivar interface: int32, index of the interface; -1 if the file does not declare it
     :ivar comments: comments by row
@@ -54,12 +54,12 @@ class RecordColumns:
 
 @dataclass(slots=True)
 class ParsedBuffer:
-    """What a format made of a buffer.
+    """The result of parsing a buffer.
 
     :ivar records: the complete packet records
     :ivar end: index in the buffer of the first byte not used
-    :ivar damaged: why the bytes at `end` cannot be a record, or empty: then bytes are missing
-    :ivar stopped: whether nothing behind `end` is to be read, for the reason that `damaged` tells
+    :ivar damaged: why the bytes at `end` cannot be a record, or empty if more bytes are needed
+    :ivar stopped: whether to read nothing after `end`, for the reason in `damaged`
     """
 
     records: RecordColumns
@@ -69,6 +69,6 @@ class ParsedBuffer:
 
 
 def empty_records() -> RecordColumns:
-    """No records."""
+    """Return a table without records."""
     none = np.empty(0, np.int64)
     return RecordColumns(none, none, none, none, np.empty(0, np.int32))

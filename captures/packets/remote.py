@@ -1,9 +1,8 @@
-"""Captures that are elsewhere: paths with a scheme (``s3://``, ``hdfs://``, ``https://`` ...), reached through fsspec.
+"""Remote captures: paths with a scheme (``s3://``, ``hdfs://``, ``https://`` ...), reached through fsspec.
 
-Bytes are read where they are, in ranges, and a few blocks of what was read last are kept; nothing is copied first.
-fsspec, and the package that it needs for a scheme, are imported when such a path is used. Settings and credentials are
-those that the package finds by itself, in its environment variables and files. ``file://`` names a file of this machine
-like its plain path.
+Files are read in ranges where they are stored, and a few recently read blocks are kept; nothing is copied first.
+fsspec, and the package that it needs for a scheme, are imported when such a path is used. The package finds settings
+and credentials itself, in its environment variables and files. ``file://`` names a local file like its plain path.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from captures.packets.pcap_over_ip import is_pcap_over_ip
 
 _SCHEME = pattern(r"[A-Za-z][A-Za-z0-9+.:-]*://")
 _BLOCK = 1 << 20
-"""Bytes that are read at least: one request to an object store takes as long as some of these."""
+"""Minimum number of bytes to read: one request to an object store takes as long as reading several blocks."""
 _KEPT = 64
-"""Blocks that are kept, of all files together."""
+"""Number of cached blocks of all files together."""
 _WEB = frozenset({"http", "https"})
 _EXTRAS = {
     "https": "http",
@@ -39,7 +38,7 @@ _EXTRAS = {
     "ssh": "sftp",
     "webhdfs": "http",
 }
-"""Scheme -> the extra of fsspec that brings what it needs, where that has another name."""
+"""Scheme -> the fsspec extra that supports it, if its name differs."""
 _MARKS = (
     "ETag",
     "etag",
@@ -52,16 +51,16 @@ _MARKS = (
     "created",
     "ino",
 )
-"""What file systems tell of a file that changes with its content."""
+"""File properties, as reported by file systems, that change with the content."""
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
 
 
 class RemoteStatus(NamedTuple):
-    """What is known of a file.
+    """Status of a remote file.
 
     :ivar size: in bytes
-    :ivar changed: when it was last written to, in ns since the epoch; 0 if that is not told
-    :ivar identity: what tells it, and this version of it, from others
+    :ivar changed: modification time in ns since the epoch; 0 if unknown
+    :ivar identity: distinguishes the file and its version from others
     """
 
     size: int
@@ -70,31 +69,29 @@ class RemoteStatus(NamedTuple):
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path is reached through fsspec."""
+    """Return whether a path is reached through fsspec."""
     found = _SCHEME.match(path)
     return found is not None and found[0].lower() != "file://" and not is_pcap_over_ip(path)
 
 
 def local(path: str) -> str:
-    """Return a path as the file system of this machine names it, if it is a ``file://`` URL; others as they are."""
+    """Convert a ``file://`` URL to a path of the local file system; return other paths unchanged."""
     if path[:7].lower() != "file://":
         return path
     return unquote(urlsplit(path).path)
 
 
 def absolute(path: str) -> str:
-    """Return a path as other processes of this machine name the file; of standard input, and of what is elsewhere, the
-    same.
-    """
+    """Return a path as other processes of this machine name the file; standard input and remote paths do not change."""
     here = not (path == "-" or is_remote(path) or is_pcap_over_ip(path))
     return str(Path(local(path)).absolute()) if here else path
 
 
-# ---------------------------------------------------------------- what is there
+# ---------------------------------------------------------------- listing
 def is_folder(path: str) -> bool:
-    """Whether a path names a folder, or what begins the names of objects as a folder does.
+    """Return whether a path names a folder, or a common prefix of object names.
 
-    :raises CaptureError: if nothing is installed that reaches it, or it cannot be reached
+    :raises CaptureError: if no installed package supports the scheme, or the path cannot be reached
     """
     with _reached(path):
         files, place = _found(path)
@@ -106,20 +103,20 @@ def is_folder(path: str) -> bool:
 
 
 def is_pattern(path: str) -> bool:
-    """Whether a path stands for the files that fit it."""
+    """Return whether a path stands for the files that match it."""
     if _scheme(path) in _WEB:  # a question mark begins a query there
         return "*" in urlsplit(path).path
     return glob.has_magic(path) and not _exists(path)
 
 
 def listed(path: str) -> list[str]:
-    """Return the files in a folder, or that fit a pattern, by name; those whose names begin with a dot are left out.
+    """Return the files in a folder or that match a pattern, by name; hidden files (``.*``) are excluded.
 
     :raises CaptureError: as :func:`is_folder`
     """
     with _reached(path):
         files, place = _found(path)
-        files.invalidate_cache()  # it lists what was there when it was last asked
+        files.invalidate_cache()  # otherwise an earlier listing may be returned
         fitting = is_pattern(path)
         found = files.glob(place, detail=True).values() if fitting else files.ls(place, detail=True)
         names = [str(each["name"]) for each in found if each.get("type", "file") == "file"]
@@ -132,7 +129,7 @@ def listed(path: str) -> list[str]:
 
 
 def status(path: str) -> RemoteStatus:
-    """Look at a file.
+    """Return the status of a file.
 
     :raises CaptureError: as :func:`is_folder`, and if there is no such file
     """
@@ -177,7 +174,7 @@ def _exists(path: str) -> bool:
 
 # ---------------------------------------------------------------- bytes
 def opened(path: str) -> BinaryIO:
-    """Open a file that is read from its beginning to its end.
+    """Open a file for sequential reading.
 
     :raises CaptureError: as :func:`status`
     """
@@ -187,7 +184,7 @@ def opened(path: str) -> BinaryIO:
 
 
 class _RemoteFeed:
-    """A file whose faults are those of files."""
+    """A file whose errors are OSError."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -202,7 +199,7 @@ class _RemoteFeed:
 
 
 class _Blocks:
-    """What was read last, of all files. Any thread may use it."""
+    """Cache of recently read blocks of all files. Thread-safe."""
 
     def __init__(self) -> None:
         self._blocks: OrderedDict[tuple[int, int], bytes] = OrderedDict()
@@ -210,7 +207,7 @@ class _Blocks:
         self.owner = count().__next__
 
     def get(self, key: tuple[int, int]) -> bytes | None:
-        """Return a block, None if it is not kept."""
+        """Return a block, None if it is not cached."""
         with self._lock:
             data = self._blocks.get(key)
             if data is not None:
@@ -218,14 +215,14 @@ class _Blocks:
             return data
 
     def put(self, key: tuple[int, int], data: bytes) -> None:
-        """Keep a block."""
+        """Cache a block."""
         with self._lock:
             self._blocks[key] = data
             while len(self._blocks) > _KEPT:
                 self._blocks.popitem(last=False)
 
     def drop(self, owner: int) -> None:
-        """Forget the blocks of a file."""
+        """Drop the blocks of a file."""
         with self._lock:
             for key in [key for key in self._blocks if key[0] == owner]:
                 del self._blocks[key]
@@ -235,9 +232,9 @@ _blocks = _Blocks()
 
 
 class RemoteFile:
-    """A file that is read where it is, in ranges.
+    """A remote file that is read in ranges.
 
-    :param size: in bytes, as :func:`status` tells it
+    :param size: in bytes, from :func:`status`
     """
 
     compression = damage = ""
@@ -272,7 +269,7 @@ class RemoteFile:
         return len(data)
 
     def close(self) -> None:
-        """Forget what was read."""
+        """Drop the cached blocks."""
         _blocks.drop(self._owner)
 
     def _block(self, number: int) -> bytes:
@@ -322,16 +319,16 @@ def _found(path: str) -> tuple[Any, str]:
 
 
 def _prefix(path: str, place: str) -> str:
-    """Return what comes before the names that a file system knows, such as a host."""
+    """Return the part of a path before the names that its file system uses, such as a host."""
     shown = path.rstrip("/")
     return shown[: -len(place)] if place and shown.endswith(place) else f"{_scheme(path)}://"
 
 
 @contextmanager
 def _reached(path: str) -> Iterator[None]:
-    """Let whatever goes wrong in there, also in packages of others, be a fault of the file.
+    """Convert any error, also of third-party packages, into an error of the file.
 
-    :raises CaptureError: then
+    :raises CaptureError: for any error
     """
     try:
         yield

@@ -1,8 +1,8 @@
-"""One stream whose packets did not arrive in order: the slow path, a run of packets at a time.
+"""Reordering of one stream whose packets did not arrive in order: the slow path, a run of packets at a time.
 
-Only places of bytes wait here, never the bytes. What waits is sorted by position and does not overlap: of
-bytes that arrive twice the first ones are kept. The outcome does not depend on how packets are put together to
-runs, as long as no pause of ``GRACE`` lies within one.
+Only the places of bytes wait here, never the bytes. Waiting runs are sorted by position and do not overlap: of
+bytes that arrive twice the first ones are kept. The outcome does not depend on how packets are combined into
+runs, as long as no run contains a pause of ``GRACE``.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dissectors.budget import limit
 GRACE = 50_000_000
 """Nanoseconds of capture time between the acknowledgment of missing bytes and giving them up.
 
-Captures may hold an acknowledgment before the data that it acknowledges, when packets of several queues or
-interfaces are merged; those are microseconds to a few milliseconds apart.
+Where packets of several queues or interfaces are merged, a capture may contain an acknowledgment before the data that
+it acknowledges; they are microseconds to a few milliseconds apart.
 """
 PATIENCE = 60_000_000_000
-"""Nanoseconds of capture time after which missing bytes are given up even if nothing tells that they were received.
+"""Nanoseconds of capture time after which missing bytes are given up even without evidence that they were received.
 
-A sender need not wait longer before it sends again what was lost (RFC 6298 section 2.5).
+A sender need not wait longer before it retransmits lost bytes (RFC 6298 section 2.5).
 """
 AHEAD = 1 << 30  # the largest window that window scaling allows, RFC 7323 section 2.3
 BEHIND = 1 << 26
@@ -46,7 +46,9 @@ class Hole:
 
 @dataclass(slots=True)
 class Delivery:
-    """A run whose bytes are in order now; `delivered` says since when, None if each packet came in order."""
+    """A run whose bytes are now in order; `delivered` has the time from which each packet was, None if all came in
+    order.
+    """
 
     run: PayloadRun
     delivered: Int64s | None
@@ -54,7 +56,7 @@ class Delivery:
 
 @dataclass(slots=True)
 class PeerAcks:
-    """What the packets of a block say about the receiver of a stream.
+    """Acknowledgments and resets in a block of packets, for one stream.
 
     :ivar clock: reading of the capture clock at each packet of the block
     :ivar number: their numbers
@@ -70,7 +72,7 @@ class PeerAcks:
     reset_row: int = NEVER
 
     def acknowledged(self, seq: int, row: int) -> int:
-        """First packet, from `row` on, at which all before sequence number `seq` was acknowledged, or ``NEVER``."""
+        """Return the first packet, from `row` on, by which all bytes before `seq` were acknowledged, or ``NEVER``."""
         latest = max(int(self.rows.searchsorted(row, "right")) - 1, 0)
         reached = self.acks[latest:] - np.uint32(seq) <= AHEAD
         found = int(reached.argmax()) if len(reached) else 0
@@ -86,18 +88,18 @@ _NOBODY = PeerAcks(_NONE, _NONE, _NONE, np.empty(0, np.uint32))
 class StreamOrder:
     """Puts the packets of one stream in order.
 
-    For each block of packets :meth:`begin`, then :meth:`add` for each run of the stream, then :meth:`end`.
+    For each block of packets call :meth:`begin`, then :meth:`add` for each run of the stream, then :meth:`end`.
 
     :param reset: whether the connection was reset before
     :ivar next_seq: sequence number expected next
     :ivar position: stream position expected next
-    :ivar out: runs and holes ready to go, in order; the caller takes them away
-    :ivar repeats: bytes captured again, to be compared with the first copy; the caller takes them away
-    :ivar retransmitted: bytes captured again; this and the next two since the caller set them to 0
-    :ivar reordered: packets that arrived before bytes which precede them
+    :ivar out: runs and holes ready for delivery, in order; the caller removes them
+    :ivar repeats: bytes captured again, to be compared with the first copy; the caller removes them
+    :ivar retransmitted: bytes captured again; the caller resets this and the next two to 0
+    :ivar reordered: packets that arrived before preceding bytes
     :ivar outside: bytes too far from the others to belong to the stream
-    :ivar fin_position: stream position of the first FIN, -1 if none came
-    :ivar fin_time: when that came
+    :ivar fin_position: stream position of the first FIN, -1 if none arrived
+    :ivar fin_time: time of that FIN
     """
 
     def __init__(self, next_seq: int, position: int, *, reset: bool) -> None:
@@ -120,14 +122,14 @@ class StreamOrder:
         self._waiting_bytes = 0
         self._waiting_packets = 0
         self._most_since = limit("waiting_packets_in_all")
-        self._arrivals: list[tuple[int, int]] = []  # first packets of runs and their positions, a heap
-        self._due: int | None = None  # row at which the first hole is given up, None if not known yet
-        self._not_before = 0  # row from which it may be: it is not looked at before it is the first
+        self._arrivals: list[tuple[int, int]] = []  # heap of the first packets of runs and their positions
+        self._due: int | None = None  # row at which the first hole is given up, None if unknown
+        self._not_before = 0  # first row at which it may be: a hole is checked only once it is the first
         self._strangers: list[PayloadRun] = []
 
     @property
     def idle(self) -> bool:
-        """Nothing waits: the stream may go back to the fast path."""
+        """Whether nothing waits, so that the stream may return to the fast path."""
         return not self._waiting and not self._strangers
 
     @property
@@ -149,7 +151,7 @@ class StreamOrder:
         return self._waiting + self._strangers
 
     def moved(self, rows: Rows, first: int) -> int:
-        """The packets of the runs in :attr:`kept` are now in `rows`, from `first` on; returns where they end."""
+        """Point the runs in :attr:`kept` to their packets in `rows`, from `first` on; return the end of these."""
         self._rows = rows
         for run in self.kept:
             run.low, run.high, run.shift = first, first + run.high - run.low, 0
@@ -158,7 +160,7 @@ class StreamOrder:
 
     @property
     def holes(self) -> list[tuple[int, int]]:
-        """The missing bytes before what waits, as [start, end) in order; the last one is what comes behind all."""
+        """The missing bytes before waiting runs, as [start, end) in order; the last one starts after all runs."""
         edges = [self.position]
         for there in self._there.ranges:
             edges += there
@@ -167,19 +169,19 @@ class StreamOrder:
 
     @property
     def furthest(self) -> int:
-        """The position that the stream comes to when all that waits is handed out, a FIN without payload included."""
+        """The position after all waiting runs, a FIN without payload included."""
         return self._waiting[-1].end if self._waiting else self.position
 
     # -- block by block
 
     def begin(self, rows: Rows, witness: PeerAcks) -> None:
-        """A new block of packets: those in :attr:`kept` come first in `rows`."""
+        """Start a block of packets: those in :attr:`kept` come first in `rows`."""
         self._rows, self._witness, self._due, self._not_before = rows, witness, None, 0
         if witness.reset_row < NEVER:
             self._reset = min(self._reset, int(witness.clock[witness.reset_row]))
 
     def add(self, run: PayloadRun) -> None:
-        """Take in the next captured run; its position is computed from its sequence number."""
+        """Add the next captured run; its position follows from its sequence number."""
         rest: PayloadRun | None = run
         while rest is not None:
             self._give_up_due(rest.row)
@@ -194,7 +196,7 @@ class StreamOrder:
             self._take(now)
 
     def end(self, row: int) -> None:
-        """The block is over: give up what is due at some packet, and note what it said about what still waits."""
+        """End the block: give up holes that are due at `row`, and record the acknowledgments of waiting runs."""
         self._give_up_due(row)
         end = self.position
         for run in self._waiting:
@@ -205,16 +207,16 @@ class StreamOrder:
         self._witness = _NOBODY
 
     def flush(self) -> None:
-        """Declare every hole lost and hand out what waits."""
+        """Declare every hole lost and deliver the waiting runs."""
         self._flush(NEVER)
         self._drop_strangers()
 
-    # -- what arrives
+    # -- arrivals
 
     def _at_once(self, run: PayloadRun) -> int:
-        """How many packets of a run can be taken in together.
+        """Return how many packets of a run can be added together.
 
-        That is, until a hole is given up, or one of them reaches what waits, or too much waits.
+        This is bounded by the packet at which a hole is given up, a waiting run is reached, or too much waits.
         """
         most = run.high - run.low
         if run.start <= self.position and not self._waiting:
@@ -249,7 +251,7 @@ class StreamOrder:
             self._not_before = int(self._rows.row[last]) + 1
 
     def _fill(self, run: PayloadRun) -> None:
-        """Take in what comes next in the stream, and deliver what has waited for it."""
+        """Add the next run of the stream, and deliver the runs that waited for it."""
         if not self._waiting:
             self._deliver(run)
             return
@@ -266,7 +268,7 @@ class StreamOrder:
         self._due = None
 
     def _wait(self, run: PayloadRun) -> None:
-        """Insert the parts of `run` that do not wait already; what lies between these came again."""
+        """Insert the parts of `run` that do not wait already; the parts between them are repeats."""
         start, end = run.start, run.end
         if start == end:  # a FIN without payload
             index = max(bisect_right(self._begins, start) - 1, 0)
@@ -277,7 +279,7 @@ class StreamOrder:
             if start < low:
                 self._repeat(run, start, low)
             start = high
-            # what already waits there has no bytes: each FIN ends a run
+            # runs that already wait there have no bytes: each FIN ends a run
             between = slice(bisect_right(self._begins, low), bisect_left(self._begins, high))
             for edge in [*self._begins[between], high]:
                 if low < edge:
@@ -297,16 +299,18 @@ class StreamOrder:
             self._due = None
 
     def _repeat(self, run: PayloadRun, start: int, end: int) -> None:
-        """Count bytes [start, end) of `run` as sent again, and remember to compare them."""
+        """Count bytes [start, end) of `run` as sent again, and keep them for comparison."""
         self.retransmitted += end - start
-        begin = max(start, 0)  # before 0: bytes from before the capture began
+        begin = max(start, 0)  # negative positions precede the capture
         if end > begin:
             self.repeats.append(run.part(self._rows, begin, end))
 
-    # -- what is given up
+    # -- giving up holes
 
     def _acked_row(self, run: PayloadRun) -> int:
-        """First packet at which all before a waiting run had been acknowledged, ``NEVER`` if not in this block."""
+        """Return the first packet by which all bytes before a waiting run were acknowledged, ``NEVER`` if not in this
+        block.
+        """
         if run.acked_row is None:
             seq = (self.next_seq + run.start - self.position) % (1 << 32)
             run.acked_row = self._witness.acknowledged(seq, run.row)
@@ -315,13 +319,13 @@ class StreamOrder:
         return run.acked_row
 
     def _due_row(self) -> int:
-        """First packet of the block at which it is late enough to give the first hole up."""
+        """Return the first packet of the block at which the first hole is due to be given up."""
         if self._due is None:
             first = self._waiting[0]
             self._acked_row(first)
             hopeless = max(min(first.acked, self._reset), first.since)
             due = self._witness.clock.searchsorted(min(hopeless + GRACE, first.since + PATIENCE))
-            # what waits in all streams came with the latest packets of the capture, so that it is no more than those
+            # this bounds the packets waiting in all streams by the number of the latest packets of the capture
             assert self.first_waiting is not None
             full = self._witness.number.searchsorted(self.first_waiting + self._most_since)
             self._due = max(min(int(due), int(full)), self._not_before)
@@ -333,7 +337,7 @@ class StreamOrder:
             self._not_before = due
 
     def _give_up(self, row: int) -> None:
-        """Declare the hole before the first waiting run lost, at some packet of the block."""
+        """Declare the hole before the first waiting run lost at packet `row` of the block."""
         first = self._waiting[0]
         cause = GapCause.NOT_CAPTURED if self._acked_row(first) < row else GapCause.UNKNOWN
         self.out.append(Hole(self.position, first.start - self.position, cause))
@@ -344,7 +348,7 @@ class StreamOrder:
         while self._waiting:
             self._give_up(row)
 
-    # -- what is in order
+    # -- delivery
 
     def _advance(self, position: int) -> None:
         self.next_seq = (self.next_seq + position - self.position) % (1 << 32)
@@ -355,7 +359,7 @@ class StreamOrder:
         self._advance(run.end)
 
     def _release(self, time: int, *, filled: bool) -> None:
-        """Deliver what is in order now, at `time` if that is later than its own time."""
+        """Deliver the runs that are now in order, at `time` if that is later than their own time."""
         count = 0
         for run in self._waiting:
             if run.start > self.position:
@@ -375,7 +379,7 @@ class StreamOrder:
         self._there.forget(self.position)
         self._due = None
 
-    # -- what does not belong here
+    # -- packets outside the window
 
     def _drop_strangers(self) -> None:
         if self._strangers:
@@ -383,10 +387,10 @@ class StreamOrder:
             self._strangers.clear()
 
     def _stranger(self, packet: PayloadRun) -> None:
-        """A packet far outside of any window.
+        """Add a packet far outside any window.
 
-        One such packet is damage or a stray; several that follow each other are the stream after a long loss,
-        or another connection whose SYN was not captured. The stream continues with them, behind a hole of
+        One such packet is damage or a stray; several consecutive ones are the stream after a long loss,
+        or another connection whose SYN was not captured. The stream continues with them, after a hole of
         unknown size.
         """
         if self._strangers:

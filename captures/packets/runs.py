@@ -1,7 +1,7 @@
-"""Runs of payload: packets of one stream that follow each other without a break, taken together.
+"""Runs of payload: packets of one stream that follow each other without a break, handled together.
 
-A stream out of order is still in order for most of the way. What costs time per step is done once per run; the
-columns of its packets are touched only when the run is handed out, together with those of all others.
+Even a stream out of order is mostly in order. Work that takes time per step is done once per run; the
+columns of its packets are accessed only when the run is delivered, together with all others.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ NEVER = 1 << 62
 
 @dataclass(slots=True)
 class Rows:
-    """Packets with payload or FIN of streams that are not in order; of each run side by side.
+    """Packets with payload or FIN of out-of-order streams; those of a run are adjacent.
 
-    :ivar ahead: payload bytes before this packet's, counted from anywhere; within a run it rises by `length`
+    :ivar ahead: payload bytes before this packet's, with an arbitrary origin; within a run it increases by `length`
     :ivar length: payload bytes
-    :ivar captured: payload bytes that are in the file
-    :ivar offset: where they are in the source
+    :ivar captured: payload bytes in the file
+    :ivar offset: their offset in the source
     :ivar time: capture time
     :ivar clock: reading of the capture clock
     :ivar number: packet number
-    :ivar row: row of the packet block, -1 if the packet came with an earlier one
+    :ivar row: row of the packet block, -1 for a packet of an earlier one
     :ivar flags: TCP flags
     """
 
@@ -46,14 +46,14 @@ class Rows:
         return len(self.ahead)
 
     def followed_by(self, other: Rows) -> Rows:
-        """These rows, then the others."""
+        """Return these rows followed by those of `other`."""
         if not len(self):
             return other
         names = Rows.__dataclass_fields__
         return Rows(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
     def of(self, runs: Sequence[PayloadRun]) -> Rows:
-        """Copies of the rows of `runs`, one run behind the other; `ahead` is the position of a row in its stream."""
+        """Return copies of the rows of `runs`, run by run; `ahead` becomes the position of a row in its stream."""
         if not runs:
             return no_rows()
         table = np.array([(run.low, run.high, run.shift) for run in runs], np.int64)
@@ -65,7 +65,7 @@ class Rows:
 
 
 def no_rows() -> Rows:
-    """No packets."""
+    """Return a table without packets."""
     none = np.empty(0, np.int64)
     return Rows(none, none, none, none, none, none, none, none, np.empty(0, np.uint8))
 
@@ -74,17 +74,16 @@ def no_rows() -> Rows:
 class PayloadRun:
     """Consecutive payload: bytes [start, end) of the stream, which are in the rows [low, high).
 
-    Position ``rows.ahead[i] + shift`` is where the payload of row ``i`` begins; the first and last row may reach
-    beyond the run. A run without bytes is a FIN that came alone. As long as it has not found its place in the
-    stream, a run begins at position 0.
+    The payload of row ``i`` starts at position ``rows.ahead[i] + shift``; the first and last row may extend beyond the
+    run. A run without bytes is a FIN without payload. Until its position in the stream is known, a run starts at 0.
 
     :ivar seq: sequence number of the byte at `start`
     :ivar fin: whether the last row has a FIN
-    :ivar row: row of the packet block in which the first packet came, -1 if that was in an earlier one
-    :ivar since: clock reading then, or later, when the hole before this run was last made smaller
-    :ivar acked_row: first row, from `row` on, at which the receiver had acknowledged all before this run: -1 if
-        that was in an earlier block, ``NEVER`` if it is not in this one; None if not known yet
-    :ivar acked: clock reading then
+    :ivar row: row of the run's first packet in the packet block, -1 if that was an earlier one
+    :ivar since: clock reading at that packet, or later, when the hole before this run last shrank
+    :ivar acked_row: first row, from `row` on, by which the receiver had acknowledged everything before this run: -1 if
+        in an earlier block, ``NEVER`` if not in this one; None if unknown
+    :ivar acked: clock reading at that row
     """
 
     low: int
@@ -100,7 +99,7 @@ class PayloadRun:
     acked: int = NEVER
 
     def part(self, rows: Rows, start: int, end: int) -> PayloadRun:
-        """The bytes in [start, end) of this run."""
+        """Return the bytes [start, end) of this run."""
         if start == self.start and end == self.end:
             return self
         low, high = self.low, self.high
@@ -121,18 +120,18 @@ class PayloadRun:
         )
 
     def first(self, rows: Rows, count: int) -> tuple[PayloadRun, PayloadRun | None]:
-        """The first packets of this run, and the rest of it."""
+        """Return the first `count` packets of this run, and the rest of it."""
         if count >= self.high - self.low:
             return self, None
         edge = int(rows.ahead[self.low + count]) + self.shift
         return self.part(rows, self.start, edge), self.part(rows, edge, self.end)
 
     def packets_before(self, rows: Rows, position: int) -> int:
-        """How many packets of this run begin before a position."""
+        """Return how many packets of this run start before a position."""
         return self._row_at(rows, position, "left") - self.low
 
     def moved(self, distance: int) -> None:
-        """Give the run another position."""
+        """Move the run to another position."""
         self.start += distance
         self.end += distance
         self.shift += distance
@@ -143,7 +142,7 @@ class PayloadRun:
 
 
 def spread_out(low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
-    """The numbers of all ranges [low, high), one range behind the other, and for each which range it is of."""
+    """Return the numbers of all ranges [low, high), range by range, and the range of each number."""
     count = high - low
     which = np.repeat(np.arange(len(low)), count)
     return np.arange(len(which)) + np.repeat(low - np.cumsum(count) + count, count), which
@@ -151,16 +150,16 @@ def spread_out(low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
 
 @dataclass(slots=True)
 class RunPayload:
-    """The packets of several runs, one row each, cut to what the runs have of them; all int64.
+    """The packets of several runs, one row each, clipped to their runs; all int64.
 
-    :ivar first: where each run begins
-    :ivar run: which run
+    :ivar first: first row of each run
+    :ivar run: index of the run
     :ivar row: row in :class:`Rows`
     :ivar position: first byte
     :ivar length: payload bytes
-    :ivar captured: payload bytes that are in the file
-    :ivar offset: where they are
-    :ivar flags: TCP flags, without FIN where the last bytes of the packet are missing here
+    :ivar captured: payload bytes in the file
+    :ivar offset: their offset
+    :ivar flags: TCP flags, without FIN if the last bytes of the packet are clipped
     """
 
     first: Int64s
@@ -174,7 +173,7 @@ class RunPayload:
 
 
 def payload_of(runs: Sequence[PayloadRun], rows: Rows) -> RunPayload:
-    """The packets of `runs`, in their order."""
+    """Return the packets of `runs`, in their order."""
     table = np.array([(run.low, run.high, run.shift, run.start, run.end) for run in runs], np.int64)
     low, high, shift, start, end = table.reshape(-1, 5).T
     row, run = spread_out(low, high)

@@ -1,11 +1,11 @@
-"""Random access to the bytes of a capture, wherever they come from.
+"""Random access to the bytes of a capture, wherever they are stored.
 
-A plain file is read in place with ``pread``, also while it is still being written (``follow``); one that is elsewhere
-(:mod:`~captures.packets.remote`) likewise, in ranges. What cannot be read twice, a pipe or a compressed file, goes
+A plain file is read in place with ``pread``, also while it is still being written (``follow``); so is a remote file
+(:mod:`~captures.packets.remote`), in ranges. Input that cannot be read twice, a pipe or a compressed file, goes
 through a bounded :class:`~captures.packets.spool.Spool`: it is pulled as the packets are read, and stays on disk until
-it is needed. The first bytes of a file show what it is, never its name.
+it is needed. The type of a file is recognised by its first bytes, never by its name.
 
-Bytes that exist nowhere in the capture as one piece (a reassembled IP datagram, decrypted TLS) are put
+Bytes that exist nowhere in the capture as one piece (a reassembled IP datagram, decrypted TLS) are stored
 beside it with :meth:`Source.keep`; they get offsets from :data:`KEPT` up and are read like all others.
 """
 
@@ -42,16 +42,16 @@ from captures.packets.spool import DEFAULT_SPOOL, Quota, Spool, spool_directory
 from captures.packets.stores import LocalFile, SpooledFeed, Store
 
 KEPT = 1 << 62
-"""Offsets from here up address the bytes handed to :meth:`Source.keep`."""
+"""Offsets from here up address the bytes stored by :meth:`Source.keep`."""
 
 
 class Source:
-    """The bytes of one capture. Gives its files back when closed, or no longer used.
+    """The bytes of one capture. Closes its files when closed or garbage-collected.
 
-    :param begin: finds out how the bytes are to be had; for a live source it waits for the first of them
-    :param stop: what ends waiting, None if the source is not live
-    :param closing: what gives the files back
-    :ivar path: what the user gave, ``-`` for standard input
+    :param begin: opens the store of the bytes; for a live source it waits for the first of them
+    :param stop: ends waiting, None if the source is not live
+    :param closing: functions that close the files
+    :ivar path: path given by the user, ``-`` for standard input
     """
 
     _store: Store | None = None
@@ -70,14 +70,14 @@ class Source:
         self._stop = stop
         self._kept = Spool(path, quota)
         closing.append(self._kept.close)
-        # also at exit, when a __del__ would come too late to close anything
+        # also at exit, when a __del__ would run too late to close anything
         self._give_back = weakref.finalize(self, _close_all, closing)
         if not self.live:
             self._started()
 
     @property
     def live(self) -> bool:
-        """Whether bytes come while it is read: of a pipe, or a followed file."""
+        """Whether bytes arrive while it is read: a pipe, or a followed file."""
         return self._stop is not None
 
     @property
@@ -87,27 +87,27 @@ class Source:
 
     @property
     def complete(self) -> bool:
-        """Whether no more bytes will come."""
+        """Whether no more bytes will arrive."""
         return self._store is not None and self._store.complete
 
     @property
     def growing(self) -> bool:
-        """Whether more bytes may come."""
+        """Whether more bytes may arrive."""
         return self.live and not self.complete
 
     @property
     def expected(self) -> int | None:
-        """About how many bytes there will be when it is complete, None if unknown."""
+        """Approximate size when complete, None if unknown."""
         return None if self._store is None else self._store.expected
 
     @property
     def compression(self) -> str:
-        """``gzip``, ``zstd``, both joined by ``+`` if nested, or empty; of a live source known once it is read."""
+        """``gzip``, ``zstd``, both joined by ``+`` if nested, or empty; for a live source known once it is read."""
         return "" if self._store is None else self._store.compression
 
     @property
     def damage(self) -> str:
-        """Why it ended early, or empty; what came before that point is there."""
+        """Why it ended early, or empty; the bytes before that point are available."""
         return "" if self._store is None or self.stopped else self._store.damage
 
     @property
@@ -116,29 +116,29 @@ class Source:
         return self._stop is not None and self._stop.requested
 
     def stop(self) -> None:
-        """Let a live source end where it is. Any thread, or a signal handler, may call this."""
+        """End a live source at its current position. Any thread or signal handler may call this."""
         if self._stop is not None and not self.complete:
             self._stop.request()
 
     def held(self, offset: int) -> bool:
-        """Whether a byte that was there can still be read: False once its spool has dropped it."""
+        """Return whether a byte can still be read: False once its spool has dropped it."""
         if offset >= KEPT:
             return offset - KEPT >= self._kept.begin
         return self._store is None or self._store.held(offset)
 
     def wait_for(self, size: int) -> bool:
-        """Wait until that many bytes are there, or no more will come; False for that.
+        """Wait until `size` bytes are available; return False if there will never be as many.
 
         :raises CaptureError: if the file cannot be read, or there is no room for the spool
         """
         return bool(self.read_into(size - 1, memoryview(bytearray(1))))
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`; fewer only at the end, or at the end of what is known of a live source.
+        """Return up to `size` bytes from `offset`; fewer only at the end, or at the known end of a live source.
 
         Never waits.
 
-        :raises Dropped: if the spool no longer has them
+        :raises SpoolDropped: if the spool no longer has them
         :raises CaptureError: if the file cannot be read
         """
         try:
@@ -154,7 +154,7 @@ class Source:
             raise _unusable(self.path, offset, error) from error
 
     def read_or_zeros(self, offset: int, size: int) -> bytes:
-        """Exactly `size` bytes from `offset`, with zeros for those that can no longer be read.
+        """Return exactly `size` bytes from `offset`, with zeros for those that can no longer be read.
 
         :raises CaptureError: if the file cannot be read
         """
@@ -165,12 +165,12 @@ class Source:
         return data.ljust(size, b"\0")
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill `buffer` from `offset`; returns the bytes read.
+        """Fill `buffer` from `offset`; return the number of bytes read.
 
-        They are fewer only at the end of the capture; those of a live source may be fewer at any time, but are at
-        least one: this waits for it.
+        There are fewer only at the end of the capture; a live source may return fewer at any time, but waits for
+        at least one.
 
-        :raises Dropped: if the spool no longer has them
+        :raises SpoolDropped: if the spool no longer has them
         :raises CaptureError: if the file cannot be read, or there is no room for the spool
         """
         try:
@@ -181,7 +181,7 @@ class Source:
             raise _unusable(self.path, offset, error) from error
 
     def keep(self, data: bytes) -> int:
-        """Store `data` beside the capture, in a spool; returns its offset for :meth:`read`.
+        """Store `data` beside the capture, in a spool; return its offset for :meth:`read`.
 
         :raises CaptureError: if there is no room for it
         """
@@ -191,7 +191,7 @@ class Source:
             raise _unusable(self.path, self.size, error) from error
 
     def close(self) -> None:
-        """Give the file descriptors back. Happens by itself when the source is forgotten."""
+        """Close the file descriptors. This also happens when the source is garbage-collected."""
         self._give_back()
 
     def __enter__(self) -> Self:
@@ -223,14 +223,14 @@ def open_source(
 ) -> Source:
     """Open a capture file, or standard input for ``-``; gzip and zstd are recognised by content.
 
-    :param path: of this machine, or with a scheme (:mod:`~captures.packets.remote`,
+    :param path: a local path, or one with a scheme (:mod:`~captures.packets.remote`,
         :mod:`~captures.packets.pcap_over_ip`)
-    :param follow: whether a regular file is still being written, and to be read as it grows; a pipe always is
-    :param over: tells whether nothing more will be written to a file that is followed, as when another has taken
-        its turn; asked whenever nothing has come
-    :param first: of a file that is followed: the byte at which the capture begins
-    :param spool: how many bytes of what cannot be read twice are kept, or what several sources share
-    :raises CaptureError: if there is no such file, or it cannot be read or spooled; of a live source nothing is
+    :param follow: whether a regular file is still being written and is to be read as it grows; a pipe always is
+    :param over: returns whether nothing more will be written to a followed file, for example because another has
+        replaced it; called whenever nothing has arrived
+    :param first: byte of a followed file at which the capture starts
+    :param spool: number of bytes kept of input that cannot be read twice, or a quota that several sources share
+    :raises CaptureError: if there is no such file, or it cannot be read or spooled; a live source is not
         read yet
     """
     name = remote.local(os.fspath(path))
@@ -248,9 +248,9 @@ def open_source(
 
 
 def open_logs(paths: Sequence[str], quota: Quota) -> Source:
-    """Open request logs of brokers as one capture: connections go on where a log was rotated.
+    """Open request logs of brokers as one capture: connections continue where a log was rotated.
 
-    :param paths: files of this machine
+    :param paths: local files
     :raises CaptureError: if one cannot be read
     """
     closing: list[Callable[[], None]] = []
@@ -278,7 +278,7 @@ def _opened(name: str, quota: Quota, over: Callable[[], bool] | None, *, follow:
     closing: list[Callable[[], None]] = [file.close]
     try:
         fd = file.fileno()
-    except io.UnsupportedOperation:  # standard input that the program around us has replaced
+    except io.UnsupportedOperation:  # standard input replaced by an embedding program
         return Source(name, partial(_spooled, name, FileFeed(file), quota, closing), quota, None, closing)
     mode = os.fstat(fd)
     if stat.S_ISREG(mode.st_mode) and not follow:
@@ -326,7 +326,7 @@ def _elsewhere(name: str, quota: Quota) -> Source:
 
 
 def _file(name: str) -> BinaryIO:
-    """The file, to be owned by the source; opening a named pipe does not wait for who writes to it."""
+    """Return the file, to be owned by the source; opening a named pipe does not wait for its writer."""
     if name == "-":
         try:
             return os.fdopen(os.dup(sys.stdin.buffer.fileno()), "rb")
@@ -345,7 +345,7 @@ def _read_file(
     fd = file.fileno()
     if is_read_in_place(lambda size: os.pread(fd, size, 0)):
         return LocalFile(fd)
-    file.seek(0)  # standard input may have been read from by others
+    file.seek(0)  # another program may have read from standard input
     return _spooled(name, FileFeed(file, size), quota, closing)
 
 

@@ -1,8 +1,8 @@
 """Bounded temporary files, for bytes that cannot be read twice.
 
-A spool grows at its end only, and an offset means the same byte for ever. The bytes lie in chunks, files that are
-unlinked from the start, so that nothing is left behind however the program ends. When the spools of one
-:class:`Quota` together would hold more than it allows, the oldest chunk is given back, whichever spool it is of.
+A spool grows only at its end, and an offset means the same byte for ever. The bytes are stored in chunks, files that
+are unlinked from the start, so that nothing is left behind however the program ends. When the spools of one
+:class:`Quota` together would exceed it, the oldest chunk is dropped, whichever spool it belongs to.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import IO
 from captures.packets.errors import SpoolDropped
 
 DEFAULT_SPOOL = 8 << 30
-"""Bytes that spools may hold unless told otherwise."""
+"""Default quota of spools in bytes."""
 
-_CHUNKS = 32  # in a full quota: what is given back at a time is a thirty-second of it
+_CHUNKS = 32  # number of chunks in a full quota
 _LEAST_CHUNK = 1 << 16
-_RESERVE = 1 << 30  # bytes left to others on the file system, or a tenth of it where that is less
+_RESERVE = 1 << 30  # bytes left free on the file system, or a tenth of it if that is less
 
 
 def spool_directory() -> str:
-    """Where temporary files of many gigabytes belong.
+    """Return the directory for temporary files of many gigabytes.
 
-    What ``TMPDIR`` says; else ``/var/tmp``, because ``/tmp`` is kept in memory on many systems
+    It is ``TMPDIR`` if set; else ``/var/tmp``, because ``/tmp`` is kept in memory on many systems
     (file-hierarchy(7): "programs that require temporary files of unbounded size should use /var/tmp").
     """
     told = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
@@ -39,7 +39,7 @@ def spool_directory() -> str:
 
 
 def spare_bytes(directory: str) -> int:
-    """Bytes that may be written to a file system without filling it up, negative if it is filled up already."""
+    """Return how many bytes may be written to a file system without filling it up, negative if it is already full."""
     system = os.statvfs(directory)
     reserve = min(_RESERVE, system.f_blocks * system.f_frsize // 10)
     return system.f_bavail * system.f_frsize - reserve
@@ -56,9 +56,9 @@ class _Chunk:
 
 
 class Quota:
-    """What spools may hold together.
+    """A common limit of several spools.
 
-    :param limit: bytes; never is the file system filled beyond a reserve, so it may be less
+    :param limit: bytes; spools may hold less, because a reserve of the file system is never used
     """
 
     def __init__(self, limit: int = DEFAULT_SPOOL) -> None:
@@ -68,16 +68,16 @@ class Quota:
 
     @cached_property
     def directory(self) -> str:
-        """Where the chunks are."""
+        """The directory of the chunks."""
         return spool_directory()
 
     @cached_property
     def chunk_size(self) -> int:
-        """Bytes of a full chunk."""
+        """Size of a full chunk in bytes."""
         return max(min(self.limit, spare_bytes(self.directory)) // _CHUNKS, _LEAST_CHUNK)
 
     def new_chunk(self, start: int, siblings: list[_Chunk]) -> None:
-        """Begin a chunk behind its siblings."""
+        """Start a chunk after its siblings."""
         while spare_bytes(self.directory) < self.chunk_size and self._drop_oldest():
             pass
         file = tempfile.TemporaryFile(prefix="kproxy-", buffering=0, dir=self.directory)  # noqa: SIM115  # until dropped
@@ -86,9 +86,9 @@ class Quota:
         self._chunks.append(chunk)
 
     def write(self, chunk: _Chunk, data: memoryview) -> int:
-        """Write to the end of a chunk; returns how many bytes were written.
+        """Write to the end of a chunk; return the number of bytes written.
 
-        :raises OSError: if there is no room, though nothing else is held
+        :raises OSError: if there is no room even after dropping everything else
         """
         while self._held + len(data) > self.limit and self._drop_oldest(besides=chunk):
             pass
@@ -104,7 +104,7 @@ class Quota:
                 return written
 
     def give_back(self, chunks: list[_Chunk]) -> None:
-        """Drop all of these."""
+        """Drop these chunks."""
         for chunk in list(chunks):
             self._drop(chunk)
 
@@ -123,9 +123,9 @@ class Quota:
 
 
 class Spool:
-    """Bytes in temporary files, of which the oldest may be gone.
+    """Bytes in temporary files, of which the oldest may have been dropped.
 
-    :param path: what errors name
+    :param path: path shown in errors
     :ivar size: bytes appended so far, dropped ones included
     """
 
@@ -137,11 +137,11 @@ class Spool:
 
     @property
     def begin(self) -> int:
-        """Offset of the first byte that is still there."""
+        """Offset of the first available byte."""
         return self._chunks[0].start if self._chunks else self.size
 
     def append(self, data: bytes) -> int:
-        """Add bytes at the end; returns the offset of the first.
+        """Append bytes; return the offset of the first.
 
         :raises OSError: if they cannot be written
         """
@@ -156,17 +156,17 @@ class Spool:
         return place
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`; fewer only at the end.
+        """Return up to `size` bytes from `offset`; fewer only at the end.
 
-        :raises Dropped: if they are no longer there
+        :raises SpoolDropped: if they are no longer available
         """
         buffer = bytearray(max(min(size, self.size - offset), 0))
         return bytes(buffer[: self.read_into(offset, memoryview(buffer))])
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill `buffer` from `offset`; returns the bytes read, fewer only at the end.
+        """Fill `buffer` from `offset`; return the number of bytes read, fewer only at the end.
 
-        :raises Dropped: if they are no longer there
+        :raises SpoolDropped: if they are no longer available
         """
         if offset < self.begin:
             raise SpoolDropped(self._path, offset)
@@ -180,12 +180,12 @@ class Spool:
         return done
 
     def close(self) -> None:
-        """Give all back."""
+        """Drop all bytes."""
         self._quota.give_back(self._chunks)
 
 
 def fill(fd: int, offset: int, buffer: memoryview) -> int:
-    """Fill `buffer` from `offset` of a file; returns the bytes read, fewer only at its end."""
+    """Fill `buffer` from `offset` of a file; return the number of bytes read, fewer only at its end."""
     done = 0
     while done < len(buffer):
         count = os.preadv(fd, [buffer[done:]], offset + done)

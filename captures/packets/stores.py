@@ -1,4 +1,4 @@
-"""Where the bytes of a capture lie: in a file that is read in place, or in the spool of a feed."""
+"""Storage of a capture's bytes: a file that is read in place, or the spool of a feed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from captures.packets.feeds import Feed, GrowingFileFeed, unwrapped
 from captures.packets.spool import Spool, fill
 
 _AT_ONCE = 4 << 20
-"""Bytes taken at once, however many there are: a stop is to take effect before the end of a large file."""
+"""Maximum number of bytes read at once, so that a stop takes effect before the end of a large file."""
 
 
 class Store(Protocol):
-    """Where the bytes of a capture lie."""
+    """Storage of a capture's bytes."""
 
     @property
     def size(self) -> int:
@@ -21,37 +21,37 @@ class Store(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether no more will come."""
+        """Whether no more will arrive."""
 
     @property
     def expected(self) -> int | None:
-        """About how many bytes there will be at the end, None if unknown."""
+        """Approximate final size in bytes, None if unknown."""
 
     @property
     def compression(self) -> str:
-        """How they were compressed, or empty."""
+        """Their compression, or empty."""
 
     @property
     def damage(self) -> str:
         """Why they ended early, or empty."""
 
     def held(self, offset: int) -> bool:
-        """Whether a byte that was there can still be read."""
+        """Return whether a byte can still be read."""
 
     def wait_for(self, size: int) -> bool:
-        """Wait until that many bytes are there, or no more will come; False for that."""
+        """Wait until `size` bytes are available; return False if there will never be as many."""
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`, as far as they are known."""
+        """Return up to `size` bytes from `offset`, as far as they are known."""
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill `buffer` from `offset` with what is known; returns the bytes read."""
+        """Fill `buffer` with the bytes known from `offset` on; return how many were read."""
 
 
 class LocalFile:
-    """A file read where it is.
+    """A local file read in place.
 
-    :param growing: what waits for more of it, None if it is complete
+    :param growing: waits for more of it, None if it is complete
     """
 
     compression = ""
@@ -96,7 +96,7 @@ class LocalFile:
 
 
 class SpooledFeed:
-    """A feed, and the spool that keeps what it gave.
+    """A feed, and the spool that keeps its bytes.
 
     :param live: whether the feed still grows
     """

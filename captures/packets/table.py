@@ -1,7 +1,7 @@
-"""The columns that travel between the steps: packets, segments, gaps, and what was counted on the way.
+"""The columns passed between the steps: packets, segments, gaps, and statistics.
 
 Every column is a numpy array; the arrays of one table have the same length and the same order. Times are
-int64 nanoseconds since the Unix epoch; a time of 0 means that the capture carries none. Offsets are byte
+int64 nanoseconds since the Unix epoch; a time of 0 means that the capture has none. Offsets are byte
 offsets for :meth:`captures.packets.source.Source.read`.
 """
 
@@ -67,18 +67,18 @@ class FileDamage:
 
 @dataclass(slots=True)
 class Statistics:
-    """What the reader met in a capture so far. Every packet record is counted under exactly one outcome.
+    """Counters of a capture so far. Every packet record is counted under exactly one outcome.
 
     ``packets == tcp + sum(not_tcp.values()) + fragments_waiting`` holds at any time.
 
     :ivar packets: packet records in the file
     :ivar tcp: packets that became a row of a :class:`PacketBlock`
-    :ivar not_tcp: packets that did not, by reason: ``UDP``, ``ARP``, ``IP fragment``, ``malformed IP``,
+    :ivar not_tcp: other packets, by reason: ``UDP``, ``ARP``, ``IP fragment``, ``malformed IP``,
         ``headers cut by the snapshot length``, ``link type 147 (USER0)`` and so on
-    :ivar fragments_waiting: IP fragments kept because their datagram is not complete
+    :ivar fragments_waiting: IP fragments kept because their datagram is incomplete
     :ivar tunnels: TCP packets found inside a tunnel, by its name
     :ivar blocks_skipped: pcapng blocks that are not packets and are not needed, by name
-    :ivar dropped: packets the capturing machine reports as dropped (pcapng interface statistics)
+    :ivar dropped: packets that the capturing machine reports as dropped (pcapng interface statistics)
     :ivar cut: TCP packets whose payload was cut by the snapshot length
     :ivar damage: places of the file that could not be read
     """
@@ -94,7 +94,7 @@ class Statistics:
     damage: list[FileDamage] = field(default_factory=list)
 
     def add(self, other: Statistics) -> None:
-        """Count what was met in another file too."""
+        """Add the counters of another file."""
         for each in fields(self):
             total = getattr(self, each.name)
             total += getattr(other, each.name)
@@ -103,11 +103,11 @@ class Statistics:
 
 @dataclass(slots=True)
 class Window:
-    """A stretch of a source that is in memory.
+    """A range of a source that is in memory.
 
-    :ivar data: its bytes; the array is longer than that, the rest is padding
+    :ivar data: its bytes, followed by padding
     :ivar offset: offset of ``data[0]`` in the source
-    :ivar size: how many bytes
+    :ivar size: number of bytes
     """
 
     data: Bytes
@@ -117,20 +117,20 @@ class Window:
 
 @dataclass(slots=True)
 class PacketBlock:
-    """The TCP packets of one block of a capture, one row each, in file order; of several files, in time order.
+    """The TCP packets of one block of a capture, one row each, in file order; for several files, in time order.
 
-    :ivar source: where the bytes are
-    :ivar windows: those in memory: one stretch, or several where files are merged
-    :ivar addresses: the endpoints that ``src`` and ``dst`` number
-    :ivar number: int64, 1-based number of the packet record in the file (what Wireshark shows)
+    :ivar source: the source of the bytes
+    :ivar windows: the ranges in memory: one, or several where files are merged
+    :ivar addresses: the address book to which ``src`` and ``dst`` refer
+    :ivar number: int64, 1-based number of the packet record in the file (as shown by Wireshark)
     :ivar time: int64, capture time
     :ivar src: int32, endpoint that sent the packet
-    :ivar dst: int32, endpoint that it was sent to
+    :ivar dst: int32, endpoint that the packet was sent to
     :ivar seq: uint32, sequence number
-    :ivar ack: uint32, acknowledgment number (valid where ``flags & ACK``)
+    :ivar ack: uint32, acknowledgment number (valid if ``flags & ACK``)
     :ivar flags: uint8
     :ivar window: uint16, unscaled
-    :ivar offset: int64, where the payload begins in the source
+    :ivar offset: int64, offset of the payload in the source
     :ivar length: int32, payload bytes on the wire
     :ivar captured: int32, payload bytes in the file, at most ``length``
     :ivar interface: int32, 0-based over all sections of the file
@@ -176,7 +176,7 @@ class PacketBlock:
         return len(self.number)
 
     def bytes_at(self, offset: int, size: int) -> bytes:
-        """Bytes of the source, from memory if they are there."""
+        """Return bytes of the source, from memory if available there."""
         for window in self.windows:
             begin = offset - window.offset
             if 0 <= begin <= window.size - size:
@@ -190,10 +190,10 @@ class Gaps:
 
     :ivar stream: int64, as in :class:`SegmentBlock`
     :ivar position: int64, stream position of the first missing byte
-    :ivar missing: int64, bytes missing; 0 where their number cannot be known (the stream continues at
-        ``position``, and what follows does not belong to what came before)
+    :ivar missing: int64, number of missing bytes; 0 if it cannot be known (the stream continues at
+        ``position``, but its bytes before and after that are unrelated)
     :ivar cause: uint8, a :class:`GapCause`
-    :ivar number: int64, number of the packet that the snapshot length cut, -1 if none was
+    :ivar number: int64, number of the packet cut by the snapshot length, -1 if none was
     :ivar segment: int64, row of the segment block before which the hole lies, or the row after the
         stream's last one
     """
@@ -211,26 +211,26 @@ class Gaps:
 
 @dataclass(slots=True)
 class SegmentBlock:
-    """Payload in stream order: what one block of packets delivered, sorted by stream, then position.
+    """Payload in stream order: the segments delivered by one block of packets, sorted by stream, then position.
 
-    The segments and gaps of a stream tile it: each begins where the one before ended, within a block and
-    from block to block, with no overlap and nothing left out.
+    The segments and gaps of a stream tile it: each starts where the previous one ended, within a block and
+    from block to block, without overlaps or omissions.
 
     :ivar stream: int64, ``2 * connection + direction``; direction 0 is sent by endpoint ``a`` of the
         connection, 1 by ``b``
     :ivar position: int64, position in the stream; 0 is the first byte after the SYN, or the first captured
-        one where the SYN was not captured
-    :ivar offset: int64, where the bytes are in the source
+        one if the SYN was not captured
+    :ivar offset: int64, offset of the bytes in the source
     :ivar length: int64, bytes, never 0
     :ivar time: int64, capture time of the packet that carried the bytes
-    :ivar delivered: int64, when the bytes were in order: ``time``, or that of the later packet which
+    :ivar delivered: int64, time from which the bytes were in order: ``time``, or that of the later packet that
         filled the hole before them
     :ivar number: int64, packet number
     :ivar flags: uint8, TCP flags of that packet
     :ivar gaps: the holes
     :ivar connections: ids of the connections first seen in this block
-    :ivar source: where the bytes are
-    :ivar block: the packets this came from, None for what :meth:`TcpAssembler.finish` flushed
+    :ivar source: the source of the bytes
+    :ivar block: the packets that the segments came from, None for segments flushed by :meth:`TcpAssembler.finish`
     """
 
     stream: Int64s
@@ -250,11 +250,11 @@ class SegmentBlock:
         return len(self.stream)
 
     def memory(self) -> tuple[Memory, Int64s]:
-        """The bytes of all rows, where they lie in memory already if possible.
+        """Return the bytes of all rows, without copying those already in memory if possible.
 
-        Those of earlier blocks (they waited behind a hole) are read from the source.
+        Bytes of earlier blocks (they waited behind a hole) are read from the source.
 
-        :returns: the bytes, and where in them each row begins (int64)
+        :returns: the bytes, and the start of each row in them (int64)
         """
         windows = () if self.block is None else self.block.windows
         if len(windows) == 1:
@@ -268,7 +268,9 @@ class SegmentBlock:
         return memory, places
 
     def _gathered(self, windows: tuple[Window, ...]) -> tuple[Bytes, Int64s]:
-        """What the rows have of several windows, one behind the other, and where in it each row begins; -1 if not."""
+        """Return the rows' bytes from several windows, concatenated, and the start of each row in them; -1 if not
+        included.
+        """
         places = np.full(len(self), -1, np.int64)
         parts, size = [], 0
         for window in windows:
@@ -283,11 +285,11 @@ class SegmentBlock:
 
     def _read(self, offset: int, size: int) -> bytes:
         assert self.source is not None
-        # a spool may have dropped them meanwhile: framing continues after them, and reading the frame reports it
+        # a spool may have dropped them: framing continues after them, and reading the frame reports the loss
         return self.source.read_or_zeros(offset, size)
 
     def payload(self) -> tuple[bytes, Int64s]:
-        """All bytes of the block in one object, in row order.
+        """Return all bytes of the block in one object, in row order.
 
         :returns: the bytes, and for each row the index of its first byte (int64)
         """

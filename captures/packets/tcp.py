@@ -1,8 +1,8 @@
 """TCP reassembly: packet blocks in, segments in stream order out.
 
 Streams whose packets follow each other without a break, nearly all of them, are handled together with numpy.
-The others go through :mod:`captures.packets.disorder`, until nothing of them waits any more. The outcome does not
-depend on how the packets are cut into blocks, except for which block a segment comes out of.
+The others go through :mod:`captures.packets.disorder` until none of their packets waits. Except for the block in which
+a segment is returned, the outcome does not depend on how the packets are cut into blocks.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ _MAX_TAIL = 1 << 30
 _FAR = 1 << 40
 """More than the bytes of any stream."""
 
-# how many columns _rows holds of segments and of gaps, in the order of SegmentBlock and Gaps
+# number of columns of segments and of gaps in _rows, in the order of SegmentBlock and Gaps
 _SEGMENT_COLUMNS = 8
 _GAP_COLUMNS = 5
 
 
 class Clock(Protocol):
-    """What tells the time of packets."""
+    """The time source for timeouts."""
 
     def read(self, time: Int64s) -> Int64s:
-        """The readings at the next packets, captured at these times."""
+        """Return the readings at the next packets, captured at `time`."""
 
 
 class Conflict(NamedTuple):
-    """A packet with bytes [start, end) of a stream, some of which differ from those captured first."""
+    """A packet with bytes [start, end) of a stream, some of which differ from the first captured ones."""
 
     stream: int
     start: int
@@ -62,11 +62,11 @@ class Conflict(NamedTuple):
 class TcpAssembler:
     """Reassembles the streams of a capture.
 
-    :param index: where to note the place of every segment; needed to compare retransmitted bytes
-    :ivar connections: all connections met so far
-    :ivar conflicts: bytes that came again with other content than at first; the caller takes them away
+    :param index: records the place of every segment; needed to compare retransmitted bytes
+    :ivar connections: all connections found so far
+    :ivar conflicts: bytes captured again with different content; the caller removes them
     :ivar stream: the stream of each packet of the latest block
-    :ivar clock: tells what has been waited for long enough; it may be exchanged before the first block
+    :ivar clock: clock for timeouts; it may be replaced before the first block
     :ivar readings: its reading at each packet of the latest block
     """
 
@@ -83,7 +83,7 @@ class TcpAssembler:
         self._source: Source | None = None
 
     def feed(self, block: PacketBlock) -> SegmentBlock:
-        """What the packets of the next block delivered."""
+        """Return the segments delivered by the next block of packets."""
         self._source = block.source
         known = len(self.connections)
         connection, replaced = self._handshakes.connections_of(block)
@@ -94,7 +94,7 @@ class TcpAssembler:
         return self._result(range(known, len(self.connections)), block)
 
     def finish(self) -> SegmentBlock:
-        """The end of the capture: declare what is missing lost, and hand out what waited for it."""
+        """End the capture: declare missing bytes lost, and return the segments that waited for them."""
         self._rows = [self._disorder.finish()]
         self._tails()
         end = len(self.connections)
@@ -102,23 +102,23 @@ class TcpAssembler:
 
     @property
     def waiting(self) -> dict[int, int]:
-        """Streams that wait behind a hole, each with the number of the first packet that does."""
+        """Streams that wait behind a hole, each with the number of the first waiting packet."""
         return self._disorder.waiting
 
     def by_themselves(self) -> None:
-        """Give up what is missing of a connection at packets of its own only, not at those of others.
+        """Give up missing bytes only at packets of their own connection, not at those of others.
 
-        The outcome is the same; but those of others may come here ahead of it.
+        The outcome is the same; but packets of other connections may arrive here first.
         """
         self._disorder.by_themselves = True
 
     @property
     def disordered(self) -> list[int]:
-        """Streams of which packets wait, for whatever reason."""
+        """Streams with waiting packets, for whatever reason."""
         return list(self._disorder.orders)
 
     def enter(self, a: int, b: int, generation: int, time: int, number: int) -> int:
-        """Add a connection that another assembler has begun to reassemble; returns its id.
+        """Add a connection that another assembler has started to reassemble; return its id.
 
         The caller fills its columns. Packets between these endpoints belong to it from now on.
         """
@@ -149,7 +149,7 @@ class TcpAssembler:
         self._rows.append(self._disorder.feed(block, stream, clock, data.take(~clean), ended))
 
     def _fast(self, block: PacketBlock, data: Groups) -> None:
-        """Segments of streams that are in order."""
+        """Add the segments of streams that are in order."""
         if not len(data.row):
             return
         streams = self.connections.streams
@@ -172,11 +172,11 @@ class TcpAssembler:
                 streams.fin_position[number] = position[index] + length[index]
 
     def _tails(self) -> None:
-        """Bytes that the peer acknowledged, but after which nothing was captured."""
+        """Add gaps for bytes that the peer acknowledged but after which nothing was captured."""
         streams = self.connections.streams
         acked = streams.ack.reshape(-1, 2)[:, ::-1].ravel()
         missing = (acked - streams.next_seq + _HALF) % _SEQ - _HALF
-        # the FIN takes a sequence number too; one that was not captured may hide behind the last ACK
+        # a FIN takes a sequence number too; the last ACK may cover one that was not captured
         has_fin = streams.fin_position == streams.end
         missing -= has_fin | (missing == 1)
         found = (acked >= 0) & (streams.next_seq >= 0) & (missing > 0) & (missing <= _MAX_TAIL)
@@ -188,7 +188,7 @@ class TcpAssembler:
             streams.end[stream] += missing[stream]
             streams.next_seq[stream] = (streams.next_seq[stream] + missing[stream]) % _SEQ
 
-    # -- what remains of a block
+    # -- per-block results
 
     def _summarise(self, block: PacketBlock, connection: Int64s, stream: Int64s) -> None:
         connections, streams = self.connections, self.connections.streams
@@ -212,7 +212,7 @@ class TcpAssembler:
     def _result(self, connections: range, block: PacketBlock | None) -> SegmentBlock:
         segments = _joined([part for part, _ in self._rows if part], _SEGMENT_COLUMNS)
         gaps = _joined([part for _, part in self._rows if part], _GAP_COLUMNS)
-        # streams that are not in order come in the order in which they left it, and holes of each cause for themselves
+        # out-of-order streams are appended in the order in which they became so, and holes of each cause separately
         if (segments[0][1:] < segments[0][:-1]).any():
             order = np.argsort(segments[0], kind="stable")
             segments = [column[order] for column in segments]
@@ -244,9 +244,9 @@ class TcpAssembler:
         return result
 
     def _compare(self, repeats: Repeats, index: SegmentIndex) -> None:
-        """Count bytes that came again with other content than at first.
+        """Count repeated bytes whose content differs from the first copy.
 
-        The first copies of what comes again and again are read once.
+        The first copies of bytes repeated several times are read once.
         """
         order = np.lexsort((repeats.position, repeats.stream))
         _, stream = np.unique(repeats.stream[order], return_inverse=True)
@@ -257,7 +257,7 @@ class TcpAssembler:
             self._compare_stretch(repeats.take(np.sort(order[low:high])), index)
 
     def _compare_stretch(self, repeats: Repeats, index: SegmentIndex) -> None:
-        """Compare repeats of one stream that overlap or follow each other, in the order in which they came."""
+        """Compare repeats of one stream that overlap or follow each other, in the order of arrival."""
         stream, begin = int(repeats.stream[0]), int(repeats.position.min())
         first, there = index.read_where_captured(
             stream, begin, int((repeats.position + repeats.length).max())
@@ -266,7 +266,7 @@ class TcpAssembler:
         for position, length, offset in zip(*(column.tolist() for column in columns), strict=True):
             try:
                 again = np.frombuffer(index.source.read(offset, length), np.uint8)
-            except SpoolDropped:  # nothing to compare any more
+            except SpoolDropped:  # nothing left to compare
                 continue
             place = slice(position - begin, position - begin + len(again))
             differ = int(np.count_nonzero((first[place] != again) & there[place]))
@@ -276,7 +276,7 @@ class TcpAssembler:
 
 
 def _joined(parts: list[list[Int64s]], width: int) -> list[Int64s]:
-    """Columns of the parts, one behind the other."""
+    """Return the columns of the parts, concatenated."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
@@ -285,7 +285,7 @@ def _joined(parts: list[list[Int64s]], width: int) -> list[Int64s]:
 
 
 def _gap_rows(segments: list[Int64s], gaps: list[Int64s]) -> Int64s:
-    """For each gap the row of the first segment that is not before it."""
+    """Return for each gap the row of the first segment that does not precede it."""
     count = len(gaps[0])
     if not count:
         return np.empty(0, np.int64)

@@ -1,10 +1,10 @@
-"""Where the records of a capture begin: following a chain of lengths, fast.
+"""Finding the records of a capture: following a chain of lengths, fast.
 
-Both capture formats are chains: each record says how long it is, and so where the next one begins. Followed
-one by one in Python that costs 0.2 us a record, too much where records are small. :func:`walk` then follows
+Both capture formats are chains: each record contains its length, and so the start of the next one. Following it
+record by record in Python takes 0.2 us each, too much if records are small. :func:`walk` therefore follows
 many stretches of the chain at once: it guesses a record boundary near each of many evenly spaced places,
 follows all the stretches in lockstep with numpy, and checks that each stretch ends exactly where the next
-began. Where a guess was wrong the stretch is followed again one by one, so the outcome never depends on the
+started. After a wrong guess the stretch is followed again record by record, so the outcome never depends on the
 guesses.
 """
 
@@ -20,37 +20,37 @@ from numpy.lib.stride_tricks import as_strided
 from captures.arrays import Bools, Bytes, Int64s, UInt32s
 
 _SAMPLE = 256
-"""Records followed one by one to learn how large they are."""
+"""Number of records followed one by one to estimate their size."""
 _FEW = 8_192
-"""Up to so many records in a buffer, one by one is faster."""
+"""Number of records in a buffer up to which one by one is faster."""
 _NARROW = 64
-"""Stretches below which a step of all of them costs more than the same records one by one."""
+"""Number of stretches below which a step of all of them costs more than the same records one by one."""
 _CHAIN = 4
-"""Records in a row that must be believable where a boundary is guessed."""
+"""Number of consecutive records that must be believable at a guessed boundary."""
 REACH = 1 << 20
-"""Bytes behind a place that tell whether records continue there: more than four of the largest usual frames."""
+"""Bytes after a place that show whether records continue there: more than four of the largest usual frames."""
 
 
 class RecordLayout(Protocol):
-    """How the records of one format are chained, and how to tell one."""
+    """How the records of one format are chained and recognised."""
 
     big_endian: bool
     length_field: int
     """Offset of the 32-bit length in a record."""
     base: int
-    """Bytes of a record that the length does not count."""
+    """Bytes of a record that the length excludes."""
     minimum: int
     maximum: int
     """Bounds of a believable length."""
     multiple: int
     """Lengths are multiples of this."""
     marker: tuple[int, int, int]
-    """A byte that tells records from other bytes, cheaply: its offset, lowest value, and span of values."""
+    """A byte that cheaply distinguishes records from other bytes: its offset, lowest value, and span of values."""
 
     def believable(self, data: Bytes, places: Int64s, end: int | Int64s) -> Bools:
-        """Which of the places look like a record header; those must be whole, the record need not be.
+        """Return a mask of the places that look like a record header; headers must be complete, records need not be.
 
-        :param end: of the bytes that may be looked at; for each place, or the same for all
+        :param end: end of the bytes to inspect; for each place, or the same for all
         """
 
 
@@ -58,8 +58,8 @@ class RecordLayout(Protocol):
 class WalkedRecords:
     """Records found in a buffer.
 
-    :ivar offsets: int64, where each complete record begins
-    :ivar end: where the record after the last one begins
+    :ivar offsets: int64, start of each complete record
+    :ivar end: start of the record after the last one
     :ivar damaged: True if the length found at `end` is not believable; False if bytes are missing
     """
 
@@ -69,18 +69,18 @@ class WalkedRecords:
 
 
 def view(data: Bytes, dtype: np.dtype[np.void] | str) -> np.ndarray[Any, Any]:
-    """`data` as items of `dtype` at every byte offset: ``view(data, dtype)[offsets]`` gathers them."""
+    """Return `data` as items of `dtype` at every byte offset: ``view(data, dtype)[offsets]`` gathers them."""
     item = np.dtype(dtype)
     return np.ndarray((max(len(data) - item.itemsize + 1, 0),), item, data.data, 0, (1,))
 
 
 def lengths(data: Bytes, layout: RecordLayout) -> UInt32s:
-    """The 32-bit integer at every byte offset of `data`, in the byte order of the layout."""
+    """Return the 32-bit integer at every byte offset of `data`, in the byte order of the layout."""
     return view(data, ">u4" if layout.big_endian else "<u4")
 
 
 def walk(data: Bytes, start: int, end: int, layout: RecordLayout) -> WalkedRecords:
-    """All complete records of `data` in [start, end), the first of which begins at `start`."""
+    """Return all complete records of `data` in [start, end), the first of which starts at `start`."""
     sample = _walk_one_by_one(data, start, end, end, layout, _SAMPLE)
     count = len(sample.offsets)
     if count < _SAMPLE:
@@ -90,7 +90,7 @@ def walk(data: Bytes, start: int, end: int, layout: RecordLayout) -> WalkedRecor
     if expected <= _FEW:
         rest = _walk_one_by_one(data, sample.end, end, end, layout)
     else:
-        # a step of the lockstep costs as much as some records one by one, so there should be neither many
+        # a lockstep costs as much as some records one by one, so there should be neither many
         # steps nor many stretches
         guesses = _guesses(data, sample.end, end, int(expected**0.5), int(4 * mean), layout)
         if len(guesses) < _NARROW:
@@ -103,12 +103,12 @@ def walk(data: Bytes, start: int, end: int, layout: RecordLayout) -> WalkedRecor
 def resync(
     data: Bytes, start: int, end: int, layout: RecordLayout, *, limit: int | None = None, reach: int = REACH
 ) -> int:
-    """The first place at or after `start` where a chain of records seems to begin, or -1.
+    """Return the first place at or after `start` where a chain of records seems to start, or -1.
 
-    :param end: of the data
+    :param end: end of the data
     :param limit: only places before it are inspected; all of them if None
-    :param reach: bytes from a place on by which it is judged. So that the outcome does not depend on how much is
-        read at a time, they must all be there, unless the capture ends before
+    :param reach: bytes from a place on by which it is judged. They must all be available unless the capture ends
+        before, so that the outcome does not depend on how much is read at a time
     """
     offset, lowest, span = layout.marker
     low, step = start, 1 << 12
@@ -125,7 +125,7 @@ def resync(
 
 
 def _guesses(data: Bytes, start: int, end: int, count: int, window: int, layout: RecordLayout) -> Int64s:
-    """`start`, and a likely record boundary near each of `count` evenly spaced places where there is one."""
+    """Return `start`, and a likely record boundary near each of `count` evenly spaced places that has one."""
     stretch = (end - start) // count
     window = min(window, stretch)
     offset, lowest, span = layout.marker
@@ -139,7 +139,7 @@ def _guesses(data: Bytes, start: int, end: int, count: int, window: int, layout:
 
 
 def _begins_chain(data: Bytes, places: Int64s, ends: Int64s, layout: RecordLayout) -> Bools:
-    """Which places begin a chain of believable records; a chain that goes beyond the end for its place passes."""
+    """Return a mask of the places that start a chain of believable records; a chain may exceed its end."""
     good = layout.believable(data, places, ends)
     running = np.flatnonzero(good)
     place = places[running]
@@ -157,7 +157,7 @@ def _begins_chain(data: Bytes, places: Int64s, ends: Int64s, layout: RecordLayou
 def _walk_one_by_one(
     data: Bytes, start: int, limit: int, end: int, layout: RecordLayout, most: int = 1 << 62
 ) -> WalkedRecords:
-    """Records that begin in [start, limit) and end by `end`, `most` at most."""
+    """Return the records that start in [start, limit) and end by `end`, at most `most`."""
     unpack = Struct(">I" if layout.big_endian else "<I").unpack_from
     field, base = layout.length_field, layout.base
     low, high, mask = layout.minimum, layout.maximum, layout.multiple - 1
@@ -179,7 +179,7 @@ def _walk_one_by_one(
 
 
 def _join(data: Bytes, starts: Int64s, end: int, layout: RecordLayout) -> WalkedRecords:
-    """Follow the stretches from all `starts` in lockstep, check the joints, mend what a guess broke."""
+    """Follow the stretches from all `starts` in lockstep, check their joints, and repeat those with a wrong guess."""
     offsets, first, counts, ends = _lockstep(data, starts, end, layout)
     limits = np.append(starts[1:], end)
     pieces: list[Int64s] = []
@@ -202,11 +202,11 @@ def _join(data: Bytes, starts: Int64s, end: int, layout: RecordLayout) -> Walked
 def _lockstep(
     data: Bytes, starts: Int64s, end: int, layout: RecordLayout
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """All stretches, one record of each per step, as long as there are enough of them.
+    """Follow all stretches, one record of each per step, as long as there are enough of them.
 
-    :returns: record offsets grouped by stretch; per stretch the index of its first one, their count,
-        and the place where the stretch ended: at or behind its limit, or where the chain breaks, or where it was
-        one of the few that were left
+    :returns: record offsets grouped by stretch; per stretch the index of its first record, the number of records,
+        and its end: at or after its limit, where the chain breaks, or, for the last few stretches, where the
+        lockstep ended
     """
     table = lengths(data, layout)
     limit = np.append(starts[1:], end)

@@ -6,7 +6,7 @@
     for event in conversation.events(): ...
 
 `connection` ties the sides together, `half`, `client` and `broker` frame them, `pairing` pairs, `resync` finds
-the way back after loss, `sasl` knows raw tokens, `foreign` names what is not Kafka, `roles` tells who is the client.
+the next frame after loss, `sasl` handles raw tokens, `foreign` identifies other protocols, `roles` finds the client.
 """
 
 from dissectors.conversation.connection import Conversation

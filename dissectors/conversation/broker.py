@@ -1,4 +1,4 @@
-"""The broker's side: responses, which say nothing but the correlation ID of their request."""
+"""The broker's side: responses, whose headers carry only the correlation ID of their request."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class BrokerHalf(Half):
         self.client: Half
         self.on_handshake: Callable[[bool], None]
         self.waits = False
-        """A frame waits for its request, or for the client to explain what is spoken."""
+        """A frame waits for its request, or for the client to reveal the protocol."""
         self._last_id: int | None = None
 
     # -- readers -----------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ class BrokerHalf(Half):
             buffer.need = guess
             return False
         if self.client.state is State.FOREIGN:
-            # What the client speaks is reported already.
+            # The client's protocol is already reported.
             self.enter(State.FOREIGN)
         elif self.client.spoke_kafka or self.final:
             self.enter(State.FRAMES)
@@ -114,7 +114,7 @@ class BrokerHalf(Half):
         return self._read_unusual_frame()
 
     def _read_unusual_frame(self) -> bool:
-        """Read one frame that the hot path leaves: incomplete, too long, or not the response that is due."""
+        """Read one frame that the hot path skips: incomplete, too long, or not the next response in order."""
         buffer = self.buffer
         data, at = buffer.data, buffer.offset
         have = len(data) - at
@@ -142,10 +142,10 @@ class BrokerHalf(Half):
         return True
 
     def _confirmed(self, size: int, correlation_id: int) -> bool:
-        """Return whether to believe the frame at the buffer's offset though its correlation ID is not due.
+        """Return whether to accept the frame at the buffer's offset although its correlation ID is not due.
 
-        If not, either the state is LOST now, or the frame waits: for its request, which a capture may hold
-        behind its response, or for the bytes after it.
+        If not, either the state is LOST now, or the frame waits: for its request, which a capture may contain
+        after its response, or for the bytes after it.
         """
         pairing = self.pairing
         if correlation_id in pairing.silent and size <= MIB:
@@ -153,7 +153,7 @@ class BrokerHalf(Half):
         requests_lost = pairing.requests_lost
         searching = self.client.state is State.LOST and self.client.buffer.available > 0
         if searching and not self.final and self.buffer.available <= MIB:
-            # Its request may be among the bytes that the client's side is still searching.
+            # The client's side may still find its request.
             self._wait()
             return False
         if requests_lost and (self._last_id is None or 0 <= correlation_id - self._last_id <= MAX_ID_STEP):
@@ -234,7 +234,7 @@ class BrokerHalf(Half):
         return False
 
     def recall(self, correlation_id: int | None) -> None:
-        """Take note of the latest response, which another reader has framed."""
+        """Record the latest response, which another reader has framed."""
         self._last_id = correlation_id
 
     # -- frames ------------------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ class BrokerHalf(Half):
             self.on_handshake(accepted)
 
     def _begin_tokens(self) -> None:
-        """Answer the client's tokens, those behind its latest handshake, until it sends requests again."""
+        """Read answers to the tokens after the client's latest handshake, until the client sends requests again."""
         self.tokens = self.client.tokens
         self.enter(State.TOKENS)
 

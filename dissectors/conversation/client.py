@@ -1,4 +1,4 @@
-"""The client's side: requests, and what may come before or instead of them."""
+"""The client's side: requests, and what may precede or replace them."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from dissectors.conversation.sasl import TokenPhase, first_token, handshake_mech
 from dissectors.headers import SIZE_BYTES
 from dissectors.units import KIB, MIB
 
-#: client IDs remembered per connection, the first ones; real clients use one
+#: number of client IDs remembered per connection, the first ones; real clients use one
 MAX_CLIENT_IDS = 64
 
-#: a first request that only its body can prove is waited for up to this size; clients begin with ApiVersions
+#: largest first request that is decoded as evidence; clients start with ApiVersions
 _LARGEST_PROOF = 64 * KIB
 
 NOT_A_REQUEST = "no request header, and nothing that confirms the frame"
@@ -69,12 +69,12 @@ class ClientHalf(Half):
         self._known, self._believed = highest(versions)
         self._texts: dict[bytes, str] = {}
         self._client_ids: dict[bytes, str] = {}
-        """The first client IDs, in the form in which a table of exchanges keeps them."""
+        """The first client IDs, in the form that exchange tables store."""
         self._odd_ids: set[bytes] = set()
-        """Those of them that are no text."""
+        """Those that are not text."""
         self._last_id: int | None = None
         self.odd_before = False
-        """Whether the latest frame had no request header that is known."""
+        """Whether the latest frame had no known request header."""
 
     # -- readers -----------------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class ClientHalf(Half):
         return self._read_unusual_frame()
 
     def _read_unusual_frame(self) -> bool:
-        """Read one frame that the hot path leaves: incomplete, too long, or with a header out of the ordinary."""
+        """Read one frame that the hot path skips: incomplete, too long, or with an unusual header."""
         buffer = self.buffer
         data, at = buffer.data, buffer.offset
         have = len(data) - at
@@ -194,7 +194,7 @@ class ClientHalf(Half):
         return True
 
     def _read_odd_frame(self, size: int) -> bool:
-        """Believe a frame without a request header if the stream continues in step behind it."""
+        """Accept a frame without a request header if the stream continues in step after it."""
         buffer = self.buffer
         data, at = buffer.data, buffer.offset
         stop = at + SIZE_BYTES + size
@@ -218,28 +218,28 @@ class ClientHalf(Half):
 
     def read_waiting(self) -> bool:
         if self.final or self.buffer.available > self.limits.max_token:
-            # The response was lost, or never comes: the client's next frame tells what it took it for.
+            # The response was lost or will never arrive: the client's next frame shows how it read the response.
             self.begin_tokens()
             return True
         self.buffer.need = self.limits.max_token + 1
         return False
 
     def recall(self, request: RequestFrame) -> None:
-        """Take note of a request that another reader has framed."""
+        """Record a request that another reader has framed."""
         self._last_id = request.correlation_id
 
     @property
     def client_ids(self) -> list[str]:
-        """The client IDs that are remembered, in the order in which they came."""
+        """The remembered client IDs in order of appearance."""
         return list(self._client_ids.values())
 
     def remember(self, client_ids: Iterable[str]) -> None:
-        """Take note of client IDs that another reader has met."""
+        """Remember client IDs that another reader has seen."""
         for client_id in client_ids:
             self._remember(client_id.encode())
 
     def handshake_answered(self, accepted: bool) -> None:
-        """Go on as the response to SaslHandshake v0 says."""
+        """Continue according to the response to SaslHandshake v0."""
         if self.state is State.WAITING:
             if accepted:
                 self.begin_tokens()
@@ -248,7 +248,7 @@ class ClientHalf(Half):
             self.woken = True
 
     def begin_tokens(self) -> None:
-        """Expect raw tokens; a request among them ends them."""
+        """Expect raw tokens, until a request follows."""
         self.tokens.active = True
         self.enter(State.TOKENS)
 
@@ -319,7 +319,7 @@ class ClientHalf(Half):
         return MIN_REQUEST <= size <= largest and self._judge_next(data, 0, largest) != IMPLAUSIBLE
 
     def note_loss(self) -> None:
-        # Without any request seen, 0 and below prove nothing: connections begin with them.
+        # Unless a request was seen, 0 and below prove nothing: connections start with them.
         self.pairing.lost_requests(0 if self._last_id is None else self._last_id)
         if self.state is State.TOKENS:
             self.tokens.lose_client()
@@ -349,7 +349,7 @@ class ClientHalf(Half):
             self.pairing.expect(request)
 
     def _request(self, start: int, end: int, payload: bytes) -> RequestFrame | None:
-        """Read the header from what is there of a frame; None if that is not even the fixed part."""
+        """Parse the header from the present bytes of a frame; None if even the fixed part is incomplete."""
         if len(payload) < MIN_REQUEST:
             return None
         key, version = (int.from_bytes(payload[i : i + 2], "big", signed=True) for i in (0, 2))
@@ -365,15 +365,15 @@ class ClientHalf(Half):
         return RequestFrame(start, end, payload, correlation_id, key, version, client_id)
 
     def _remember(self, raw: bytes) -> str:
-        """Return the client ID as text; it proves requests of this connection from now on."""
+        """Return the client ID as text, and remember it as evidence for later requests of this connection."""
         if len(self._texts) >= MAX_CLIENT_IDS:
             self._texts.clear()
         text = self._texts.setdefault(raw, raw.decode("utf-8", "replace"))
         shown = as_shown(raw)
-        # the first ones, not the latest: those are the same whichever part of the connection is read
+        # the first ones, not the latest: they are the same whichever part of the connection is read
         if shown not in self._client_ids and len(self._client_ids) < MAX_CLIENT_IDS:
             self._client_ids[shown] = text
-            # a replacement character may be what a table of exchanges made of bytes that are no UTF-8
+            # an exchange table may have replaced bytes that are not UTF-8
             if not text.isprintable() or "\N{REPLACEMENT CHARACTER}" in text:
                 self._odd_ids.add(shown)
         return text
@@ -381,17 +381,17 @@ class ClientHalf(Half):
     # -- judgement ---------------------------------------------------------------------------------------------
 
     def _judge(self, data: bytes, at: int) -> int:
-        """Judge a frame that may begin at `at`."""
+        """Judge a frame that may start at `at`."""
         most = self.limits.max_request_size
         return judge_request(data, at, self._known, self._believed, most, odd_ids=self._odd_ids)
 
     def _judge_next(self, data: bytes, at: int, limit: int) -> int:
-        """Judge the frame that begins at `at`, where the one before it ended."""
+        """Judge the frame that starts at `at`, where the previous one ended."""
         odd = self._odd_ids
         return judge_request(data, at, self._known, self._believed, limit, in_step=True, odd_ids=odd)
 
     def _prove(self, data: bytes) -> int:
-        """Judge a first request whose client ID is no text, by all of it."""
+        """Judge a first request whose client ID is not text, by decoding all of it."""
         grade = self._judge_next(data, 0, min(_LARGEST_PROOF, self.limits.max_request_size))
         if grade <= IMPLAUSIBLE:
             return grade

@@ -1,14 +1,14 @@
 """One Kafka connection without I/O: bytes of two directions in, events out.
 
-Feed bytes in the order in which they were seen, pull events whenever convenient. Whatever the bytes are, nothing
-is raised, nothing is dropped unsaid, and what is held is bounded by :class:`Limits`.
+Feed bytes in the order in which they were seen, pull events at any time. Whatever the bytes are, nothing
+raises, everything dropped is reported, and memory is bounded by :class:`Limits`.
 
-Rules that hold between the two sides (those of one side are in `half`, of pairing in `pairing`):
+Rules between the two sides (those of one side are in `half`, of pairing in `pairing`):
 
 * Events come in causal order: a request is seen before its exchange; each request has exactly one exchange.
 * Which bytes are SASL tokens depends on both sides: the client waits for the response to SaslHandshake v0, the
   broker for the client's next frame.
-* A response without request waits while no request is missing: captures may hold it before its request.
+* A response without request waits while no request is missing: captures may contain it before its request.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ MID_STREAM = "the capture began inside the connection"
 
 @dataclass(slots=True, frozen=True)
 class Checkpoint:
-    """Where a conversation in plain step stands; see :meth:`Conversation.standing`. Pairs are client, broker.
+    """The state of a conversation in step; see :meth:`Conversation.standing`. Pairs are client, broker.
 
     :ivar positions: stream positions of the next frame of each side
-    :ivar unread: the bytes seen of that frame
+    :ivar unread: the bytes of that frame seen so far
     :ivar in_flight: requests that wait for their response, in order
     :ivar client_ids: the first client IDs, in order
     """
@@ -85,23 +85,21 @@ class Conversation:
         last_answer: int | None = None,
         client_ids: Iterable[str] = (),
     ) -> None:
-        """Begin where another reader left off: both sides in step, and these requests sent but not yet answered.
+        """Start where another reader stopped: both sides in step, and `in_flight` sent but not yet answered.
 
-        Only before the first byte is fed.
+        Call it only before feeding the first byte.
 
         :param positions: stream positions of the client's and of the broker's next frame
         :param in_flight: requests in order; they are not reported again by :class:`RequestSeen`
         :param silent: correlation IDs of the latest requests that need no response
-        :param latest: the latest request; what is known of it helps to find the next one after a loss
+        :param latest: the latest request; it helps to find the next one after a loss
         :param last_answer: correlation ID of the latest response
-        :param client_ids: the first client IDs of the connection; they help as well
+        :param client_ids: the first client IDs of the connection, which also help to find requests
         """
         self._client.remember(client_ids)
         self._pairing.remember_silent(silent)
         for half, position in ((self._client, positions[0]), (self._broker, positions[1])):
-            if (
-                position
-            ):  # else nothing of this side was seen yet, and it may turn out to speak something else
+            if position:  # else no byte of this side was seen, and it may speak another protocol
                 half.buffer.jump(position)
                 half.spoke_kafka = True
                 half.enter(State.FRAMES)
@@ -113,10 +111,10 @@ class Conversation:
         self._broker.recall(last_answer)
 
     def standing(self) -> Checkpoint | None:
-        """Return where the conversation stands, if it may be left to another reader that knows only plain frames.
+        """Return the state for a reader that handles only plain frames, if the conversation can be handed over.
 
-        None while a side is out of step or speaks anything but frames, while a whole frame waits for what confirms
-        it, and while a loss leaves the pairing uncertain.
+        None while a side is out of step or speaks anything but frames, while a whole frame waits for
+        confirmation, and while a loss leaves the pairing uncertain.
         """
         halves = self._client, self._broker
         if (
@@ -146,17 +144,17 @@ class Conversation:
         self._half(side).receive(bytes(data))
         self._tell_others()
         if side is Side.CLIENT:
-            # Counting every payload in flight costs; doing it once per limit's worth of bytes bounds it at twice.
+            # Summing the payloads in flight is costly; once per `max_pending_bytes` keeps them below twice that.
             self._since_check += len(data)
             if self._since_check > self._limits.max_pending_bytes:
                 self._since_check = 0
                 self._pairing.shed()
 
     def gap(self, side: Side, length: int | None, reason: str) -> None:
-        """Note that bytes of one side are missing before the next ones.
+        """Record that bytes of one side are missing before the next ones.
 
-        :param length: how many; None if that is not known, and then positions continue as if it were none
-        :param reason: why, for :class:`SkippedBytes`
+        :param length: number of missing bytes; None if unknown, in which case positions continue as if it were 0
+        :param reason: cause, for :class:`SkippedBytes`
         """
         if length is not None and length <= 0:
             return
@@ -166,7 +164,7 @@ class Conversation:
         self._tell_others()
 
     def close(self, side: Side, reason: str = "the connection ended") -> None:
-        """Note that one side sends no more (FIN). A client may still be answered; a closed broker answers none."""
+        """Record that one side sends no more (FIN). A client may still be answered; a closed broker answers nothing."""
         if side is Side.BROKER:
             self._close_broker(reason)
         else:
@@ -175,31 +173,31 @@ class Conversation:
         self._finish_if_closed()
 
     def reset(self, reason: str = "the connection was reset") -> None:
-        """Note that the connection ended at once, for both sides (RST)."""
+        """Record that the connection ended abruptly for both sides (RST)."""
         self._client.close(reason)
         self._tell_others()
         self._close_broker(reason)
         self._finish_if_closed()
 
     def finish(self, reason: str = "the capture ended") -> None:
-        """Note that no more will be seen of the connection; what is in flight is unanswered for all we know."""
+        """Record that no more of the connection will be seen; requests in flight count as unanswered."""
         self.reset(reason)
 
     # -- out ---------------------------------------------------------------------------------------------------
 
     def events(self) -> Iterator[Event]:
-        """Yield the events that are due."""
+        """Yield the pending events."""
         events = self._events
         while events:
             yield events.popleft()
 
     def state(self, side: Side) -> State:
-        """Return where one side is."""
+        """Return the state of one side."""
         return self._half(side).state
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for a response."""
+        """The number of requests that wait for a response."""
         return self._pairing.in_flight
 
     # -- between the sides -------------------------------------------------------------------------------------
@@ -208,7 +206,7 @@ class Conversation:
         return self._client if side is Side.CLIENT else self._broker
 
     def _tell_others(self) -> None:
-        """Let each side look again at what the other's news may decide, until there are none."""
+        """Wake each side that waits for news of the other, until neither makes progress."""
         while self._client.woken or self._broker.waits:
             if self._client.woken:
                 self._client.wake()

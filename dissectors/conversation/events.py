@@ -1,7 +1,7 @@
-"""What a conversation reports: frames, exchanges, and what it could not read.
+"""Events of a conversation: frames, exchanges, and skipped bytes.
 
-Positions count bytes of one side's stream from its first byte (or from where the feeder said the stream begins).
-``start`` is the first byte of a frame's size field, ``end`` the byte after the frame. There is no time in here: the
+Positions count bytes of one side's stream from its first byte (or from the start that the feeder set).
+``start`` is the first byte of a frame's size field, ``end`` the byte after the frame. Events carry no time: the
 caller that feeds the bytes knows when each position arrived.
 """
 
@@ -15,14 +15,14 @@ from dissectors.headers import SIZE_BYTES
 
 
 class Side(Enum):
-    """Whose bytes."""
+    """The sender of bytes."""
 
     CLIENT = "client"
     BROKER = "broker"
 
 
 class Damage(Enum):
-    """Why a frame's payload is shorter than its size says."""
+    """Why a frame's payload is shorter than its announced size."""
 
     MISSING_BYTES = "bytes are missing from the capture"
     OVER_LIMIT = "longer than the limit for one frame; only its beginning is kept"
@@ -37,25 +37,25 @@ class Outcome(Enum):
     """Produce with acks=0: the broker never answers (``core/.../KafkaApis.scala``, handleProduceRequest)."""
     UNANSWERED = "unanswered"
     NOT_RECORDED = "not recorded"
-    """Bytes are missing where the response would be, so nothing shows whether one came."""
+    """Bytes are missing where the response would be, so it is unknown whether there was one."""
     ORPHAN_RESPONSE = "orphan response"
     """A response whose request was not seen, or is not known for certain."""
 
 
 def _size(frame: RequestFrame | ResponseFrame) -> int:
-    """What the size field says: the bytes that follow it."""
+    """Return the value of the size field: the number of bytes after it."""
     return frame.end - frame.start - SIZE_BYTES
 
 
 @dataclass(slots=True)
 class RequestFrame:
-    """A request and the beginning of its header.
+    """A request and the start of its header.
 
     :ivar payload: the frame without its size field; shorter than `size` only if `damage` says why, and then cut
-        at the first byte that is missing
+        at the first missing byte
     :ivar client_id: None if null, absent (ControlledShutdown v0) or lost
     :ivar damage: why `payload` is not whole, or None
-    :ivar missing: stream ranges ``(start, end)`` inside the frame that never came
+    :ivar missing: stream ranges ``(start, end)`` inside the frame that never arrived
     :ivar suspicious: what is odd about the frame, empty if nothing is
     """
 
@@ -94,17 +94,17 @@ Frame = RequestFrame | ResponseFrame
 
 @dataclass(slots=True)
 class RequestSeen:
-    """A request is complete and now in flight; an :class:`FrameExchange` with it follows."""
+    """A request is complete and now in flight; a :class:`FrameExchange` with it follows."""
 
     request: RequestFrame
 
 
 @dataclass(slots=True)
 class FrameExchange:
-    """A request and what became of it.
+    """A request with its outcome.
 
     :ivar request: None for an orphan response
-    :ivar response: None if there is none; for an unanswered request it may hold a response that was cut off
+    :ivar response: None if there is none; for an unanswered request it may be a response that was cut off
     :ivar note: why the request is unanswered or the response an orphan, in words
     """
 
@@ -119,7 +119,7 @@ class SaslToken:
     """A raw SASL token: a size and opaque bytes without Kafka header (after SaslHandshake v0, or Kafka 0.9).
 
     :ivar data: the token without its size field. It holds secrets: mask it before showing it.
-    :ivar mechanism: as the client asked for it, or as guessed from the first token
+    :ivar mechanism: as requested by the client, or guessed from the first token
     """
 
     side: Side
@@ -131,7 +131,7 @@ class SaslToken:
 
 @dataclass(slots=True)
 class SkippedBytes:
-    """Bytes that belong to no frame that could be read, present or missing. `reason` says why."""
+    """Bytes, present or missing, that belong to no readable frame. `reason` says why."""
 
     side: Side
     start: int
@@ -144,7 +144,7 @@ class ForeignProtocol:
     """This side does not speak Kafka; nothing after `start` is parsed.
 
     :ivar guess: the protocol ("TLS", "HTTP", "unknown protocol" ...)
-    :ivar evidence: what the guess stands on ("ClientHello (SNI broker-1)", "GET / HTTP/1.1" ...)
+    :ivar evidence: the basis of the guess ("ClientHello (SNI broker-1)", "GET / HTTP/1.1" ...)
     """
 
     side: Side

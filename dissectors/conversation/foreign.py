@@ -1,8 +1,8 @@
-"""What the first bytes of a connection are, if they are not Kafka.
+"""Identification of other protocols by the first bytes of a connection.
 
 A detector gets all bytes so far and returns a :class:`Guess`, None ("not mine"), or the number of bytes it needs
-to tell. Detectors only get firmer with more bytes, so that the guess does not depend on segmentation, and none
-needs more than a TLS record. They are tried in order; an exact signature comes before a looser one.
+to decide. More bytes never reverse a decision, so that the guess does not depend on segmentation, and no detector
+needs more than a TLS record. They are tried in order; an exact signature precedes a looser one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from dissectors.printable import printable
 
-#: a line that should identify a text protocol is not longer than this
+#: maximum length of a line that identifies a text protocol
 MAX_LINE = 512
 
 #: largest TLS record: 2^14 bytes and 2048 of expansion (RFC 5246, section 6.2.3)
@@ -23,7 +23,7 @@ _MAX_TLS_RECORD = 2**14 + 2048
 
 @dataclass(slots=True, frozen=True)
 class Guess:
-    """A protocol and why.
+    """A protocol and the evidence for it.
 
     :ivar skip: bytes of a preamble after which Kafka may follow (PROXY protocol), or 0
     """
@@ -37,16 +37,16 @@ Detector = Callable[[bytes], "Guess | int | None"]
 
 
 def guess_client(data: bytes, *, final: bool = False) -> Guess | int | None:
-    """Guess what a client that does not speak Kafka speaks, from its first bytes.
+    """Guess the protocol of a client that does not speak Kafka from its first bytes.
 
-    :param final: no more bytes will come
-    :returns: a guess, None if nothing is recognised, or the number of bytes needed to tell
+    :param final: no more bytes will arrive
+    :returns: a guess, None if nothing is recognised, or the number of bytes needed to decide
     """
     return _first(_CLIENT, data, final)
 
 
 def guess_server(data: bytes, *, final: bool = False) -> Guess | int | None:
-    """Guess what a server that does not speak Kafka speaks; see :func:`guess_client`."""
+    """Guess the protocol of a server that does not speak Kafka; see :func:`guess_client`."""
     return _first(_SERVER, data, final)
 
 
@@ -95,7 +95,7 @@ def _tls(data: bytes) -> Guess | int | None:
 
 
 def _tls_cut(data: bytes) -> Guess | int | None:
-    """A TLS record whose end never came: the header alone is evidence enough at the end of a stream."""
+    """Detect a TLS record without its end: at the end of a stream, the header alone is enough evidence."""
     found = _tls(data)
     if isinstance(found, int) and len(data) >= 5:
         return Guess("TLS", _TLS_RECORDS[data[0]])
@@ -136,7 +136,7 @@ def _server_name(hello: bytes) -> str | None:
 
 
 def _line(protocol: str, *starts: bytes) -> Detector:
-    """Return a detector of a first line with one of these beginnings; the line is the evidence."""
+    """Return a detector of a first line that starts with one of `starts`; the line is the evidence."""
     first = {start[0] for start in starts}
 
     def detect(data: bytes) -> Guess | int | None:
@@ -156,7 +156,7 @@ def _line(protocol: str, *starts: bytes) -> Detector:
 
 
 def _line_cut(detect: Detector) -> Detector:
-    """Return a detector of the same line without its end, for the end of a stream."""
+    """Return a detector of the same line without its line end, for the end of a stream."""
 
     def detect_cut(data: bytes) -> Guess | int | None:
         found = detect(data + b"\n")
@@ -251,11 +251,11 @@ def _zookeeper_word(data: bytes) -> Guess | int | None:
 
 
 def _zookeeper_connect(data: bytes) -> Guess | int | None:
-    """ConnectRequest (zookeeper.jute): as a Kafka header it would pass for Produce v0 without a client ID."""
+    """Detect a ConnectRequest (zookeeper.jute): as a Kafka header it would pass for Produce v0 without a client ID."""
     for size in (44, 45):
         start = struct.pack(">iiq", size, 0, 0)
         if data[:16] == start[: len(data)]:
-            # A Kafka request may end sooner than a size that is not complete yet.
+            # Ask for no more than the size field first: a Kafka request may be shorter than 32 bytes.
             if len(data) < 32:
                 return 32 if len(data) >= 4 else 4
             if data[28:32] == b"\0\0\0\x10":
@@ -264,7 +264,7 @@ def _zookeeper_connect(data: bytes) -> Guess | int | None:
     return None
 
 
-#: what follows the length in a PostgreSQL start packet (postgresql.org, "Message Formats")
+#: codes after the length in a PostgreSQL start packet (postgresql.org, "Message Formats")
 _POSTGRES = {80877102: "CancelRequest", 80877103: "SSLRequest", 80877104: "GSSENCRequest"}
 
 
@@ -322,9 +322,9 @@ _KAFKA_07 = {0: "Produce", 1: "Fetch", 2: "MultiFetch", 3: "MultiProduce", 4: "O
 
 
 def _kafka_07(data: bytes) -> Guess | int | None:
-    """Kafka 0.7: size, int16 type, int16-length topic; no version, correlation ID or client ID.
+    """Detect Kafka 0.7: size, int16 type, int16-length topic; no version, correlation ID or client ID.
 
-    A topic of printable ASCII right behind the type is the evidence. Read as a later header, its first letters
+    The evidence is a topic of printable ASCII directly after the type. Read as a later header, its first letters
     would be the correlation ID, and the next two the client ID's length: more than such a frame can hold.
     """
     if data[:1] != b"\0":

@@ -1,31 +1,31 @@
 """One side of a conversation: its bytes, its state, and frames that cannot be buffered whole.
 
-States and what leads from one to the other (`Half.state`):
+States and their transitions (`Half.state`):
 
     START       no byte understood yet
-        -> FRAMES   the first bytes are a Kafka frame
-        -> TOKENS   they are a SASL token (Kafka 0.9, no handshake)
-        -> FOREIGN  they are another protocol
-        -> LOST     neither, or bytes are missing
+      -> FRAMES   the first bytes are a Kafka frame
+      -> TOKENS   they are a SASL token (Kafka 0.9, no handshake)
+      -> FOREIGN  they are another protocol
+      -> LOST     neither, or bytes are missing
     FRAMES      in step: a size field is next
-        -> BODY     inside a frame that is not kept whole: too long, or with bytes missing
-        -> WAITING  client only: after SaslHandshake v0, until its response tells what follows
-        -> LOST     a size that cannot be, a header that nothing confirms, bytes missing beyond the frame
-    BODY        the frame's rest is counted, not kept
-        -> FRAMES   at its end
-        -> LOST     bytes missing beyond its end
+      -> BODY     inside a frame that is not kept whole: too long, or with bytes missing
+      -> WAITING  client only: after SaslHandshake v0, until its response decides what follows
+      -> LOST     an impossible size, a header that nothing confirms, bytes missing beyond the frame
+    BODY        the rest of the frame is counted, not kept
+      -> FRAMES   at its end
+      -> LOST     bytes missing beyond its end
     WAITING     -> TOKENS, FRAMES, by the handshake's response
     TOKENS      raw SASL tokens
-        -> FRAMES   the client sent a request again; the broker answers it
-        -> LOST     a size that cannot be, bytes missing
+      -> FRAMES   the client sent a request again; the broker answers it
+      -> LOST     an impossible size, bytes missing
     LOST        searching for the next frame
-        -> FRAMES   found
-        -> FOREIGN  a connection that never spoke Kafka
+      -> FRAMES   found
+      -> FOREIGN  a connection that never spoke Kafka
     FOREIGN     bytes are counted only
     any         -> CLOSED
 
 Each state but the last two has a reader. A reader takes bytes from the buffer and returns True, or leaves them,
-says in `buffer.need` how many it wants, and returns False. Neither state nor events depend on segmentation.
+sets `buffer.need` to the number of bytes it needs, and returns False. Neither state nor events depend on segmentation.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from dissectors.conversation.resync import Evidence, Search
 from dissectors.conversation.sasl import TokenPhase
 from dissectors.headers import SIZE_BYTES
 
-#: more bytes than any buffer may hold: wait for the other side or for the end
+#: more bytes than any buffer holds: wait for the other side or for the end
 UNTIL_WOKEN = 1 << 62
 
 
 class State(Enum):
-    """Where a side is; the module's docstring has the transitions."""
+    """The state of a side; the module's docstring has the transitions."""
 
     START = "start"
     FRAMES = "frames"
@@ -59,9 +59,9 @@ class State(Enum):
 
 
 class Buffer:
-    """Bytes not consumed yet, and their place in the stream.
+    """Bytes not consumed yet, with their stream position.
 
-    Segments are joined only when a reader has what it asked for, so a long frame costs one copy.
+    Segments are joined only when a reader has the bytes it needs, so a long frame costs one copy.
     """
 
     __slots__ = ("_tail", "_tail_size", "base", "data", "need", "offset")
@@ -76,7 +76,7 @@ class Buffer:
         self._tail_size = 0
 
     def append(self, segment: bytes) -> None:
-        """Add the bytes that follow."""
+        """Append the next bytes."""
         if self.offset == len(self.data) and not self._tail:
             self.base += len(self.data)
             self.data, self.offset = segment, 0
@@ -85,7 +85,7 @@ class Buffer:
             self._tail_size += len(segment)
 
     def join(self) -> bytes:
-        """Make everything buffered one bytes object from `offset` on, and return it."""
+        """Join all buffered segments into one bytes object, starting at `offset`, and return it."""
         if self._tail:
             self.base += self.offset
             self.data = b"".join((self.data[self.offset :], *self._tail))
@@ -95,29 +95,29 @@ class Buffer:
         return self.data
 
     def rest(self) -> bytes:
-        """Return what is buffered."""
+        """Return the unread bytes."""
         return self.join()[self.offset :]
 
     def take(self, size: int) -> tuple[int, int, bytes]:
-        """Consume a frame that is there: where it begins, where it ends, and its `size` bytes behind the size field."""
+        """Consume a buffered frame; return its start, its end, and the `size` bytes after its size field."""
         start, begin = self.position, self.offset + SIZE_BYTES
         self.offset = begin + size
         self.need = 1
         return start, start + SIZE_BYTES + size, self.data[begin : self.offset]
 
     def drop(self) -> None:
-        """Forget what is buffered."""
+        """Discard the unread bytes."""
         self.join()
         self.offset = len(self.data)
 
     def jump(self, length: int) -> None:
-        """Count missing bytes; nothing may be buffered."""
+        """Advance the position by missing bytes; nothing may be buffered."""
         self.drop()
         self.base += length
 
     @property
     def available(self) -> int:
-        """Bytes buffered."""
+        """The number of unread bytes."""
         return len(self.data) - self.offset + self._tail_size
 
     @property
@@ -127,12 +127,12 @@ class Buffer:
 
     @property
     def end(self) -> int:
-        """Stream position of the next byte to come."""
+        """Stream position of the next byte to arrive."""
         return self.base + len(self.data) + self._tail_size
 
 
 class OpenFrame:
-    """A frame whose rest is counted, not kept."""
+    """A frame whose remaining bytes are counted, not kept."""
 
     __slots__ = ("damage", "end", "missing", "payload", "start")
 
@@ -145,7 +145,7 @@ class OpenFrame:
 
 
 class Half:
-    """What both sides have in common; subclasses read requests and responses."""
+    """Common part of both sides; subclasses read requests and responses."""
 
     side: ClassVar[Side]
     _readers: ClassVar[dict[State, Callable[[Any], bool]]]
@@ -165,19 +165,19 @@ class Half:
         self.state = state
         self.buffer = Buffer()
         self.final = False
-        """No byte will follow those buffered without a gap."""
+        """No byte will follow the buffered ones without a gap."""
         self.closing = False
         """No byte will follow at all."""
         self.spoke_kafka = False
         self.began_here = True
         """The first byte fed is the connection's first."""
         self.unbroken = True
-        """No byte is missing between the first one fed and the latest."""
+        """No byte is missing between the first and the latest one fed."""
         self.woken = False
-        """The other side learnt something that this one waits for."""
+        """The other side learnt a fact that this one waits for."""
         self.open_frame: OpenFrame | None = None
         self.lost_from = 0
-        """Stream position from which on nothing could be read."""
+        """Stream position from which nothing could be read."""
         self.lost_why = ""
         """Why the state is LOST."""
         self.search = Search(0)
@@ -194,10 +194,10 @@ class Half:
             State.CLOSED: cls._discard,
         }
 
-    # -- what each side does its own way -----------------------------------------------------------------------
+    # -- specific to each side ----------------------------------------------------------------------------------
 
     def read_start(self) -> bool:
-        """Tell from the first bytes what this side speaks."""
+        """Identify the protocol of this side from its first bytes."""
         raise NotImplementedError
 
     def read_frames(self) -> bool:
@@ -205,7 +205,7 @@ class Half:
         raise NotImplementedError
 
     def read_waiting(self) -> bool:
-        """Wait for the other side to tell what the next bytes are."""
+        """Wait for the other side to decide what the next bytes are."""
         raise NotImplementedError
 
     def read_tokens(self) -> bool:
@@ -221,11 +221,11 @@ class Half:
         raise NotImplementedError
 
     def trusts_header(self, available: int) -> bool:
-        """Return whether the frame that begins in the buffer may be followed across missing bytes."""
+        """Return whether the frame that starts in the buffer may be followed across missing bytes."""
         raise NotImplementedError
 
     def note_loss(self) -> None:
-        """Tell the pairing that frames of this side were lost."""
+        """Report to the pairing that frames of this side were lost."""
         raise NotImplementedError
 
     # -- bytes in ----------------------------------------------------------------------------------------------
@@ -236,25 +236,25 @@ class Half:
         self.advance()
 
     def advance(self) -> None:
-        """Read as far as the bytes go."""
+        """Read as far as the bytes allow."""
         buffer = self.buffer
         while (self.final or buffer.available >= buffer.need) and self._readers[self.state](self):
             pass
 
     def wake(self) -> None:
-        """Look again at bytes that waited for the other side."""
+        """Retry bytes that waited for the other side."""
         self.woken = False
         self.buffer.need = 1
         self.advance()
 
     def settle(self) -> None:
-        """Decide what can be decided now that the bytes buffered are the last before a gap or the end."""
+        """Make all decisions now, because the buffered bytes are the last before a gap or the end."""
         self.final = True
         self.advance()
         self.final = False
 
     def gap(self, length: int | None, reason: str) -> None:
-        """Note that bytes are missing; see :meth:`Conversation.gap`."""
+        """Record missing bytes; see :meth:`Conversation.gap`."""
         self.settle()
         self.began_here = self.unbroken = False
         if self.state is State.FRAMES and self.buffer.available:
@@ -281,7 +281,7 @@ class Half:
             self._lose(start, resumes, reason)
 
     def close(self, reason: str) -> None:
-        """Take the end of this side's stream."""
+        """End this side's stream."""
         if self.state is State.CLOSED:
             return
         self.closing = True
@@ -307,19 +307,19 @@ class Half:
     # -- for the readers ---------------------------------------------------------------------------------------
 
     def enter(self, state: State) -> None:
-        """Change the state; the new reader looks at the buffer whatever is in it."""
+        """Change the state; the new reader is called whatever the buffer contains."""
         self.state = state
         self.buffer.need = 1
 
     def lose_step(self, reason: str) -> bool:
-        """Stop believing that a frame begins here, and search from the next byte on."""
+        """Give up the frame at the current position, and search from the next byte on."""
         start = self.buffer.position
         self._lose(start, start, reason)
         self.search = Search(start)
         return True
 
     def mid_stream(self, reason: str) -> None:
-        """Begin where a frame need not begin."""
+        """Start at a position that need not be the start of a frame."""
         self.began_here = False
         self.lost_from = self.buffer.position
         self.lost_why = reason
@@ -327,7 +327,7 @@ class Half:
         self.enter(State.LOST)
 
     def find_frame(self, evidence: Evidence, until: int | None = None) -> bool:
-        """Search on. If a frame is found, report what was skipped, and be in step there."""
+        """Continue the search. If it finds a frame, report the skipped bytes and resume there in step."""
         buffer = self.buffer
         data = buffer.join()
         at = self.search.find(data, buffer.base, evidence, final=self.final, until=until)
@@ -341,19 +341,19 @@ class Half:
         return True
 
     def report_lost(self, end: int) -> None:
-        """Report what was searched in vain, if anything."""
+        """Report the bytes searched without success, if any."""
         if end > self.lost_from:
             self.emit(SkippedBytes(self.side, self.lost_from, end, self.lost_why))
         self.lost_from = end
 
     def speak_foreign(self, guess: str, evidence: str, start: int) -> bool:
-        """Report another protocol and read no more."""
+        """Report another protocol and stop reading."""
         self.emit(ForeignProtocol(self.side, start, guess, evidence))
         self.enter(State.FOREIGN)
         return True
 
     def open_over_limit(self, size: int) -> bool:
-        """Begin a frame that is too long to keep; wait for the part that is kept."""
+        """Start a frame that is too long to keep; wait for the part that is kept."""
         buffer = self.buffer
         kept = SIZE_BYTES + min(self.limits.kept_prefix, size)
         if buffer.available < kept:
@@ -367,12 +367,12 @@ class Half:
 
     @property
     def holds_frame(self) -> bool:
-        """Whether a whole frame is in the buffer, where it waits for what confirms it; for state FRAMES."""
+        """Whether the buffer holds a whole frame that waits for confirmation; for state FRAMES."""
         buffer = self.buffer
         if buffer.available < SIZE_BYTES:
             return False
         head = buffer.data[buffer.offset : buffer.offset + SIZE_BYTES]
-        if len(head) < SIZE_BYTES:  # only then: to join a long frame's segments costs a copy of it
+        if len(head) < SIZE_BYTES:  # only then, because joining a long frame's segments copies it
             head = buffer.rest()[:SIZE_BYTES]
         return buffer.available >= SIZE_BYTES + int.from_bytes(head, "big", signed=True)
 
@@ -398,7 +398,7 @@ class Half:
         self.deliver(frame)
 
     def _open_damaged(self) -> None:
-        """Before missing bytes: follow the frame that has begun, if its size is known and trusted."""
+        """Follow the frame that starts before missing bytes, if its size is known and trusted."""
         buffer = self.buffer
         data, at = buffer.join(), buffer.offset
         if len(data) - at < SIZE_BYTES or not self.trusts_header(len(data) - at):
@@ -430,7 +430,7 @@ class Half:
     # -- loss --------------------------------------------------------------------------------------------------
 
     def _lose(self, start: int, resumes: int, reason: str) -> None:
-        """Bytes from `start` on are not understood or missing; those at `resumes` may begin a frame."""
+        """Treat bytes from `start` on as unreadable or missing; a frame may start at `resumes`."""
         if self.state is State.LOST:
             # The range before the gap has its own reason.
             self.report_lost(start)

@@ -1,4 +1,4 @@
-"""How much one conversation may hold, and what it believes."""
+"""Limits of a conversation: how much it may hold, and which sizes it accepts."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dissectors.budget import limit
 
 @dataclass(slots=True, frozen=True)
 class Limits:
-    """Caps of one conversation, all in bytes unless named otherwise; rows of :data:`dissectors.budget.LIMITS`.
+    """Limits of one conversation, in bytes unless named otherwise; rows of :data:`dissectors.budget.LIMITS`.
 
     Precedents: brokers refuse requests above ``socket.request.max.bytes`` (100 MiB) and, before authentication,
     above ``sasl.server.max.receive.size`` (512 KiB); responses have no limit in the protocol.
 
-    :ivar max_frame: bytes kept of one frame; a longer one keeps its first `kept_prefix` bytes
-    :ivar max_request_size: a longer request is believed only from a client ID seen before
-    :ivar max_response_size: a longer response is believed only with the correlation ID that is due
-    :ivar max_pending_requests: requests in flight; beyond it the oldest is given up as unanswered
-    :ivar max_pending_bytes: payload of the requests in flight; beyond it they keep their `kept_prefix` bytes
-    :ivar max_token: one raw SASL token, and what may wait for the other side to explain it
+    :ivar max_frame: bytes kept of one frame; of a longer one only the first `kept_prefix` bytes are kept
+    :ivar max_request_size: a longer request is accepted only from a client ID seen before
+    :ivar max_response_size: a longer response is accepted only if its correlation ID is due
+    :ivar max_pending_requests: requests in flight; beyond it the oldest is reported as unanswered
+    :ivar max_pending_bytes: payload of the requests in flight; beyond it only their first `kept_prefix` bytes are kept
+    :ivar max_token: one raw SASL token, and bytes that may wait for the other side to explain them
     :ivar resync_window: how far one search for the next frame looks ahead
-    :ivar foreign_window: how much of an unknown protocol is searched for Kafka before giving up
+    :ivar foreign_window: bytes of an unknown protocol that are searched for Kafka
     """
 
     max_frame: int = field(default_factory=partial(limit, "frame_bytes"))

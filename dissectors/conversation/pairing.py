@@ -1,21 +1,21 @@
-"""Which response belongs to which request. A wrong pair is worse than none.
+"""Pairing of responses with requests. A wrong pair is worse than none.
 
 The rules, from "responses come back in request order, one per request" (docs/design/protocol.md):
 
 1. Requests in flight form a queue. A response whose correlation ID is the head's answers the head: paired by
-   order, checked by ID. Clients that repeat IDs are served by this alone.
+   order, checked by ID. For clients that repeat IDs this rule is enough.
 2. A response whose ID is found once, further back, answers that request, and those before it will never be
    answered: 0.9 brokers skip requests they do not know.
-3. Any other response is an orphan, and the queue stays as it is.
+3. Any other response is an orphan, and the queue stays unchanged.
 
-Where bytes were lost, order alone proves nothing, and a :class:`Loss` stands in the queue. Nothing behind it is
-paired by order; rule 2 applies, and only to IDs that cannot belong to a request that was lost:
+Where bytes were lost, order alone proves nothing, and the queue contains a :class:`Loss`. Nothing after it is
+paired by order; rule 2 applies, and only to IDs that cannot belong to a lost request:
 
-* after lost requests (and a capture that began mid-stream), IDs above the last one seen before the loss; and 0, if
+* after lost requests (and a capture that started mid-stream), IDs above the last one seen before the loss; and 0, if
   the first request of such a capture has it: clients count from there (:meth:`Pairing.begins_with`);
-* after lost responses, any ID that is in the queue once: what was answered unseen is all in the queue.
+* after lost responses, any ID that is in the queue once: all requests answered by lost responses are in the queue.
 
-The first response paired across a loss proves that everything before it is settled, and the loss is forgotten.
+The first response paired across a loss proves that everything before it is settled, and the loss is removed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from collections.abc import Callable, Iterable
 from dissectors.conversation.events import Damage, Event, FrameExchange, Outcome, RequestFrame, ResponseFrame
 from dissectors.conversation.limits import Limits
 
-#: first of the correlation IDs that Java clients set aside for SASL since 2.6 (KAFKA-9854,
+#: first correlation ID that Java clients reserve for SASL since 2.6 (KAFKA-9854,
 #: clients/.../SaslClientAuthenticator.java, MIN_RESERVED_CORRELATION_ID)
 FIRST_RESERVED_ID = 2**31 - 8
 
-#: how many requests that need no response are remembered, in case one comes all the same
+#: number of remembered requests that need no response, in case one arrives nevertheless
 MAX_SILENT = 1024
 
-#: how many of the requests in flight a search for the next response looks for
+#: number of requests in flight that a search for the next response considers
 MAX_EXPECTED = 256
 
 NOT_ASKED = "no request with this correlation ID was seen"
@@ -44,7 +44,7 @@ TOO_MANY = "too many requests in flight"
 
 
 class Loss:
-    """Here an unknown number of requests (`highest` given) or of responses (`highest` None) were lost.
+    """Marks an unknown number of lost requests (`highest` given) or lost responses (`highest` None).
 
     :ivar highest: correlation IDs up to this one may belong to lost requests
     :ivar start: position of the request before it in the queue, -1 if there is none
@@ -61,7 +61,7 @@ class Loss:
 
 
 class InFlight(deque["RequestFrame | Loss"]):
-    """The queue of requests in flight; knows how often it holds each correlation ID."""
+    """The queue of requests in flight, with the number of occurrences of each correlation ID."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,12 +85,12 @@ class InFlight(deque["RequestFrame | Loss"]):
         return entry
 
     def times(self, correlation_id: int) -> int:
-        """Return how many requests have a correlation ID."""
+        """Return how many requests have this correlation ID."""
         return self._counts.get(correlation_id, 0)
 
     @property
     def with_loss(self) -> bool:
-        """Whether there is a loss among them."""
+        """Whether the queue contains a loss."""
         return None in self._counts
 
 
@@ -105,11 +105,11 @@ class Pairing:
         """Correlation IDs of the latest requests that need no response; some brokers answer them (noida 0.2)."""
         self._request_losses = 0
         self._maybe_answered = -1
-        """Position of the last request in flight when bytes of responses were missed; -1 if one was paired since."""
+        """Position of the last request in flight when response bytes were missed; -1 if one was paired since."""
         self.ended = ""
-        """Why no response can come any more, or empty."""
+        """Why no more responses can arrive, or empty."""
 
-    # -- what happens ------------------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------------------
 
     def expect(self, request: RequestFrame) -> None:
         """Put a request in flight."""
@@ -121,7 +121,7 @@ class Pairing:
             self._give_up_oldest()
 
     def answer(self, response: ResponseFrame) -> RequestFrame | None:
-        """Pair a response by the rules above and report it. Returns its request, None for an orphan."""
+        """Pair a response by the rules above and report it. Return its request, None for an orphan."""
         request = self._take(response.correlation_id)
         if request is None:
             if self.is_due(response.correlation_id):
@@ -134,33 +134,33 @@ class Pairing:
         return request
 
     def needs_no_response(self, request: RequestFrame) -> None:
-        """Report a request that is done when it is sent."""
+        """Report a request that is complete once it is sent."""
         self.remember_silent((request.correlation_id,))
         self._emit(FrameExchange(request, None, Outcome.NO_RESPONSE_EXPECTED))
 
     def remember_silent(self, correlation_ids: Iterable[int]) -> None:
-        """Take note of requests that need no response."""
+        """Remember requests that need no response."""
         self.silent = self.silent or deque(maxlen=MAX_SILENT)
         self.silent.extend(correlation_ids)
 
     def cut_off(self, response: ResponseFrame, note: str) -> None:
-        """Report a response that the connection's end cut off, with its request if that is certain."""
+        """Report a response cut off by the connection's end, with its request if that is certain."""
         request = self._take(response.correlation_id)
         if request is not None:
             self._emit(FrameExchange(request, response, Outcome.UNANSWERED, note))
 
     def lost_requests(self, last_id: int) -> None:
-        """Note that requests were lost after the one with `last_id`."""
+        """Record that requests were lost after the one with `last_id`."""
         if last_id >= FIRST_RESERVED_ID:
             last_id = 0
         self.queue.append(Loss(last_id, self._last_asked))
         self._request_losses += 1
 
     def begins_with(self, correlation_id: int) -> None:
-        """Take note of the first request of a capture that began mid-stream, at the first byte of either side.
+        """Record the first request of a capture that started mid-stream, at the first byte of either side.
 
-        Clients that number their requests count up from 0 or 1: a client that sends 0 has not sent it before. Those
-        that give all requests the same number (SimpleConsumer of 0.8) wait for each response, which then would be the
+        Clients that number their requests count up from 0 or 1: a client that sends 0 has not sent it before. Clients
+        that give all requests the same number (SimpleConsumer of 0.8) wait for each response, which would then be the
         first byte.
         """
         if correlation_id == 0:
@@ -169,22 +169,22 @@ class Pairing:
                     entry.highest = -1
 
     def lost_responses(self) -> None:
-        """Note that responses were lost."""
+        """Record that responses were lost."""
         if self.queue and not (isinstance(self.queue[0], Loss) and self.queue[0].highest is None):
             self.queue.appendleft(Loss(None))
 
     def missing_bytes(self) -> None:
-        """Note that bytes of responses are missing: any request in flight may have been answered by them."""
+        """Record that bytes of responses are missing: they may have answered any request in flight."""
         self._maybe_answered = max(self._maybe_answered, self._last_asked)
 
     def end(self, note: str) -> None:
-        """Report all requests in flight as unanswered, or as not recorded, and all that follow as unanswered."""
+        """Report all requests in flight as unanswered or not recorded, and all later ones as unanswered."""
         self.ended = note
         while self.queue:
             self._drop_head(note)
 
     def shed(self) -> None:
-        """Cut the payloads in flight to their beginnings if together they exceed the limit."""
+        """Truncate the payloads in flight if together they exceed the limit."""
         requests = [entry for entry in self.queue if isinstance(entry, RequestFrame)]
         if sum(len(request.payload) for request in requests) <= self._limits.max_pending_bytes:
             return
@@ -193,14 +193,14 @@ class Pairing:
                 request.payload = request.payload[: self._limits.kept_prefix]
                 request.damage = Damage.OVER_LIMIT
 
-    # -- what is known -----------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------
 
     def is_due(self, correlation_id: int) -> bool:
         """Return whether a request in flight has this correlation ID."""
         return self.queue.times(correlation_id) > 0
 
     def due(self) -> dict[int, int]:
-        """Return the first correlation IDs in flight, each with its place in the queue."""
+        """Return the first correlation IDs in flight, each with its position in the queue."""
         places: dict[int, int] = {}
         for place, entry in enumerate(self.queue):
             if entry.correlation_id is not None:
@@ -211,12 +211,12 @@ class Pairing:
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for a response."""
+        """The number of requests that wait for a response."""
         return sum(isinstance(entry, RequestFrame) for entry in self.queue)
 
     @property
     def unsettled(self) -> bool:
-        """Whether there is a loss among the requests in flight, or missing bytes may have answered the first one."""
+        """Whether the queue contains a loss, or missing bytes may have answered the first request in flight."""
         return self.queue.with_loss or (bool(self.queue) and self.queue[0].start <= self._maybe_answered)
 
     @property
@@ -226,7 +226,7 @@ class Pairing:
 
     @property
     def requests_lost(self) -> bool:
-        """Whether responses may come whose requests were not seen."""
+        """Whether responses may arrive whose requests were not seen."""
         return self._request_losses > 0
 
     # -- the rules ---------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class Pairing:
     def _pop_request(self) -> RequestFrame:
         request = self.queue.popleft()
         assert isinstance(request, RequestFrame)
-        self._maybe_answered = -1  # responses come in order: what is answered from now on was not lost
+        self._maybe_answered = -1  # responses come in order: those that follow were not lost
         return request
 
     def _drop_head(self, note: str) -> None:
@@ -263,7 +263,7 @@ class Pairing:
             self._request_losses -= 1
 
     def _give_up_oldest(self) -> None:
-        # Its response may still come: to those behind it, this is a lost request.
+        # Its response may still arrive: for the later ones, this is a lost request.
         if isinstance(self.queue[0], Loss):
             self._drop_head(TOO_MANY)
         oldest = self.queue[0].correlation_id

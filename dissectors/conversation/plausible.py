@@ -1,16 +1,15 @@
-"""Does this look like a request? The one judgement that start-up, SASL and resynchronisation share.
+"""Plausibility of request headers: the one test shared by start-up, SASL and resynchronisation.
 
 A request header is specific: two int16 whose high byte is zero, a length that must fit, a printable client ID.
-A judgement only ever gets firmer with more bytes: once given, it is the same for every longer input, so that
-results do not depend on how the stream was cut into segments.
+More bytes never reverse a verdict, so that results do not depend on how the stream was cut into segments.
 
-A client ID is whatever its user configured, control characters and bytes that are no UTF-8 included; brokers take
-them all. Such an ID proves nothing, so it needs something that does. The rule, which the vectorised reading of
-captures follows as well:
+Users may configure any client ID, with control characters and bytes that are not UTF-8; brokers accept
+them all. Such an ID is no evidence of a request, so other evidence is required. The rule, which the vectorised reading
+of captures also follows:
 
-* in step, behind a frame that was read, a known API and version are enough (``in_step``);
-* at the beginning of a connection, the request must be whole and decode to its last byte (:func:`decodes`);
-* where a frame is searched for, the connection must have used the ID before (``odd_ids``).
+* in step, after a frame that was read, a known API and version suffice (``in_step``);
+* at the start of a connection, the request must be whole and decode to its last byte (:func:`decodes`);
+* during a search for a frame, the connection must have used the ID before (``odd_ids``).
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from dissectors.apis import api
 from dissectors.errors import DecodeError
 from dissectors.headers import SIZE_BYTES, request_header_version
 
-#: API keys and versions beyond the known ones that a newer release may bring
+#: API keys and versions beyond the known ones that a newer release may add
 NEWER_KEYS = 32
 NEWER_VERSIONS = 4
-#: highest version believed of an API that is not known
+#: highest version accepted of an unknown API
 UNKNOWN_API_VERSION = 15
 
 
@@ -39,10 +38,10 @@ SIZE = struct.Struct(">i")
 _INT16 = struct.Struct(">h")
 #: api_key, api_version, correlation_id, length of client_id
 _REQUEST_HEADER = struct.Struct(">hhih")
-#: the version of the request header that ends with tagged fields (RequestHeader.json)
+#: version of the request header with tagged fields (RequestHeader.json)
 FLEXIBLE_HEADER = 2
 
-#: no tagged fields, and a transactional_id that is null or empty: what nearly every Produce v9+ has before acks
+#: no tagged fields, and a null or empty transactional_id: nearly every Produce v9+ has these before acks
 _PLAIN_PRODUCE = frozenset((b"\0\0", b"\0\1"))
 
 #: shortest header: api_key, api_version, correlation_id
@@ -50,19 +49,19 @@ MIN_REQUEST = 8
 #: shortest response: correlation_id
 MIN_RESPONSE = 4
 LARGEST_SIZE = 2**31 - 1 - SIZE_BYTES
-"""What a size field may announce: no JVM holds more in one buffer, and the whole frame's length stays an int32."""
+"""Largest valid size: no JVM buffer holds more, and the whole frame's length stays an int32."""
 
 IMPLAUSIBLE = 0
 WEAK = 1
-"""Possible, but without a client ID to prove it, or newer than what is known."""
+"""Possible, but without a client ID as evidence, or newer than the known versions."""
 STRONG = 2
 """A known API and version, and a printable client ID of the announced length."""
 
 
 def highest(versions: Mapping[int, tuple[int, int]]) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    """Return for each API key the highest version that is known, and the highest one to believe, known or not.
+    """Return for each API key the highest known version, and the highest one to accept, known or not.
 
-    All conversations with the same versions share them.
+    All conversations with the same versions share the mappings.
     """
     return _highest(tuple(versions.items()))
 
@@ -91,11 +90,11 @@ def judge_request(
     """Judge the frame whose size field is at `at`.
 
     :param known: highest known version by API key
-    :param believed: highest version to believe by API key (:func:`highest`)
-    :param limit: largest size to believe
+    :param believed: highest version to accept by API key (:func:`highest`)
+    :param limit: largest size to accept
     :param in_step: whether a frame that was read ends at `at`
-    :param odd_ids: client IDs that are no text and prove as much, in the form of :func:`as_shown`
-    :returns: IMPLAUSIBLE, WEAK or STRONG; or, negative, minus the bytes from `at` needed to tell more
+    :param odd_ids: client IDs that are not text but count as evidence, in the form of :func:`as_shown`
+    :returns: IMPLAUSIBLE, WEAK or STRONG; or, negative, minus the bytes from `at` needed to decide
     """
     have = len(data) - at
     if have < SIZE_BYTES:
@@ -110,7 +109,7 @@ def judge_request(
     if version > believed.get(key, -1):
         return IMPLAUSIBLE
     if (key, version) == (ApiKey.CONTROLLED_SHUTDOWN, 0):
-        # No client ID, and a body of one int32: the broker that shuts down.
+        # No client ID, and a body of one int32: the ID of the broker that shuts down.
         return WEAK if size == MIN_REQUEST + 4 else IMPLAUSIBLE
     if size < REQUEST_START.size - SIZE_BYTES:
         return IMPLAUSIBLE
@@ -131,7 +130,7 @@ def judge_request(
 
 
 def decodes(payload: bytes) -> bool:
-    """Return whether a request, without its size field, decodes to its last byte, whatever its client ID is."""
+    """Return whether a request, without its size field, decodes to its last byte, whatever its client ID."""
     key, version, _, length = _REQUEST_HEADER.unpack_from(payload)
     known = api(key)
     if known is None or not known.request.versions.first <= version <= known.request.versions.last:
@@ -149,7 +148,7 @@ def decodes(payload: bytes) -> bool:
 
 
 def as_shown(raw: bytes) -> bytes:
-    """Return a client ID as it is shown everywhere: with replacement characters for bytes that are not UTF-8."""
+    """Return a client ID as it is displayed: with replacement characters for bytes that are not UTF-8."""
     return raw.decode("utf-8", "replace").encode()
 
 
@@ -164,7 +163,7 @@ def is_text(raw: bytes) -> bool:
 def produce_acks(payload: bytes, version: int) -> int | None:
     """Return `acks` of a Produce request, or None if the payload ends before it.
 
-    ``ProduceRequest.json``: v0-v2 begin with acks; v3 put transactional_id (nullable string) before it; v9 made
+    ``ProduceRequest.json``: v0-v2 start with acks; v3 put transactional_id (nullable string) before it; v9 made
     it a compact string and the header gained tagged fields.
     """
     if len(payload) < 10:
@@ -193,7 +192,7 @@ def _skip_tagged_fields(payload: bytes, at: int) -> int | None:
     if count is None:
         return None
     remaining, at = count
-    # Every field takes two bytes at least, so the count cannot make this loop longer than the payload.
+    # Every field takes at least two bytes, so the count cannot make this loop longer than the payload.
     for _ in range(remaining):
         tag = _uvarint(payload, at)
         size = _uvarint(payload, tag[1]) if tag is not None else None

@@ -1,17 +1,17 @@
-"""Find the next frame in bytes that begin anywhere: after a gap, mid-stream, behind garbage.
+"""Search for the next frame in bytes that start anywhere: after a gap, mid-stream, after garbage.
 
-The search goes by evidence. A candidate is a header that looks right; it is taken when enough speaks for it,
+The search weighs evidence. A candidate is a plausible header; it is accepted when it has enough evidence,
 dropped when its chain of frames breaks, and otherwise waits for the bytes that decide, at most
-:attr:`Limits.resync_window` of them. What speaks for a candidate:
+:attr:`Limits.resync_window` of them. The evidence for a candidate:
 
-* it stands where a frame is likely to begin: the first byte after a gap, or of the capture (the anchor);
-* the chain: its size leads to another header that looks right, and so on;
-* requests: a printable client ID, or any that this connection used before; a correlation ID a little above the last;
+* its position is where a frame is likely to start: the first byte after a gap, or of the capture (the anchor);
+* the chain: its size leads to another plausible header, and so on;
+* requests: a printable client ID, or any that this connection used before; a correlation ID slightly above the last;
 * responses: correlation IDs that are due, in their order; or, if requests were lost, IDs that count upwards;
-* the last frame ends exactly where the bytes end for good.
+* the last frame ends exactly where the stream ends.
 
-Candidates do not wait for each other: the one whose evidence is complete first is taken. `Search` replays the
-arrival of the bytes to find out which that is, so that segmentation has no influence.
+Candidates do not wait for each other: the first one with complete evidence is accepted. `Search` replays the
+arrival of the bytes to find it, so that segmentation has no influence.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from dissectors.units import KIB, MIB
 CHAIN = 3
 LONG_CHAIN = 4
 
-#: how far correlation IDs of one client are believed to rise between two requests that were seen
+#: maximum increase of the correlation ID between two requests of one client
 MAX_ID_STEP = 65_536
-#: and between two neighbours of a chain of responses: requests with acks=0 leave holes
+#: maximum increase between neighbours in a chain of responses: requests with acks=0 leave holes
 MAX_CHAIN_STEP = 64
 
-#: a due ID this large is not met by chance: counts and lengths in bodies are mostly small
+#: a due ID this large does not occur by chance: counts and lengths in bodies are mostly small
 DISTINCTIVE_ID = 65_536
 
-#: an int16 length bounds the client ID
+#: the client ID has an int16 length
 _LONGEST_HEADER = REQUEST_START.size + 2**15
 
 # int32 size up to 128 MiB, API key below 128, version below 48, correlation ID, length of client_id below 512 or
@@ -59,61 +59,61 @@ _REQUEST = re.compile(
     rb"(?=[\x00-\x07]...\x00[\x00-\x7f]\x00[\x00-\x2f]....(?:[\x00\x01].|\xff\xff)"
     rb"|\x00\x00\x00\x0c\x00\x07\x00\x00....)"
 )
-# of a response whose correlation ID is not due: to be proven by a chain
+# size of a response whose correlation ID is not due: a chain has to prove it
 _LARGEST_UNKNOWN = MIB + 64 * KIB - 1
 
-#: verdict on a candidate: True to take it, False to drop it, or the bytes needed from its beginning to tell
+#: verdict on a candidate: True to accept it, False to drop it, or the bytes needed from its start to decide
 Verdict = bool | int
 
-#: how many candidates may wait; only bytes of very few different values have more
+#: maximum number of waiting candidates; only bytes of very few different values have more
 _MAX_PENDING = 2048
 
-#: how many bytes may be kept for nothing before the oldest candidate is looked up again
+#: maximum number of unneeded bytes to keep before the oldest candidate is looked up again
 _SLACK = 64 * KIB
 
 
 class Evidence(Protocol):
-    """What one side's frames look like, and what is known of the connection."""
+    """The appearance of one side's frames, and the known facts about the connection."""
 
     @property
     def header(self) -> int:
-        """Bytes by which a candidate is recognised."""
+        """Number of bytes by which a candidate is recognised."""
 
     def candidates(self, data: bytes, start: int) -> Iterator[int]:
-        """Yield the offsets at which a frame may begin, in order."""
+        """Yield the offsets at which a frame may start, in order."""
 
     def weigh(self, data: bytes, at: int, end: int, *, anchored: bool, final: bool) -> Verdict:
-        """Judge the candidate at `at` by the bytes before `end` alone.
+        """Judge the candidate at `at` by the bytes before `end` only.
 
-        :param anchored: a frame is likely to begin at `at`
+        :param anchored: a frame is likely to start at `at`
         :param final: no byte follows `end`
         """
 
 
 class Search:
-    """One search, from where frames were lost to where they are found. All places are stream positions.
+    """One search, from the position where frames were lost to the next frame. All positions are stream positions.
 
-    :param start: the first byte to look at
-    :param anchor: where a frame is likely to begin, -1 if nowhere in particular
+    :param start: the first byte to search
+    :param anchor: position where a frame is likely to start, -1 if there is none
     """
 
     def __init__(self, start: int, anchor: int = -1) -> None:
         self.anchor = anchor
         self._listed = start
         self._pending: list[tuple[int, int]] = []
-        """Candidates as ``(position of the byte that decides more, position of the candidate)``, a heap."""
+        """Heap of candidates: ``(position of the byte that they wait for, position of the candidate)``."""
         self.keep_from = start
         """Position before which the bytes are no longer needed."""
 
     def find(
         self, data: bytes, base: int, evidence: Evidence, *, final: bool = False, until: int | None = None
     ) -> int | None:
-        """Return where the next frame begins, None if that is not known yet.
+        """Return the position of the next frame, None if it is not known yet.
 
-        :param data: everything from :attr:`keep_from` on
-        :param base: position of its first byte
+        :param data: all bytes from :attr:`keep_from` on
+        :param base: position of the first of them
         :param final: no byte will follow `data`
-        :param until: ignore what is proven only by bytes after this position
+        :param until: ignore frames that only bytes after this position prove
         """
         end = base + len(data)
         last = end if until is None else min(end, until)
@@ -131,7 +131,7 @@ class Search:
             verdict = evidence.weigh(data, at - base, now - base, anchored=at == self.anchor, final=False)
             if verdict is True:
                 return at
-            if not waited:  # not before: what is taken needs no other candidates, and most are
+            if not waited:  # not earlier: most candidates are accepted, and then no others are needed
                 following = next(listing, None)
             if verdict is not False:
                 heappush(pending, (at + verdict, at))
@@ -149,19 +149,19 @@ class Search:
 
 
 def find_first(data: bytes, evidence: Evidence) -> int | None:
-    """Return the offset of the first frame in `data`, which is all there is; a frame may begin at once."""
+    """Return the offset of the first frame in `data`, which is complete; a frame may start at its first byte."""
     return Search(0, 0).find(data, 0, evidence, final=True)
 
 
 @dataclass(slots=True)
 class Requests:
-    """Evidence among the client's bytes.
+    """Evidence for requests among the client's bytes.
 
     :ivar known: highest known version by API key
-    :ivar believed: highest version to believe by API key
-    :ivar client_ids: the first ones of this connection, as :func:`as_shown` gives them
+    :ivar believed: highest version to accept by API key
+    :ivar client_ids: the first client IDs of this connection, in the form of :func:`as_shown`
     :ivar last_id: last correlation ID seen, None if none
-    :ivar odd_ids: of the client IDs those that are no text
+    :ivar odd_ids: the client IDs that are not text
     """
 
     known: Mapping[int, int]
@@ -176,7 +176,7 @@ class Requests:
         return REQUEST_START.size
 
     def judge(self, data: bytes) -> int:
-        """Judge the header at the beginning of `data`; see :func:`judge_request`."""
+        """Judge the header at the start of `data`; see :func:`judge_request`."""
         most = self.limits.max_request_size
         return judge_request(data, 0, self.known, self.believed, most, odd_ids=self.odd_ids)
 
@@ -192,7 +192,7 @@ class Requests:
         return (match.start() for match in _REQUEST.finditer(data, start))
 
     def weigh(self, data: bytes, at: int, end: int, *, anchored: bool, final: bool) -> Verdict:
-        # A connection whose requests are known gives itself away; a stranger's may be data: a capture in a record.
+        # Known requests identify later ones; without any, the bytes may be data, such as a capture in a record.
         enough = 2 if self.last_id is None else CHAIN
         frames = 0
         strong = False
@@ -201,7 +201,7 @@ class Requests:
             header = data[hop : min(end, hop + _LONGEST_HEADER)]
             grade = self.judge(header)
             if grade < 0 and final:
-                # Whole up to the end, perhaps with the beginning of a next header.
+                # Whole up to the end, perhaps with the start of another header.
                 return frames + strong >= enough and (hop == end or (hop < end and header[0] == 0))
             if grade < 0:
                 return hop - at - grade
@@ -219,10 +219,10 @@ class Requests:
 
 @dataclass(slots=True)
 class Responses:
-    """Evidence among the broker's bytes.
+    """Evidence for responses among the broker's bytes.
 
-    :ivar due: correlation IDs in flight, each with its place in the queue
-    :ivar open: whether responses to requests that were not seen may come
+    :ivar due: correlation IDs in flight, each with its position in the queue
+    :ivar open: whether responses may arrive whose requests were not seen
     """
 
     limits: Limits
@@ -259,7 +259,7 @@ class Responses:
         while hop - at <= self.limits.resync_window:
             if hop + RESPONSE_START.size > end:
                 if final:
-                    # Whole up to the end, perhaps with the beginning of a next size; or two headers in a row.
+                    # Whole up to the end, perhaps with the start of another size; or two headers in a row.
                     whole = hop == end or (hop < end and data[hop] == 0)
                     return (due > 0 and (whole or frames >= 2)) or (hop == end and frames >= 2)
                 return hop - at + RESPONSE_START.size
@@ -278,7 +278,7 @@ class Responses:
             if due >= 2 or frames >= (CHAIN if anchored else LONG_CHAIN):
                 return True
             if size > MIB and frames == 1 and not due:
-                # Without an ID that is due, a large size is most likely not one.
+                # Unless an ID is due, a large number is probably not a size.
                 return False
             last_id = correlation_id
             hop += SIZE_BYTES + size

@@ -1,9 +1,9 @@
-"""Which of two streams is the client's, told from their bytes alone.
+"""Identification of the client's stream among two, from their bytes alone.
 
-Ports and SYN flags are better witnesses; this is for captures that have neither. Requests prove themselves by
-their client ID. Responses look like requests by accident (a small correlation ID reads as Produce with that
-version), but then without a client ID; what is theirs is that correlation IDs count upwards. Both functions work
-on one direction alone, on streams that begin inside a frame, and look at the beginning only.
+Ports and SYN flags are better evidence; this is for captures that have neither. Requests are recognised by
+their client ID. Responses can look like requests by accident (a small correlation ID reads as Produce in that
+version), but then without a client ID; they are recognised by correlation IDs that count upwards. Both functions
+work on one direction alone, on streams that start inside a frame, and examine only the start of the stream.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from dissectors.conversation.resync import (
 )
 from dissectors.headers import SIZE_BYTES
 
-#: bytes and frames looked at
+#: bytes and frames examined
 _SAMPLE = 256 * 1024
 _MAX_FRAMES = 32
 
-#: what a frame counts that could be a request but has no client ID
+#: score of a frame that could be a request but has no client ID
 _WITHOUT_CLIENT_ID = 0.25
-#: what a single frame that could be a response counts
+#: score of a single frame that could be a response
 _SINGLE_RESPONSE = 0.25
-#: by how much one reading must beat the other
+#: required lead of one reading over the other
 _CLEAR = 0.25
 
 
 def looks_like_requests(data: bytes, versions: Mapping[int, tuple[int, int]] | None = None) -> float:
-    """Return how much the bytes look like a client's: 0 not at all, 1 as much as can be."""
+    """Return how much the bytes look like a client's, from 0 (not at all) to 1."""
     versions = version_limits() if versions is None else versions
     about = Requests(*highest(versions), Limits())
     data = data[:_SAMPLE]
@@ -62,7 +62,7 @@ def looks_like_requests(data: bytes, versions: Mapping[int, tuple[int, int]] | N
 
 
 def looks_like_responses(data: bytes) -> float:
-    """Return how much the bytes look like a broker's: 0 not at all, 1 as much as can be."""
+    """Return how much the bytes look like a broker's, from 0 (not at all) to 1."""
     data = data[:_SAMPLE]
     limits = Limits()
     at = 0
@@ -78,9 +78,9 @@ def looks_like_responses(data: bytes) -> float:
 def client_stream(
     first: bytes, second: bytes, versions: Mapping[int, tuple[int, int]] | None = None
 ) -> int | None:
-    """Return which of a connection's two streams is the client's: 0, 1, or None if that is not known.
+    """Return which of a connection's two streams is the client's: 0, 1, or None if unknown.
 
-    Either may be empty: a capture may hold one direction only.
+    Either may be empty: a capture may contain only one direction.
     """
     forward = looks_like_requests(first, versions) + looks_like_responses(second)
     backward = looks_like_requests(second, versions) + looks_like_responses(first)
@@ -90,14 +90,14 @@ def client_stream(
 
 
 def begins_with_request(data: bytes, versions: Mapping[int, tuple[int, int]]) -> bool | None:
-    """Return whether the first byte begins a request with a client ID; None if more bytes are needed to tell."""
+    """Return whether the first byte starts a request with a client ID; None if more bytes are needed to decide."""
     known, _ = highest(versions)
     grade = judge_request(data, 0, known, known, Limits().max_request_size)
     return None if grade < 0 else grade == STRONG
 
 
 def _correlation_ids(data: bytes, at: int, limits: Limits) -> list[int]:
-    """Return the correlation IDs of the frames that follow each other from `at` on."""
+    """Return the correlation IDs of the consecutive frames from `at` on."""
     ids: list[int] = []
     while at + RESPONSE_START.size <= len(data) and len(ids) < _MAX_FRAMES:
         size, correlation_id = RESPONSE_START.unpack_from(data, at)

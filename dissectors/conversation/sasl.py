@@ -1,11 +1,10 @@
-"""Raw SASL tokens on the wire: when they begin and when they end.
+"""Raw SASL tokens on the wire: where they start and where they end.
 
-Two cases have tokens without Kafka headers, an int32 size and opaque bytes in both directions
+Tokens without Kafka headers, an int32 size and opaque bytes in both directions, occur in two cases
 (``clients/.../SaslServerAuthenticator.java``): after SaslHandshake v0 was accepted (0.10 to 3.9), and from the
 first byte on in 0.9, which had no handshake. Nothing announces their end: the client's next frame has a request
-header instead. No token of a known mechanism looks like one: PLAIN has its letters, SCRAM and OAUTHBEARER begin
+header instead. No token of a known mechanism looks like one: PLAIN starts with letters, SCRAM and OAUTHBEARER
 with "n", "y", "p", "c" or byte 1, GSSAPI with 0x60, 0x05 or a wrapped message, all above any API key's high byte.
-
 A broker sends at most one token for each of the client's: GSSAPI's last is not answered.
 """
 
@@ -17,21 +16,21 @@ from dataclasses import dataclass
 from dissectors.conversation.plausible import is_text
 from dissectors.headers import SIZE_BYTES
 
-#: the longest PLAIN token looked for without a handshake; names and passwords are shorter
+#: longest PLAIN token recognised without a handshake; names and passwords are shorter
 _MAX_PLAIN = 4096
 
-#: more tokens than any exchange has
+#: more tokens than any authentication has
 _UNKNOWN = 1 << 30
 
 
 @dataclass(slots=True)
 class TokenPhase:
-    """Where the two sides are in an exchange of raw tokens; each SaslHandshake v0 of the client begins another one.
+    """Progress of both sides in an exchange of raw tokens; each SaslHandshake v0 of the client starts a new one.
 
-    :ivar active: tokens are exchanged, or were
-    :ivar client_done: the client has gone on to requests
-    :ivar from_client: tokens that the client sent
-    :ivar from_broker: tokens that the broker sent
+    :ivar active: tokens are or were exchanged
+    :ivar client_done: the client has resumed sending requests
+    :ivar from_client: number of tokens from the client
+    :ivar from_broker: number of tokens from the broker
     """
 
     mechanism: str = ""
@@ -41,13 +40,13 @@ class TokenPhase:
     from_broker: int = 0
 
     def lose_client(self) -> None:
-        """Note that it is not known what else the client sent: answers are tokens until a response is due."""
+        """Record that the number of the client's tokens is unknown: answers are tokens until a response is due."""
         self.client_done = True
         self.from_client = _UNKNOWN
 
 
 def handshake_mechanism(payload: bytes) -> str:
-    """Return the mechanism that a SaslHandshake v0 request asks for, "" if the payload ends before it."""
+    """Return the mechanism requested by a SaslHandshake v0, "" if the payload ends before it."""
     at = 10
     for _ in range(2):
         if at > len(payload):
@@ -65,7 +64,7 @@ def handshake_error(payload: bytes) -> int | None:
 def first_token(data: bytes, at: int, max_token: int) -> str | int | None:
     """Return whether a connection opens with a SASL token, as in 0.9.
 
-    :returns: the mechanism, None if it is not a token, or the number of bytes from `at` needed to tell
+    :returns: the mechanism, None if it is not a token, or the number of bytes from `at` needed to decide
     """
     have = len(data) - at
     if have < SIZE_BYTES + 1:

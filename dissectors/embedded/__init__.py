@@ -1,7 +1,7 @@
 """Protocols inside bytes fields: groups, SASL, telemetry, forwarded requests, records of internal topics.
 
-:func:`decode` gives the value of such a field for display, :func:`trace` its tree where it has a declaration. The
-modules behind are imported when first needed: most conversations need one of them, or none.
+:func:`decode` returns the value of such a field for display, :func:`trace` its tree if it has a declaration. The
+modules of the protocols are imported on demand: most conversations need one of them, or none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "trace",
 ]
 
-#: topics whose records :func:`internal_topic_record` knows
+#: topics whose records :func:`internal_topic_record` decodes
 INTERNAL_TOPICS = frozenset(
     {
         "__consumer_offsets",
@@ -44,18 +44,18 @@ INTERNAL_TOPICS = frozenset(
 def decode(content: str, data: bytes, hints: Hints = NO_HINTS) -> EmbeddedValue:
     """Decode the bytes of a field.
 
-    :param content: what the field's declaration says that it holds, one of :data:`CONTENTS`
-    :param data: the field's bytes; empty ones are no problem and have no value
-    :param hints: what is known from around the field
+    :param content: the content that the field declares, one of :data:`CONTENTS`
+    :param data: the field's bytes; empty bytes are valid and have no value
+    :param hints: facts from the field's surroundings
     :raises KeyError: for a content that no field declares; never for malformed bytes
     """
     return _decoder(content)(data, hints)
 
 
 def trace(content: str, data: bytes, hints: Hints = NO_HINTS) -> Node | None:
-    """Return the tree of what :func:`decode` reads, None where the content has no declaration.
+    """Return the tree of the bytes that :func:`decode` reads, None if the content has no declaration.
 
-    Byte ranges count from the first byte of ``data``. The tree holds secrets as they are.
+    Byte ranges count from the first byte of ``data``. The tree contains secrets unmasked.
     """
     if content in ("group_metadata", "group_assignment"):
         from dissectors.embedded import groups
@@ -98,13 +98,13 @@ def control_value(type_name: str, value: bytes | None) -> EmbeddedValue | None:
 
 
 def identity(token: Any) -> str | None:
-    """Return whom a decoded SASL token authenticates; see :func:`dissectors.embedded.sasl.identity`."""
+    """Return the identity that a decoded SASL token authenticates; see :func:`dissectors.embedded.sasl.identity`."""
     from dissectors.embedded import sasl
 
     return sasl.identity(token)
 
 
-#: name of a content, as in ``Bytes.holds(...)`` -> module of this package, what decodes it there, and arguments more
+#: name of a content, as in ``Bytes.holds(...)`` -> module of this package, its decoding function, extra arguments
 CONTENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "group_metadata": ("groups", "decode", {"assignment": False}),
     "group_assignment": ("groups", "decode", {"assignment": True}),

@@ -1,9 +1,10 @@
-"""What assignors of classic consumer groups put into the user data of a subscription.
+"""User data that assignors of classic consumer groups put into a subscription.
 
 Kafka's range and round-robin assignors send none. The sticky assignor sends the member's last assignment
-(``clients/.../consumer/StickyAssignor.java``). The cooperative one needs only its generation, since the partitions
-stand in the subscription (``CooperativeStickyAssignor.java``); librdkafka and franz-go nevertheless send what the
-sticky assignor does. None of it begins with a version, save in kafka-python: which it is shows by trying.
+(``clients/.../consumer/StickyAssignor.java``). The cooperative one needs only its generation, because the partitions
+are in the subscription (``CooperativeStickyAssignor.java``); librdkafka and franz-go nevertheless send the same data as
+the sticky assignor. None of these formats starts with a version, except in kafka-python: the version is found by
+trying.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _KAFKA_PYTHON = "with a version in front, as only kafka-python writes it"
 
 
 def subscription_user_data(assignor: str | None, data: bytes) -> Layout | None:
-    """Return the layout of a subscription's user data, None for that of unknown assignors.
+    """Return the layout of a subscription's user data, None for unknown assignors.
 
-    :param assignor: its name; None tries those known, each believed only if all bytes fit
+    :param assignor: its name; None tries the known ones, each accepted only if it accounts for all bytes
     """
     match assignor:
         case "sticky":
@@ -53,7 +54,7 @@ def subscription_user_data(assignor: str | None, data: bytes) -> Layout | None:
 
 
 def assignment_user_data(assignor: str | None, data: bytes) -> Layout | None:
-    """Return the layout of an assignment's user data: of Kafka's assignors only that of Streams sends any."""
+    """Return the layout of an assignment's user data: among Kafka's assignors only that of Streams sends any."""
     if assignor == "stream":
         return streams_assignment(data)
     if assignor is None:

@@ -1,4 +1,4 @@
-"""What Kafka Connect's workers put into the group protocol (protocol type ``connect``).
+"""Kafka Connect's data in the group protocol (protocol type ``connect``).
 
 Protocol ``default`` is version 0 (``ConnectProtocol.java``); ``compatible`` is version 1 and ``sessioned`` version
 2, with the same bytes (``IncrementalCooperativeConnectProtocol.java``, KIP-415, KIP-507). From version 1 on the
@@ -42,10 +42,10 @@ ConnectAssignment = Message(
 
 
 def connect_metadata(data: bytes) -> Layout | None:
-    """Return the layout of a worker's metadata, None if the bytes cannot be any."""
+    """Return the layout of a worker's metadata, None if the bytes cannot be one."""
     return prefixed(ConnectMetadata, data, inside={"allocation": connect_assignment})
 
 
 def connect_assignment(data: bytes) -> Layout | None:
-    """Return the layout of an assignment, or of an allocation, None if the bytes cannot be any."""
+    """Return the layout of an assignment or an allocation, None if the bytes cannot be one."""
     return prefixed(ConnectAssignment, data)

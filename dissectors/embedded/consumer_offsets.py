@@ -1,7 +1,7 @@
 """Records of ``__consumer_offsets``: offset commits and the state of all kinds of groups.
 
-The key begins with the record type (int16); releases before 4.1 called it the version of the key. The value
-begins with its version (int16). ``coordinator-common/.../CoordinatorRecordSerde.java``.
+The key starts with the record type (int16), which releases before 4.1 called the version of the key. The value
+starts with its version (int16). ``coordinator-common/.../CoordinatorRecordSerde.java``.
 """
 
 from dissectors.domains import (

@@ -1,7 +1,8 @@
 """Values of control records: transaction markers and KRaft's own (``ControlRecordType.java``).
 
-Their keys are read by :mod:`dissectors.records`. KRaft's (``ControlRecordUtils.java``) begin with a version field of
-their own. LeaderChange is written in the layout of version 0 whatever that field says, and had no such field before 3.0.
+:mod:`dissectors.records` reads their keys. KRaft's values (``ControlRecordUtils.java``) start with a version field of
+    their own. LeaderChange is written in the layout of version 0 whatever that field says, and had no such field before
+    3.0.
 """
 
 from __future__ import annotations
@@ -87,9 +88,9 @@ _MESSAGES: dict[str, Message] = {
 
 
 def control_value(type_name: str, value: bytes | None) -> EmbeddedValue | None:
-    """Decode the value of one of KRaft's control records; None for other types, and if there is no value.
+    """Decode the value of a KRaft control record; None for other types, and if there is no value.
 
-    Transaction markers are not among them: :func:`dissectors.records.control_record` reads these whole.
+    Transaction markers are excluded: :func:`dissectors.records.control_record` reads them whole.
 
     :param type_name: name of its :class:`~dissectors.records.ControlType`
     """

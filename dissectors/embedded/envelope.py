@@ -1,7 +1,7 @@
-"""What a broker forwards to the controller for a client (KIP-590): a request, its principal, its address.
+"""Requests that a broker forwards to the controller for a client (KIP-590): request, principal and address.
 
-The request inside an Envelope is whole, header and body without a size field; the response likewise. Both are
-decoded and annotated as if they had come alone, so that their secrets are masked too.
+The request inside an Envelope is whole, header and body without a size field; so is the response. Both are
+decoded and annotated as if they had arrived alone, so that their secrets are masked too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def request(data: bytes, hints: Hints) -> EmbeddedValue:
 
 
 def response(data: bytes, hints: Hints) -> EmbeddedValue:
-    """Decode the response inside an Envelope; key and version of its request come as hints."""
+    """Decode the response inside an Envelope; API key and version of its request are hints."""
     if not data:
         return EmbeddedValue(None, "response")
     if hints.inner_key is None or hints.inner_version is None:
@@ -59,7 +59,7 @@ def trace(data: bytes, hints: Hints, side: Side) -> Node | None:
     else:
         body = frames.decode_response(data, hints.inner_key, hints.inner_version)
     root = frames.trace_body(body, response=side == "response")
-    # a frame has a size field, an Envelope's content has not
+    # a frame has a size field, an Envelope's content has none
     root.children = [child for child in root.children or () if child.name != "size"]
     for child in root.children:
         child.shift(-SIZE_BYTES)
@@ -68,7 +68,7 @@ def trace(data: bytes, hints: Hints, side: Side) -> Node | None:
 
 
 def principal(data: bytes, hints: Hints) -> EmbeddedValue:
-    """Decode the forwarded principal, if it is written as Kafka's default principal builder does."""
+    """Decode the forwarded principal, if it has the format of Kafka's default principal builder."""
     layout = _principal(data)
     if layout is None:
         return EmbeddedValue(None, "principal of another serializer" if data else "principal")
@@ -96,7 +96,7 @@ def _principal(data: bytes) -> Layout | None:
 
 
 def _shown(body: frames.Body, side: Side, hints: Hints) -> EmbeddedValue:
-    # annotations call this package for what lies inside, so they are imported when both exist
+    # annotate imports this package, so it is imported on demand
     from dissectors.annotate import Annotations, Annotator
     from dissectors.session_context import SessionContext
 
@@ -109,7 +109,7 @@ def _shown(body: frames.Body, side: Side, hints: Hints) -> EmbeddedValue:
     value: dict[str, Any] = {"api": name, "header": body.header, "body": None}
     notes = Annotations()
     if body.key == ApiKey.ENVELOPE:
-        # Brokers refuse it too. Unread, it cannot lead this decoder down a chain of envelopes.
+        # Brokers reject it too. Left unread, it cannot lead this decoder down a chain of envelopes.
         problems.append((0, "", f"an Envelope {side} inside an Envelope"))
         masked = () if hints.show_secrets else ("body",)
     else:

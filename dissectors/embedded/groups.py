@@ -1,12 +1,12 @@
 """Metadata and assignments that members of classic groups exchange through the coordinator.
 
-The coordinator passes them on unread; what they are depends on the protocol type of the group: ``consumer``
-(``ConsumerProtocol.java``), ``connect``, ``sr`` (Schema Registry, JSON), or something of the users' own. Before
-JoinGroup v7 and SyncGroup v5 responses do not name it (KIP-559). If no message has named it, consumer and Connect are
-tried, and believed if every byte fits.
+The coordinator forwards them unread; their format depends on the protocol type of the group: ``consumer``
+(``ConsumerProtocol.java``), ``connect``, ``sr`` (Schema Registry, JSON), or a format of the users' own. Responses
+before JoinGroup v7 and SyncGroup v5 do not name it (KIP-559). If no message has named it, consumer and Connect are
+tried, and accepted if they account for every byte.
 
-Some clients write less than the version that they announce: kafka-go and platformatic send a subscription of
-version 1 without owned partitions. What fits a lower version exactly is read so, and says so.
+Some clients write less than the announced version: kafka-go and platformatic send a subscription of
+version 1 without owned partitions. Bytes that match a lower version exactly are read in that version, with a note.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CONSUMER = frozenset({"consumer", "stream", "streams"})
 
 
 def decode(data: bytes, hints: Hints, *, assignment: bool) -> EmbeddedValue:
-    """Decode a member's metadata, or its assignment."""
+    """Decode a member's metadata or its assignment."""
     protocol = hints.protocol_type
     if not data:
         return EmbeddedValue(None, "assignment" if assignment else "metadata")
@@ -44,7 +44,7 @@ def decode(data: bytes, hints: Hints, *, assignment: bool) -> EmbeddedValue:
 
 
 def trace(data: bytes, hints: Hints, *, assignment: bool) -> Node | None:
-    """Return the tree of what :func:`decode` reads, None if it has no declaration."""
+    """Return the tree of the bytes that :func:`decode` reads, None if they have no declaration."""
     layout, _ = _choose(data, hints, assignment=assignment) if data else (None, "")
     if layout is None:
         return None
@@ -54,7 +54,7 @@ def trace(data: bytes, hints: Hints, *, assignment: bool) -> Node | None:
 
 
 def _choose(data: bytes, hints: Hints, *, assignment: bool) -> tuple[Layout | None, str]:
-    """Return the layout, and why it is believed where the protocol type is not known."""
+    """Return the layout and, if the protocol type is unknown, the reason to accept it."""
     protocol = hints.protocol_type
     if protocol in _CONSUMER:
         name = "stream" if protocol in ("stream", "streams") else hints.protocol_name

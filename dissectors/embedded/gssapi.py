@@ -1,4 +1,4 @@
-"""GSSAPI tokens: Kerberos and SPNEGO recognised by what is readable outside the encryption.
+"""GSSAPI tokens: Kerberos and SPNEGO, recognised by the readable bytes outside the encryption.
 
 RFC 2743 (token framing), RFC 4121 and RFC 1964 (Kerberos), RFC 4178 (SPNEGO), RFC 4752 (the security layer that
 SASL negotiates in the last two tokens).
@@ -28,7 +28,7 @@ _LAYERS = {1: "auth", 2: "auth-int", 4: "auth-conf"}
 
 
 def token(data: bytes) -> dict[str, Any] | None:
-    """Return what a token says about itself, None if it is not one of GSSAPI."""
+    """Return the readable fields of a token, None if it is not a GSSAPI token."""
     if data.startswith(_WRAP) and len(data) >= _WRAP_HEADER:
         return _wrap(data)
     if data[:1] != bytes([_APPLICATION_0]):
@@ -58,7 +58,7 @@ def token(data: bytes) -> dict[str, Any] | None:
 def _wrap(data: bytes) -> dict[str, Any]:
     """Read a wrap token: flags, filler, EC and RRC (16 bits each), sequence number; then the message.
 
-    Not sealed, the message is readable: the security layers offered or chosen, the largest message, a user name.
+    An unsealed message is readable: the security layers offered or chosen, the maximum message size, a user name.
     """
     flags = data[2]
     fields: dict[str, Any] = {
@@ -81,7 +81,7 @@ def _wrap(data: bytes) -> dict[str, Any]:
 
 
 def _der(data: bytes, pos: int) -> tuple[int, int] | None:
-    """Return start and end of the content of the DER element at ``pos``, None if it does not fit."""
+    """Return start and end of the content of the DER element at ``pos``, None if it is malformed."""
     if pos + 2 > len(data):
         return None
     length, start = data[pos + 1], pos + 2

@@ -1,8 +1,8 @@
 """Declared messages inside bytes fields: one description, read as a value or as a tree.
 
-A :class:`Layout` says which declaration a run of bytes follows, whether its version stands in front of it, and
-which of its own fields hold further layouts. :func:`read` gives the value by the generated decoder, :func:`trace`
-the tree with byte ranges; both keep what was sound when the rest is not.
+A :class:`Layout` names the declaration of a run of bytes, whether a version precedes the fields, and
+which fields contain further layouts. :func:`read` returns the value by the generated decoder, :func:`trace`
+the tree with byte ranges; both keep the intact part if the rest is malformed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Layout:
 
     :ivar message: the declaration
     :ivar version: version in which it is read
-    :ivar asked: version that the bytes announce; higher than ``version`` if they come from the future
-    :ivar prefixed: an int16 with ``asked`` stands before the fields, and is no field itself
-    :ivar inside: for bytes fields at the top: their layout, chosen by their content; None leaves them bytes
+    :ivar asked: version announced by the bytes; higher than ``version`` if a newer release wrote them
+    :ivar prefixed: an int16 with ``asked`` precedes the fields and is not a field itself
+    :ivar inside: layouts of top-level bytes fields, chosen by their content; None leaves the bytes as they are
     :ivar texts: bytes fields, at any depth, that hold text
-    :ivar note: what is special about this reading, instead of the usual note on unknown versions
+    :ivar note: remark about this reading, instead of the usual note on unknown versions
     """
 
     message: Message
@@ -61,7 +61,7 @@ class Layout:
         return wire.INT16.size if self.prefixed else 0
 
     def with_text(self, member: wire.Member, value: Any, _: object) -> Any:
-        """Return the value of a field, as text if it holds text."""
+        """Return the value of a field, decoded if it holds text."""
         return _text(value) if member.name in self.texts and isinstance(value, bytes) else value
 
     @property
@@ -71,9 +71,9 @@ class Layout:
 
 
 def prefixed(message: Message, data: bytes, **more: Any) -> Layout | None:
-    """Return the layout of ``data``, an int16 version and then ``message``; None if it cannot be one.
+    """Return the layout of ``data``, an int16 version followed by ``message``; None if it cannot be one.
 
-    Versions above the known ones are read as the newest known, as Kafka's own readers do.
+    Versions above the known ones are read as the newest known version, as Kafka's own readers do.
     """
     if len(data) < wire.INT16.size:
         return None
@@ -85,11 +85,11 @@ def prefixed(message: Message, data: bytes, **more: Any) -> Layout | None:
 
 @dataclass(slots=True)
 class LayoutValue:
-    """What :func:`read` found.
+    """The result of :func:`read`.
 
     :ivar value: the fields, as far as they could be read
     :ivar problems: what was wrong
-    :ivar parts: path, layout and value of the message itself and of each one inside it
+    :ivar parts: path, layout and value of the message itself and of each message inside it
     """
 
     value: dict[str, Any]
@@ -98,7 +98,7 @@ class LayoutValue:
 
 
 def read(layout: Layout, data: bytes) -> LayoutValue:
-    """Read ``data``, never raising for malformed bytes."""
+    """Read ``data``; never raises for malformed bytes."""
     problems: list[EmbeddedProblem] = []
     value, end = _fields(layout, data, problems)
     if layout.prefixed:
@@ -123,7 +123,7 @@ def read(layout: Layout, data: bytes) -> LayoutValue:
 
 
 def embedded(layout: Layout, data: bytes, *, guess: str = "", show_secrets: bool = False) -> EmbeddedValue:
-    """Read ``data`` for display: with secrets masked and enumerated values named."""
+    """Read ``data`` for display, with secrets masked and enumerated values named."""
     reading = read(layout, data)
     masked: list[str] = []
     names: dict[str, str] = {}
@@ -166,7 +166,7 @@ def trace(layout: Layout, data: bytes, name: str = "") -> Node:
 
 
 def exact(layout: Layout, data: bytes) -> bool:
-    """Return whether the layout accounts for every byte without fault, inner layouts included."""
+    """Return whether the layout accounts for every byte without error, inner layouts included."""
     reading = read(layout, data)
     return not reading.problems and UNDECODED not in reading.value
 
@@ -181,7 +181,7 @@ def _fields(layout: Layout, data: bytes, problems: list[EmbeddedProblem]) -> tup
 
 
 def _offset(layout: Layout, data: bytes, name: str, size: int) -> int:
-    """Return where the content of a top-level bytes field begins, -1 if it is not found again."""
+    """Return the position of the content of a top-level bytes field, -1 if the trace does not reach it."""
     for child in layout.con.trace(data, layout.start).root.children or ():
         if child.name == name and child.end >= 0:
             return child.end - size

@@ -1,10 +1,10 @@
-"""What goes into the decoding of embedded bytes, and what comes out: :class:`Hints` and :class:`EmbeddedValue`.
+"""Input and result of decoding embedded bytes: :class:`Hints` and :class:`EmbeddedValue`.
 
 Rules of this package:
 
-* Nothing raises for malformed bytes: what was read stays, what is wrong is a problem beside it.
-* Empty bytes are common where a group has nothing to say; they have no value and no problem.
-* What is read by conjecture says so in ``guess`` and is believed only if it accounts for every byte.
+* Malformed bytes never raise: everything read before an error stays, and the error becomes a problem.
+* Empty bytes are common in groups that have nothing to say; they have no value and no problem.
+* A conjecture is marked in ``guess`` and accepted only if it accounts for every byte.
 * Secrets are replaced by None and listed in ``masked``, unless the caller asks for them.
 """
 
@@ -23,16 +23,16 @@ EmbeddedProblem = tuple[int, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the surroundings of a bytes field tell about its content. All of it may be missing.
+    """Facts from the surroundings of a bytes field about its content. All of them may be missing.
 
     :ivar protocol_type: protocol type of the group: ``consumer``, ``connect``, ``sr`` ...
     :ivar protocol_name: assignor or Connect protocol: ``range``, ``sticky``, ``stream``, ``compatible`` ...
     :ivar mechanism: SASL mechanism of the connection, as in SaslHandshake
     :ivar compression: codec number of pushed telemetry
-    :ivar inner_key: API key of the request inside the Envelope that is being answered
-    :ivar inner_version: its version
+    :ivar inner_key: API key of the request inside the Envelope to which this is the response
+    :ivar inner_version: version of that request
     :ivar show_secrets: leave passwords, proofs and tokens readable
-    :ivar budget: of the message that the field is in; None: as if it were all of it
+    :ivar budget: budget of the message that contains the field; None gives the field a message's budget of its own
     """
 
     protocol_type: str | None = None
@@ -52,11 +52,11 @@ NO_HINTS = Hints()
 class EmbeddedValue:
     """The content of a bytes field.
 
-    :ivar value: dicts, lists and leaves; bytes only where nothing is known about them; None if nothing was read
-    :ivar label: what it is, for people: ``ConsumerProtocolSubscription v3``
-    :ivar version: version that the bytes announce, if they do
+    :ivar value: dicts, lists and leaves; bytes only if nothing is known about them; None if nothing was read
+    :ivar label: name of the content, for people: ``ConsumerProtocolSubscription v3``
+    :ivar version: version announced by the bytes, if any
     :ivar problems: what was wrong
-    :ivar masked: paths inside ``value`` of what was replaced by None because it is secret
+    :ivar masked: paths inside ``value`` of secrets that were replaced by None
     :ivar guess: why it was decoded as something that was not announced; empty if it was announced
     :ivar names: names of enumerated values inside ``value``, by path
     :ivar limit: name of the limit beyond which nothing was decided, empty if none was reached
@@ -80,7 +80,11 @@ def problem_of(error: DecodeError) -> EmbeddedProblem:
 def inside(
     path: str, problems: tuple[EmbeddedProblem, ...] | list[EmbeddedProblem], offset: int = 0
 ) -> list[EmbeddedProblem]:
-    """Return the problems of a part as problems of the whole: ``path`` leads to the part, ``offset`` is its place."""
+    """Return the problems of a part as problems of the whole.
+
+    :param path: path of the part
+    :param offset: byte offset of the part
+    """
     return [
         (at + offset if at >= 0 and offset >= 0 else -1, join(path, where), why)
         for at, where, why in problems

@@ -1,7 +1,7 @@
 """A reader of protobuf's wire format, for the one schema that Kafka's clients send: OpenTelemetry metrics.
 
-A schema is a table of :class:`ProtobufField` by number. Messages become dicts, repeated fields lists, absent fields are
-absent; unknown fields are skipped, as protobuf demands. What was read before a fault stays in the dicts.
+A schema is a table of :class:`ProtobufField` by number. Messages become dicts, repeated fields lists; absent fields
+have no key; unknown fields are skipped, as protobuf requires. Everything read before an error stays in the dicts.
 
 Source: protobuf.dev, "Encoding".
 """
@@ -23,7 +23,7 @@ Schema = Mapping[int, "ProtobufField"]
 
 
 class Scalar(NamedTuple):
-    """A type without parts: how it stands on the wire, and how its raw form becomes a value."""
+    """A type without parts: its wire type, and the conversion from raw form to value."""
 
     wire_type: int
     convert: Callable[[Any], Any]
@@ -33,8 +33,8 @@ class ProtobufField(NamedTuple):
     """A field of a message.
 
     :ivar name: as in the .proto file
-    :ivar type: a scalar, or a function that gives the schema of a message (a function, since schemas may recurse)
-    :ivar repeated: gives a list; scalars may come packed
+    :ivar type: a scalar, or a function that returns the schema of a message (a function, because schemas may recurse)
+    :ivar repeated: the value is a list; scalars may be packed
     """
 
     name: str
@@ -72,7 +72,7 @@ _WIDTHS = {FIXED64: 8, FIXED32: 4}
 def read(schema: Schema, data: bytes, into: dict[str, Any]) -> None:
     """Read a message of ``schema`` into a dict.
 
-    :raises DecodeError: malformed, truncated, nested too deep or too many values; ``into`` keeps what was read
+    :raises DecodeError: malformed, truncated, nested too deeply or too many values; ``into`` keeps what was read
     """
     _Reader(data).message(schema, 0, len(data), into, "", 0)
 
@@ -141,7 +141,7 @@ class _Reader:
             raise DecodeError(f"wire type {wire_type} where {wanted} is expected", at, where)
 
     def raw(self, wire_type: int, pos: int, end: int, path: str) -> tuple[Any, int, int]:
-        """Return the raw value, the position after it, and that of its content."""
+        """Return the raw value, the position after it, and the position of its content."""
         if wire_type == VARINT:
             value, after = self.varint(pos, end, path)
             return value, after, pos

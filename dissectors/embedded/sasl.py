@@ -1,12 +1,12 @@
-"""SASL tokens: who authenticates, how far the exchange is, what went wrong; secrets masked.
+"""SASL tokens: the authenticating identity, the progress of the exchange, and errors; secrets masked.
 
-Tokens come bare after SaslHandshake v0, in SaslAuthenticate after v1. Nothing in them names their mechanism: it
-is known from the handshake, else it shows. PLAIN is RFC 4616, SCRAM RFC 5802 with Kafka's extension ``tokenauth``
+Tokens are bare after SaslHandshake v0, and inside SaslAuthenticate after v1. They do not name their mechanism: it
+is known from the handshake or recognised. PLAIN is RFC 4616, SCRAM RFC 5802 with Kafka's extension ``tokenauth``
 (KIP-48), OAUTHBEARER RFC 7628 (KIP-255); GSSAPI has a module of its own.
 
-What is known to be no secret is shown, all else is masked: passwords, bearer tokens, proofs and signatures; salts too, as
-nonces, salt and proof together are what an offline search for the password needs; and what extensions, claims and
-mechanisms that are not known here say. User names and nonces stay.
+Fields known not to be secret are shown, all others are masked: passwords, bearer tokens, proofs and signatures; salts
+too, because nonces, salt and proof together permit an offline search for the password; and unknown extensions, claims
+and mechanisms. User names and nonces are shown.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _SHOWN = frozenset(
         "oid", "bytes", "from", "sealed", "security_layers", "max_message_bytes",
     }
 )  # fmt: skip
-"""Fields that are no secrets; any others are masked."""
+"""Fields that are not secret; all others are masked."""
 
 _STRUCTS = frozenset({"jwt", "header", "claims", "extensions", "error"})
-"""Fields that have others inside them, at most this deep:"""
+"""Fields that contain other fields, nested at most :data:`_DEEPEST` deep."""
 _DEEPEST = 3
 
 _Fields = dict[str, Any]
@@ -68,7 +68,7 @@ def decode(data: bytes, hints: Hints) -> EmbeddedValue:
 
 
 def identity(value: Any) -> str | None:
-    """Return whom a decoded token says it authenticates, None if it does not say."""
+    """Return the identity named in a decoded token, None if it names none."""
     if not isinstance(value, dict):
         return None
     for name in ("authcid", "user", "principal"):
@@ -78,7 +78,7 @@ def identity(value: Any) -> str | None:
 
 
 def _mask(fields: _Fields, path: str = "", depth: int = _DEEPEST) -> tuple[str, ...]:
-    """Replace what may be secret by None; return its paths."""
+    """Replace possible secrets by None; return their paths."""
     masked: list[str] = []
     for name, value in fields.items():
         if isinstance(value, dict) and name in _STRUCTS and depth:
@@ -90,7 +90,7 @@ def _mask(fields: _Fields, path: str = "", depth: int = _DEEPEST) -> tuple[str, 
 
 
 def _is_flat(value: Any) -> bool:
-    """Return whether a value has no names in it."""
+    """Return whether a value contains no named fields."""
     return not isinstance(value, dict) and not (
         isinstance(value, list) and any(isinstance(each, dict | list) for each in value)
     )
@@ -117,7 +117,7 @@ def _plain(data: bytes) -> _Fields | None:
 # ---------------------------------------------------------------- SCRAM
 _GS2 = re.compile(r"(n|y|p=[A-Za-z0-9.-]+),(?:a=([^,]*))?,")
 
-# message -> its attributes that must be there; the first one tells the messages apart
+# message -> its required attributes; the first one identifies the message
 _SCRAM_MESSAGES: dict[str, tuple[str, ...]] = {
     "client-first": ("n", "r"),
     "server-first": ("r", "s", "i"),
@@ -260,7 +260,9 @@ def _json(text: str | bytes) -> dict[str, Any] | None:
 
 # ---------------------------------------------------------------- AWS_MSK_IAM
 def _msk_iam(data: bytes) -> _Fields | None:
-    """A signed request to kafka-cluster:Connect (github.com/aws/aws-msk-iam-auth), answered by a request ID."""
+    """Read a signed request to kafka-cluster:Connect (github.com/aws/aws-msk-iam-auth), or the request ID that answers
+    it.
+    """
     if not data.startswith(b"{"):
         return None
     answer = _json(data.decode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""What must not be shown: secret fields of declared messages, and configurations with secret values."""
+"""Values that must not be shown: secret fields of declared messages, and configurations with secret values."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dissectors.schema import Field, Struct, Type
 from dissectors.visitor import Holders, Step, Visitor, compiled, join, naming, plan_of
 
 SENSITIVITY = "is_sensitive"
-"""Field beside a configuration's value: the broker says that it is secret."""
+"""Field beside a configuration's value with which the broker marks it as secret."""
 
 _PASSWORD = 9  # ConfigDef.Type.PASSWORD, as DescribeConfigs numbers it (ConfigEntry.ConfigType)
 
 SECRET_CONTENTS = frozenset({"sasl_token", "config_value", "envelope_request", "envelope_response"})
-"""What fields hold (``Bytes.holds``) that is secret, or may have secrets in it."""
+"""Contents of fields (``Bytes.holds``) that are secret or may contain secrets."""
 
 # Names of Kafka's PASSWORD-type configurations that no rule below covers (SslConfigs.java, SaslConfigs.java,
 # BrokerSecurityConfigs.java); PEM certificates count as passwords to Kafka and so they do here.
@@ -42,12 +42,12 @@ _SECRET_WORDS = frozenset(
     }
 )  # fmt: skip
 
-# ends of words that others are put before: kmspassword, myapikey
+# ends of compound words: kmspassword, myapikey
 _SECRET_TAILS = (
     "password", "passphrase", "secret", "apikey", "accesskey", "secretkey", "privatekey", "authtoken", "accesstoken",
 )  # fmt: skip
 
-# words that make a key, token or licence a secret one when it is the last thing the name says
+# last words of a name that mark a secret key, token or licence
 _SECRET_ENDINGS = (
     ("private", "key"),
     ("access", "key"),
@@ -67,8 +67,8 @@ _SECRET_ENDINGS = (
     ("connection", "string"),
 )
 
-# Said about a secret, without being one: sasl.oauthbearer.client.credentials.client.id, ssl.keystore.password.file,
-# password.encoder.iterations (the encoder's secret itself ends in "secret")
+# Attributes of a secret that are not secret: sasl.oauthbearer.client.credentials.client.id,
+# ssl.keystore.password.file, password.encoder.iterations (the encoder's secret itself ends in "secret")
 _ABOUT = frozenset(
     {
         "algorithm", "class", "enable", "enabled", "file", "id", "interval", "iterations", "length", "location",
@@ -80,8 +80,8 @@ _ABOUT = frozenset(
 def sensitive_config(name: str) -> bool:
     """Return whether the value of a configuration of this name must be masked.
 
-    Kafka's own PASSWORD-type configurations are, with any prefix (``listener.name.x.plain.sasl.jaas.config``),
-    and everything whose name says so, since connectors and plug-ins bring names of their own, in any spelling:
+    This covers Kafka's own PASSWORD-type configurations, with any prefix (``listener.name.x.plain.sasl.jaas.config``),
+    and every name that suggests a secret in any spelling, because connectors and plug-ins have names of their own:
     ``aws.secret.access.key``, ``secretAccessKey``, ``SECRET_ACCESS_KEY``, ``apikey``.
     """
     lower = name.lower()
@@ -98,11 +98,11 @@ def sensitive_config(name: str) -> bool:
 
 
 def secret_config(entry: Mapping[str, Any], name: str = "", *, flagged: bool = False) -> bool:
-    """Return whether the value of a configuration is secret, by its name or by what the broker says of it.
+    """Return whether the value of a configuration is secret by its name or by the broker's flags.
 
-    :param entry: the struct that the value is a field of, as far as it was decoded
-    :param name: of the configuration, where the entry does not say
-    :param flagged: whether its declaration has ``is_sensitive``; it comes after the value, so it may be cut off
+    :param entry: the struct that has the value, as far as it was decoded
+    :param name: name of the configuration, if the entry lacks it
+    :param flagged: whether its declaration has ``is_sensitive``; it follows the value, so it may be cut off
     """
     return bool(
         entry.get(SENSITIVITY)
@@ -113,7 +113,7 @@ def secret_config(entry: Mapping[str, Any], name: str = "", *, flagged: bool = F
 
 
 def may_hold_secrets(fields: Iterable[Field]) -> bool:
-    """Return whether any of some declared fields, or of those inside them, is secret or may have secrets in it."""
+    """Return whether any of the declared fields, or of those inside them, is secret or may contain a secret."""
     return any(_may_be_secret(field.type.value) for field in Struct(*fields).every_field())
 
 
@@ -138,12 +138,12 @@ def describe(
 ) -> tuple[list[str], dict[str, str]]:
     """Mask the secret fields of a decoded declaration in place; return their paths, and names by path.
 
-    :param value: what was decoded, complete or not
+    :param value: the decoded fields, complete or not
     """
     found = _SecretsScope(show_secrets, [], {})
     _visitor(struct)(value, found)
     if not show_secrets and _struct_may_hold_secrets(struct):
-        # what no declaration knows: unknown tags, and what was left over
+        # undeclared parts: unknown tags and bytes left over
         _tag_visitor(struct)(value, found)
         if UNDECODED in value:
             value[UNDECODED] = _mask(None, UNDECODED, (value,), found)
@@ -152,7 +152,7 @@ def describe(
 
 @dataclass(slots=True)
 class _SecretsScope:
-    """What the visitors of a declaration find."""
+    """Collects what the visitors of a declaration find."""
 
     show_secrets: bool
     masked: list[str]

@@ -1,7 +1,7 @@
-"""User data of Kafka Streams in the classic group protocol: what its members report, and what they are given.
+"""User data of Kafka Streams in the classic group protocol: members' reports and their assignments.
 
 The subscription side is one of Kafka's declared messages (:mod:`dissectors.embedded.streams_subscription`). The
-assignment side is written by hand in Kafka, with Java's ``DataOutput``; here it is declared like any other
+assignment side is hand-written in Kafka, with Java's ``DataOutput``; here it is declared like any other
 message, with two types of its own for Java's strings.
 
 Source: ``streams/.../processor/internals/assignment/AssignmentInfo.java`` and, for task IDs,
@@ -25,14 +25,14 @@ from dissectors.schema import Array, Field, Int32, Int64, Message, SizedType
 
 
 class ModifiedUtf8(wire.SizedLeaf):
-    """What ``DataOutput.writeUTF`` writes: uint16 length; NUL takes two bytes, supplementary characters six."""
+    """A string written by ``DataOutput.writeUTF``: uint16 length; NUL takes two bytes, supplementary characters six."""
 
     kind = "string"
     prefix: ClassVar[struct.Struct] = struct.Struct(">H")
 
     def read(self, buf: bytes, pos: int) -> tuple[str, int]:
         data, end = self.read_bytes(buf, pos)
-        assert data is not None  # an unsigned length cannot say null
+        assert data is not None  # an unsigned length cannot encode null
         try:
             units = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
         except UnicodeDecodeError as error:
@@ -49,7 +49,7 @@ class ModifiedUtf8(wire.SizedLeaf):
 
 
 class Utf16(wire.SizedLeaf):
-    """int32 count of Java chars, and each as two bytes; none of them stands for null."""
+    """An int32 count of Java chars, followed by two bytes for each; a count of 0 stands for null."""
 
     kind = "string"
     nullable = True
@@ -119,7 +119,7 @@ def _tasks() -> tuple[Field, ...]:
     )  # fmt: skip
 
 
-# The encoders of 0.10.1 and 1.0 write the hosts in version 1 too, their decoders leave them unread.
+# The encoders of 0.10.1 and 1.0 write the hosts in version 1 too; their decoders leave them unread.
 _StreamsAssignmentInfoUntil10 = Message(
     "StreamsAssignmentInfo", None, "data", "1", "none",
     *_tasks(),
@@ -145,7 +145,7 @@ StreamsAssignmentInfo = Message(
     older=(_StreamsAssignmentInfoUntil10,),
 )  # fmt: skip
 
-# All that Streams reads of a version it does not know (SubscriptionInfo.java, AssignmentInfo.java).
+# The fields that Streams reads of an unknown version (SubscriptionInfo.java, AssignmentInfo.java).
 StreamsVersions = Message(
     "StreamsVersions", None, "data", "0", "none",
     "version" / Int32 * "version of the format, newer than those known",
@@ -156,12 +156,12 @@ _TEXTS = frozenset({"user_end_point", "key", "value"})
 
 
 def streams_subscription(data: bytes) -> Layout | None:
-    """Return the layout of a Streams member's subscription user data, None if it cannot be any."""
+    """Return the layout of a Streams member's subscription user data, None if it cannot be one."""
     return _layout(SubscriptionInfoData, data, texts=_TEXTS)
 
 
 def streams_assignment(data: bytes) -> Layout | None:
-    """Return the layout of a Streams member's assignment user data, None if it cannot be any."""
+    """Return the layout of a Streams member's assignment user data, None if it cannot be one."""
     return _layout(StreamsAssignmentInfo, data)
 
 

@@ -1,4 +1,4 @@
-"""What a Kafka Streams member sends in its subscription's user data."""
+"""The user data in a Kafka Streams member's subscription."""
 
 from dissectors.domains import STREAMS_ASSIGNOR_ERROR, TASK_OFFSET_SUM
 from dissectors.schema import Array, Bytes, Int8, Int32, Int64, Message, String, Uuid

@@ -1,6 +1,6 @@
-"""Client metrics as PushTelemetry carries them (KIP-714): OpenTelemetry ``MetricsData``, mostly compressed.
+"""Client metrics in PushTelemetry (KIP-714): OpenTelemetry ``MetricsData``, usually compressed.
 
-The value is the message in the shape a person reads: attributes as dicts, enumerations by name, each metric with
+The value is the message in readable shape: attributes as dicts, enumerations by name, each metric with
 its type and its points. Compression follows magic-2 batches (``ClientTelemetryUtils.java``).
 
 Source of the schema: opentelemetry-proto, ``metrics/v1/metrics.proto``, ``common/v1/common.proto`` and
@@ -216,7 +216,7 @@ def _metric(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _point(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return a data point with its attributes first, a number as ``value`` whatever its type."""
+    """Return a data point with its attributes first and its number as ``value``, whatever its type."""
     shown: dict[str, Any] = {"attributes": _attributes(raw.get("attributes"))}
     for name, item in raw.items():
         if name in ("as_double", "as_int"):

@@ -1,7 +1,7 @@
 """Records of Kafka's internal topics.
 
-Two families. The coordinators' topics have keys of an int16 record type and the type's key schema, and values of
-an int16 version and the type's value schema; a null value deletes (``CoordinatorRecordSerde.java``). Metadata
+There are two families. The coordinators' topics have keys of an int16 record type and the type's key schema, and
+values of an int16 version and the type's value schema; a null value deletes (``CoordinatorRecordSerde.java``). Metadata
 topics have no keys; values are a frame version, a record type and a version, all uvarint, and the record
 (``AbstractApiMessageSerde.java``). The two topics of the second family are not meant for consumers, but followers
 fetch ``__cluster_metadata``, and any client may read ``__remote_log_metadata``.
@@ -133,8 +133,8 @@ def internal_topic_record(
 ) -> EmbeddedValue | None:
     """Decode a record of an internal topic; None for other topics.
 
-    The value is ``{"type": "OffsetCommit", "version": 3, "key": {...}, "value": {...}}``; where the record
-    deletes what was stored under its key, ``value`` is None and ``tombstone`` true.
+    The value is ``{"type": "OffsetCommit", "version": 3, "key": {...}, "value": {...}}``; if the record
+    deletes the value stored under its key, ``value`` is None and ``tombstone`` true.
     """
     if topic in COORDINATOR_TOPICS:
         found = _coordinator_record(topic, key, value, show_secrets)
@@ -156,7 +156,7 @@ def topic_may_hold_secrets(topic: str) -> bool:
 
 
 class _Record:
-    """Gathers the parts of one record."""
+    """Collects the parts of one record."""
 
     def __init__(self, label: str, type_name: str | None) -> None:
         self.label = label
@@ -169,7 +169,7 @@ class _Record:
     def read(
         self, path: str, layout: Layout, data: bytes, start: int, *, show_secrets: bool = False
     ) -> dict[str, Any]:
-        """Read the key or value behind its ``start`` bytes of type and version; return its fields."""
+        """Read the key or value after its ``start`` bytes of type and version; return its fields."""
         part = embedded(layout, data[start:], show_secrets=show_secrets)
         fields: dict[str, Any] = part.value
         self.value[path] = fields
@@ -177,7 +177,7 @@ class _Record:
         return fields
 
     def add(self, path: str, part: EmbeddedValue, offset: int = -1) -> None:
-        """Take over what goes with a part, whose value stands at ``path``."""
+        """Add the problems, masked paths and names of a part whose value is at ``path``."""
         self.problems += inside(path, part.problems, offset)
         self.masked += [join(path, where) for where in part.masked]
         self.names.update({join(path, where): name for where, name in part.names.items()})
@@ -215,8 +215,8 @@ def _coordinator_record(
         return record.done()
     key_message, value_message = known
     record = _Record(value_message.name, value_message.name.removesuffix("Value"))
-    # The type stands where other messages have their version: before 4.1 it was called so, and all keys of one
-    # type have the same bytes.
+    # The type is where other messages have their version: before 4.1 it was called that, and all keys of one
+    # type have the same layout.
     version = key_message.versions.first
     record.value["version"] = None
     record.read("key", Layout(key_message, version, version, prefixed=False), key, wire.INT16.size)
@@ -247,7 +247,7 @@ def _coordinator_value(record: _Record, message: Message, value: bytes, show_sec
 def _classic_members(record: _Record, group: dict[str, Any], show_secrets: bool) -> None:
     hints = Hints(
         protocol_type=group.get("protocol_type"),
-        # the coordinator forgets the name when the group is empty
+        # the coordinator drops the name when the group is empty
         protocol_name=group.get("protocol"),
         show_secrets=show_secrets,
     )
@@ -258,7 +258,7 @@ def _classic_members(record: _Record, group: dict[str, Any], show_secrets: bool)
 
 
 def _classic_member_protocols(record: _Record, member: dict[str, Any], show_secrets: bool) -> None:
-    """Decode what a member of the classic protocol sent to a group of the new one (KIP-848)."""
+    """Decode the protocols that a classic member sent to a group of the new protocol (KIP-848)."""
     classic = member.get("classic_member_metadata") or {}
     for index, protocol in enumerate(classic.get("supported_protocols") or ()):
         path = f"value.classic_member_metadata.supported_protocols[{index}]"
@@ -309,7 +309,7 @@ def _metadata_record(topic: str, value: bytes | None, show_secrets: bool) -> Emb
 
 
 def _of_frame(message: Message, frame: int, body: bytes) -> Message:
-    """Return the declaration that was in force: frame version 0 means the layouts of 2.8, the oldest."""
+    """Return the declaration that applied: frame version 0 means the layouts of 2.8, the oldest."""
     if frame == 0:
         for older in reversed(message.older):
             if 0 in older.versions and older[0].exactly(body, 0) is not None:

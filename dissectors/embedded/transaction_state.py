@@ -1,4 +1,4 @@
-"""Records of ``__transaction_state``: what the transaction coordinator remembers."""
+"""Records of ``__transaction_state``: the state of the transaction coordinator."""
 
 from dissectors.domains import (
     DURATION_MS,

@@ -1,9 +1,9 @@
-"""Record data: what Produce, Fetch, ShareFetch and FetchSnapshot carry in their ``records`` fields.
+"""Record data: the ``records`` fields of Produce, Fetch, ShareFetch and FetchSnapshot.
 
-Message sets of magic 0 and 1, record batches of magic 2, control records, and all codecs. Reading
-has three depths: :func:`record_set` reads batch headers only, :meth:`Batch.read`
-decompresses and decodes one batch, :func:`trace_records` notes the bytes of every field. None of them raises
-on bad bytes: what is wrong stands beside what was read.
+Message sets of magic 0 and 1, record batches of magic 2, control records, and all codecs. There are three depths of
+reading: :func:`record_set` reads batch headers only, :meth:`Batch.read` decompresses and decodes one batch,
+:func:`trace_records` records the byte range of every field. None of them raises on malformed bytes: they return
+the problems together with everything that was read.
 """
 
 from dissectors.codec import Codec

@@ -1,6 +1,6 @@
 """One entry of a ``records`` field: a record batch (magic 2) or a legacy message (magic 0 and 1).
 
-The header is read when the batch is made; checksum, decompression and records only when asked for. A
+The header is read when the batch is created; checksum, decompression and records only on demand. A
 compressed legacy message (a wrapper) is one batch, an uncompressed one is a batch of one record.
 """
 
@@ -40,7 +40,7 @@ HEADER = struct.Struct(">" + "".join(HEADER_FIELDS.values()))
 HEADER_AT = dict(
     zip(HEADER_FIELDS, accumulate(map(struct.calcsize, HEADER_FIELDS.values()), initial=0), strict=False)
 )
-"""Where each field of the header begins."""
+"""Position of each field in the header."""
 MIN_LENGTH = HEADER.size - legacy.ENTRY_OVERHEAD
 CRC_START = HEADER_AT["attributes"]
 """CRC-32C covers the bytes from the attributes to the end."""
@@ -56,7 +56,7 @@ TimestampType = Literal["create", "log_append"] | None
 
 
 class Traits(NamedTuple):
-    """What the attributes of a batch say; the properties of :class:`Batch` explain each."""
+    """The attributes of a batch; the properties of :class:`Batch` explain each."""
 
     codec: Codec
     timestamp_type: TimestampType
@@ -75,26 +75,26 @@ def _traits(magic: int, attributes: int) -> Traits:
 
 
 _MEANT = CODEC_MASK | LOG_APPEND | TRANSACTIONAL | CONTROL
-# by magic, then attributes: made once, since most of the cost of reading a small batch was telling these
+# by magic, then attributes: prepared, because decoding them was most of the cost of reading a small batch
 _TRAITS = tuple(tuple(_traits(magic, attributes) for attributes in range(_MEANT + 1)) for magic in range(3))
 
 
 class Batch:
-    """A batch as its header tells it. In legacy messages, what magic 2 brought has its "none" value.
+    """A batch as described by its header. Fields that magic 2 introduced have their "none" value in legacy messages.
 
     :ivar data: the whole records field
     :ivar start: position of the batch in ``data``
     :ivar end: position after it
     :ivar magic: 0, 1 or 2
-    :ivar base_offset: the offset that the entry begins with. That of the first record with magic 2, but
-        that of the *last* in a compressed legacy message, whose first is not known without decompression
-    :ivar last_offset: offset of the last record (also of one that compaction removed)
-    :ivar crc: as stored
-    :ivar base_timestamp: ms; what timestamp deltas count from. Legacy: the message's, -1 in magic 0
+    :ivar base_offset: the offset at the start of the entry. With magic 2 that of the first record; in a compressed
+        legacy message that of the *last*, whose first is unknown without decompression
+    :ivar last_offset: offset of the last record, even if compaction removed it
+    :ivar crc: the stored checksum
+    :ivar base_timestamp: ms, base of the timestamp deltas. Legacy: the message's, -1 in magic 0
     :ivar max_timestamp: ms, -1 if there is none
-    :ivar producer_id: -1 if none; so are epoch and sequence
-    :ivar count: records announced; None in a compressed legacy message, which does not tell. 0 where
-        compaction removed all records and the batch stays for its producer state
+    :ivar producer_id: -1 if none; likewise epoch and sequence
+    :ivar count: number of records according to the header; None in a compressed legacy message, which has no count. 0
+        if compaction removed all records and the batch remains for its producer state
     """
 
     __slots__ = (
@@ -122,7 +122,7 @@ class Batch:
     count: int | None
 
     def __init__(self, data: Buffer, start: int, end: int, magic: int) -> None:
-        """Read the header at ``start``. The caller has checked magic, and that all of it is there."""
+        """Read the header at ``start``. The caller has checked the magic, and that the whole entry is present."""
         self.data = data
         self.start = start
         self.end = end
@@ -162,12 +162,12 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Bytes of the entry on the wire."""
+        """Size of the entry in bytes, as sent."""
         return self.end - self.start
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record; it wraps where the sum has more than 64 bits, as with Java clients."""
+        """Offset of the last record; it wraps at 64 bits, as in Java clients."""
         return int64(self.base_offset + self.last_offset_delta)
 
     @property
@@ -177,7 +177,7 @@ class Batch:
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who set the timestamps; None in magic 0, which has none."""
+        """The origin of the timestamps; None in magic 0, which has none."""
         return self.traits.timestamp_type
 
     @property
@@ -187,23 +187,23 @@ class Batch:
 
     @property
     def control(self) -> bool:
-        """Whether the records are for the clients themselves (:mod:`.control`), not for the application."""
+        """Whether the records address the clients themselves (:mod:`.control`), not the application."""
         return self.traits.control
 
     @property
     def traits(self) -> Traits:
-        """What the attributes say, all at once."""
+        """The decoded attributes."""
         traits: Traits = _TRAITS[self.magic][self.attributes & _MEANT]
         return traits
 
     @property
     def delete_horizon(self) -> int | None:
-        """When tombstones and markers of the batch may be removed (ms, KIP-534), or None."""
+        """Time from which tombstones and markers of the batch may be removed (ms, KIP-534), or None."""
         return int(self.base_timestamp) if self.magic == 2 and self.attributes & DELETE_HORIZON else None
 
     @property
     def crc_valid(self) -> bool:
-        """Whether the stored checksum fits the bytes. Computed once."""
+        """Whether the stored checksum matches the bytes. Computed once."""
         if self._crc_valid is None:
             view = memoryview(self.data)
             if self.magic == 2:
@@ -215,11 +215,11 @@ class Batch:
 
     @property
     def records_start(self) -> int:
-        """Position in the field of the first byte after a header of magic 2."""
+        """Position of the first byte after a header of magic 2, in the field."""
         return self.start + HEADER.size
 
     def payload(self, budget: Budget | None = None) -> InflatedBytes:
-        """The bytes after the header of magic 2, decompressed; the problem's offset counts in the field.
+        """Return the bytes after the header of magic 2, decompressed; the problem's offset counts in the field.
 
         :param budget: as for :meth:`read`
         """
@@ -232,13 +232,13 @@ class Batch:
         return InflatedBytes(plain, legacy.moved(problem, self.records_start, "records"))
 
     def read(self, budget: Budget | None = None) -> DecodedRecords:
-        """Decompress and decode. Never raises on bad bytes: gives the records before the fault with it.
+        """Decompress and decode. Never raises on malformed bytes: returns the records before an error together with it.
 
-        Nothing is cached: a list of records takes many times the bytes of the batch. Where a limit is reached, the
-        records before it are given with a :class:`~dissectors.budget.LimitReached`; where nothing is left of it,
+        Nothing is cached: a list of records takes many times the bytes of the batch. If a limit is reached, the
+        records before it are returned with a :class:`~dissectors.budget.LimitReached`; if nothing is left of it,
         nothing is decompressed.
 
-        :param budget: of the message that the batch is in; None: as if the batch were all of it
+        :param budget: budget of the message that contains the batch; None gives the batch a message's budget of its own
         """
         budget = of_message() if budget is None else budget
         if self.magic != 2:
@@ -260,15 +260,15 @@ class Batch:
         if problem is None and fault is None:
             return DecodedRecords(rows)
         problems = [] if problem is None else [problem]
-        # Where decompression broke off, records end early: that is the same fault seen again.
+        # If decompression broke off, the records end early: that is a consequence of the same error.
         if fault is not None and not (problems and fault.truncated):
             problems.append(self.located(fault))
         return DecodedRecords(rows, tuple(problems))
 
     def located(self, fault: DecodeError) -> DecodeError:
-        """A fault of :meth:`payload`'s bytes as a fault of the field.
+        """Return an error in the bytes of :meth:`payload` as an error in the field.
 
-        It is never a truncation: the batch is whole, only its inside is not.
+        It is never a truncation: the batch is whole, only its content is not.
         """
         fault.truncated = False
         if self.codec == Codec.NONE:
@@ -276,10 +276,10 @@ class Batch:
         return legacy.decompressed(fault)
 
     def records(self, budget: Budget | None = None) -> list[Record]:
-        """All records.
+        """Return all records.
 
         :param budget: as for :meth:`read`
-        :raises DecodeError: anything is wrong with them; :meth:`read` tells what could be had
+        :raises DecodeError: if anything is wrong with them; :meth:`read` returns those that can be decoded
         """
         records, problems = self.read(budget)
         if problems:

@@ -1,4 +1,4 @@
-"""Builds batches and message sets from records: right lengths and checksums, laid out as the Java client does it."""
+"""Builds batches and message sets from records, with correct lengths and checksums, laid out as by the Java client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dissectors.wire import uvarint_bytes
 
 
 def encode_varint(value: int) -> bytes:
-    """The shortest zig-zag encoding of a signed integer of at most 64 bits."""
+    """Return the shortest zig-zag encoding of a signed integer of at most 64 bits."""
     return uvarint_bytes((value << 1) ^ (value >> 63))
 
 
@@ -49,19 +49,19 @@ def build_batch(
     control: bool = False,
     delete_horizon: int | None = None,
 ) -> bytes:
-    """Records as the bytes of a records field.
+    """Return records as the bytes of a records field.
 
     Magic 2 makes one batch. Magic 0 and 1 make one message per record, or one wrapper if ``codec`` is
-    not NONE; of the arguments after ``codec`` they know only ``last_offset`` (the wrapper's),
-    ``max_timestamp`` (the wrapper's) and ``timestamp_type``.
+    not NONE; of the arguments after ``codec`` they use only ``last_offset`` and ``max_timestamp`` (both the wrapper's)
+    and ``timestamp_type``.
 
     :param base_offset: default: offset of the first record, 0 without records
     :param last_offset: default: offset of the last record
-    :param base_timestamp: ms; default: of the first record, -1 without records
-    :param max_timestamp: ms; default: the greatest of the records, -1 without records
-    :param delete_horizon: ms; takes the place of ``base_timestamp`` (KIP-534)
-    :raises ValueError: what the format cannot hold: headers in magic 0 and 1, zstd in magic 0 and 1
-    :raises struct.error: a number outside its field
+    :param base_timestamp: ms; default: timestamp of the first record, -1 without records
+    :param max_timestamp: ms; default: the greatest timestamp of the records, -1 without records
+    :param delete_horizon: ms; replaces ``base_timestamp`` (KIP-534)
+    :raises ValueError: for headers or zstd in magic 0 and 1, which cannot hold them
+    :raises struct.error: if a number does not fit its field
     """
     rows = list(records)
     if max_timestamp is None:

@@ -1,11 +1,11 @@
-"""The compression codecs of record data, with the deviations that real clients write.
+"""The compression codecs of record data, with the deviations of real clients.
 
 Rules of this file:
 
-* Output is bounded while it is produced, by what is left of a budget: a bomb costs its limit, never its full size.
-* :func:`inflate` never raises on bad bytes: it gives what could be recovered and says what is wrong.
+* Output is bounded by the rest of a budget while it is produced: a bomb costs its limit, never its full size.
+* :func:`inflate` never raises on malformed bytes: it returns what could be recovered and the problem.
   :func:`decompress` is the strict form and raises that same problem.
-* The codecs themselves come from libraries; here are only Kafka's containers around them: the xerial
+* Libraries implement the codecs themselves; this file adds only Kafka's containers around them: the xerial
   block stream around snappy and the LZ4 header checksum of old clients (KIP-57).
 """
 
@@ -27,14 +27,14 @@ from dissectors.errors import DecodeError
 Buffer = bytes | bytearray | memoryview
 
 
-class _TooMuch(Exception):  # noqa: N818  # never leaves this file
-    """The decompressed size goes over the bound."""
+class _TooMuch(Exception):  # noqa: N818  # internal to this file
+    """The decompressed size exceeds the bound."""
 
 
 class InflatedBytes(NamedTuple):
-    """Decompressed bytes, as far as they could be had, and what is wrong with them (None: nothing).
+    """The recoverable part of decompressed bytes, and the problem with them (None if there is none).
 
-    The offset of ``problem`` counts compressed bytes from the first byte handed in.
+    The offset of ``problem`` counts compressed bytes from the first byte passed in.
     """
 
     data: bytes
@@ -45,8 +45,8 @@ def decompress(codec: Codec | int, data: Buffer, budget: Budget | None = None, *
     """Decompress the whole of ``data``.
 
     :param magic: magic of the batch or message; LZ4 differs in magic 0 (KIP-57)
-    :param budget: as :func:`inflate` takes it
-    :raises LimitReached: the output would go over a limit
+    :param budget: as for :func:`inflate`
+    :raises LimitReached: if the output would exceed a limit
     :raises DecodeError: unknown codec, corrupt or truncated data, bytes after the compressed stream
     """
     inflated = inflate(codec, data, budget, magic=magic)
@@ -56,10 +56,10 @@ def decompress(codec: Codec | int, data: Buffer, budget: Budget | None = None, *
 
 
 def bound_of(compressed: int, budget: Budget, within: str = "batch_bytes") -> tuple[int, str]:
-    """Return how large compressed bytes may become, and the name of the limit that says so.
+    """Return the maximum decompressed size, and the name of the limit that sets it.
 
-    :param compressed: how many there are
-    :param budget: of the message that they are part of
+    :param compressed: number of compressed bytes
+    :param budget: budget of the message that contains them
     :param within: the limit of this part alone
     """
     by_ratio = max(limit("batch_ratio_floor"), limit("batch_ratio") * compressed)
@@ -75,13 +75,12 @@ def inflate(
     magic: int = 2,
     within: str = "batch_bytes",
 ) -> InflatedBytes:
-    """Decompress as much of ``data`` as is sound. Raises nothing; see :class:`InflatedBytes`.
+    """Decompress the intact part of ``data``. Raises nothing; see :class:`InflatedBytes`.
 
-    What would become larger than a limit allows is not kept: the problem is a
-    :class:`~dissectors.budget.LimitReached` then.
+    Output that would exceed a limit is dropped: the problem is a :class:`~dissectors.budget.LimitReached` then.
 
-    :param budget: of the message that the data is part of; None: the data is a message of its own
-    :param within: name of the limit of this part of it alone
+    :param budget: budget of the message that contains the data; None if the data is a message of its own
+    :param within: name of the limit of this part alone
     """
     if not isinstance(data, bytes):
         data = bytes(data)
@@ -106,7 +105,7 @@ def inflate(
 def compress(codec: Codec | int, data: Buffer, *, magic: int = 2) -> bytes:
     """Compress as Apache's Java client does: xerial snappy, independent LZ4 blocks without content size.
 
-    :param magic: 0 writes the LZ4 header checksum that brokers before 0.10 insist on (KIP-57)
+    :param magic: 0 writes the LZ4 header checksum that brokers before 0.10 require (KIP-57)
     :raises ValueError: unknown codec
     """
     data = bytes(data)
@@ -119,9 +118,10 @@ def compress(codec: Codec | int, data: Buffer, *, magic: int = 2) -> bytes:
 
 
 class _Implementation(NamedTuple):
-    """
-    :ivar inflate: takes compressed bytes, the most that may come out, and the magic; raises :class:`_TooMuch`
-    :ivar compress: takes bytes and the magic
+    """The two directions of a codec.
+
+    :ivar inflate: called with compressed bytes, the maximum size of the output, and the magic; raises :class:`_TooMuch`
+    :ivar compress: called with bytes and the magic
     """
 
     inflate: Callable[[bytes, int, int], InflatedBytes]
@@ -129,7 +129,7 @@ class _Implementation(NamedTuple):
 
 
 class _PerThread(threading.local):
-    """zstd contexts are costly to make and must not be shared between threads."""
+    """zstd contexts: costly to create, and not to be shared between threads."""
 
     def __init__(self) -> None:
         self.decompressor = zstandard.ZstdDecompressor()
@@ -143,11 +143,12 @@ _PER_THREAD = _PerThread()
 
 
 class _StreamCodec(NamedTuple):
-    """How a library's decompressor object is made and fed.
+    """How to create and feed a library's decompressor object.
 
-    ``first`` and ``later`` are the input bytes per feed. A library drops what it had decompressed when
-    it meets corrupt input, so after an error the stream is read again in small pieces to keep the
-    sound part. The first feed takes all bytes where the library itself caps the output.
+    A library drops decompressed output when it meets corrupt input, so after an error the stream is read again in small
+    pieces to keep the intact part.
+
+    :ivar first: input bytes per feed on the first attempt; None for all, if the library itself caps the output
     """
 
     name: str
@@ -177,7 +178,7 @@ def _feed_members(codec: _StreamCodec, data: bytes, bound: int, piece: int) -> I
         try:
             part = codec.feed(stream, view[pos : pos + piece], bound - total + 1)
         except codec.errors as error:
-            # what zstd calls the fault of corrupt data depends on what the context has decompressed before
+            # zstd's message about corrupt data depends on what the context has decompressed before
             why = "" if codec is _ZSTD else f": {error}"
             return InflatedBytes(b"".join(parts), DecodeError(f"corrupt {codec.name} data{why}", pos))
         pos = min(pos + piece, len(data))
@@ -216,7 +217,7 @@ _LZ4 = _StreamCodec(
     None,
 )
 # zstd's decompressor object has no output cap. A block turns at least 4 bytes into at most 128 KiB
-# (RFC 8878 section 3.1.1.2), so one piece adds no more than 16 MiB before the bound is looked at.
+# (RFC 8878 section 3.1.1.2), so one piece adds at most 16 MiB before the bound is checked.
 _ZSTD = _StreamCodec(
     "zstd",
     lambda: _PER_THREAD.decompressor.decompressobj(),
@@ -237,10 +238,10 @@ def _inflate_zstd(data: bytes, bound: int) -> InflatedBytes:
         return InflatedBytes(b"", DecodeError("corrupt zstd data: no frame header", 0))
     if size > bound:
         raise _TooMuch
-    if not size:  # the library would give nothing at once, whatever other frames follow
+    if not size:  # the library would return nothing, whatever frames follow
         return _inflate_stream(_ZSTD, data, bound)
-    # Java's stream writer leaves the content size out (-1). A guess that holds for nearly all batches
-    # saves the piecewise path, and costs address space only.
+    # Java's stream writer omits the content size (-1). A guess that holds for nearly all batches
+    # saves the piecewise path, and costs only address space.
     room = size if size >= 0 else min(bound, 32 * len(data) + 4096)
     try:
         whole = _PER_THREAD.decompressor.decompress(data, max_output_size=room, allow_extra_data=False)
@@ -265,7 +266,7 @@ def _xerial(data: bytes) -> bytes:
 
 
 def _inflate_snappy(data: bytes, bound: int) -> InflatedBytes:
-    """Java writes xerial's block stream, others raw snappy; the eight magic bytes tell them apart."""
+    """Decompress xerial's block stream, as written by Java, or raw snappy; the eight magic bytes tell them apart."""
     if data.startswith(_XERIAL_MAGIC):
         return _inflate_xerial(data, bound)
     try:
@@ -275,17 +276,17 @@ def _inflate_snappy(data: bytes, bound: int) -> InflatedBytes:
 
 
 def _snappy_block(block: Buffer, bound: int) -> Any:
-    """Raw snappy announces its size, so the bound is checked before anything is allocated."""
+    """Decompress raw snappy. It announces its size, so the bound is checked before anything is allocated."""
     if cramjam.snappy.decompress_raw_len(block) > bound:
         raise _TooMuch
     return cramjam.snappy.decompress_raw(block)
 
 
 def _inflate_xerial(data: bytes, bound: int) -> InflatedBytes:
-    """Blocks of int32 length and raw snappy.
+    """Decompress blocks of raw snappy, each after its int32 length.
 
-    The two version numbers after the magic are ignored: some clients wrote them little-endian. A header
-    may come again where streams were concatenated (org.xerial.snappy.SnappyInputStream).
+    The two version numbers after the magic are ignored: some clients wrote them little-endian. The header
+    is repeated where streams were concatenated (org.xerial.snappy.SnappyInputStream).
     """
     view = memoryview(data)
     parts: list[Any] = []
@@ -323,7 +324,7 @@ _LZ4_RIGHT_FROM = 4  # ... instead of from the descriptor after it
 
 
 def _inflate_lz4(data: bytes, bound: int, magic: int) -> InflatedBytes:
-    """A frame with the checksum of old clients is put right; outside magic 0 that is also a problem."""
+    """Decompress a frame after correcting an old client's checksum, which is also a problem outside magic 0."""
     if not _has_broken_checksum(data):
         return _inflate_stream(_LZ4, data, bound)
     inflated = _inflate_stream(_LZ4, _with_lz4_checksum(data, _LZ4_RIGHT_FROM), bound)
@@ -350,7 +351,7 @@ def _has_broken_checksum(data: bytes) -> bool:
 
 
 def _lz4_header_end(data: bytes) -> int:
-    """Position of the header checksum byte: after magic, FLG, BD and, if FLG says so, the content size."""
+    """Return the position of the header checksum byte: after magic, FLG, BD and any content size that FLG announces."""
     return 14 if data[4] & 0x08 else 6
 
 
@@ -360,9 +361,9 @@ def _with_lz4_checksum(data: bytes, start: int) -> bytes:
 
 
 def _lz4_checksum(header: bytes) -> int:
-    """The second byte of xxHash-32, seed 0, of fewer than 16 bytes (LZ4 frame format 1.6.3).
+    """Return the second byte of xxHash-32, seed 0, of fewer than 16 bytes (LZ4 frame format 1.6.3).
 
-    The lz4 package does not expose its hash. A header is at most 14 bytes long here, so only the tail
+    The lz4 package does not expose its hash. Headers here have at most 14 bytes, so only the tail
     of the algorithm is needed, not its loop over stripes of 16 bytes.
     """
     mask = 0xFFFFFFFF

@@ -1,7 +1,7 @@
-"""Control records: what brokers and KRaft controllers write between the data (batch attribute bit 5).
+"""Control records, which brokers and KRaft controllers write between the data (batch attribute bit 5).
 
 Keys are int16 version, int16 type (``ControlRecordType.java``). The values of types 2 to 6 are messages of
-their own; they are handed on as bytes.
+their own and are returned as bytes.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class ControlType(IntEnum):
 
 
 class ControlRecord(NamedTuple):
-    """A control record taken apart.
+    """A parsed control record.
 
     :ivar type_name: name of the :class:`ControlType`, or ``UNKNOWN(n)``
     :ivar version: version of the key
-    :ivar value: as on the wire
-    :ivar coordinator_epoch: of the transaction coordinator that wrote an ABORT or COMMIT, else None
+    :ivar value: bytes of the value
+    :ivar coordinator_epoch: epoch of the transaction coordinator that wrote an ABORT or COMMIT, else None
     :ivar type_id: the number behind ``type_name``
     """
 
@@ -47,11 +47,11 @@ _END_TXN_MARKER = struct.Struct(">hi")
 
 
 def control_record(key: bytes | None, value: bytes | None) -> ControlRecord:
-    """Take apart key and value of a record of a control batch.
+    """Parse key and value of a record of a control batch.
 
-    Bytes after the known fields belong to later versions and are left alone, as Kafka does.
+    Bytes after the known fields belong to later versions and are ignored, as by Kafka.
 
-    :raises DecodeError: the key, or the value of an ABORT or COMMIT (``EndTxnMarker.json``: int16 version,
+    :raises DecodeError: if the key, or the value of an ABORT or COMMIT (``EndTxnMarker.json``: int16 version,
         int32 coordinator epoch), is too short; offsets count in key or value, as the path says
     """
     if key is None or len(key) < _KEY.size:

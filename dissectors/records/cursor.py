@@ -1,8 +1,8 @@
-"""Where each field of a record lies: the slow, exact reading.
+"""The slow, exact reading of records, with the byte range of each field.
 
-The fast reader (:mod:`.batch`) only notices *that* a record is wrong. It comes here to learn why and where, and the
-trace shows these nodes as they are. A walk that fails keeps what it had read: the nodes of a :class:`Cursor` are
-complete up to the fault.
+The fast reader (:mod:`.batch`) only detects *that* a record is wrong. It runs this one to learn why and where, and the
+trace shows these nodes unchanged. A walk that fails keeps what it has read: the nodes of a :class:`Cursor` are
+complete up to the error.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dissectors.trace import Node
 
 
 def read_varint(buf: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
-    """Value and position after it of the zig-zag varint at ``pos``.
+    """Return the value of the zig-zag varint at ``pos`` and the position after it.
 
     :param bits: 32 (at most 5 bytes) or 64 (at most 10 bytes)
-    :raises DecodeError: the bytes end early, or the value needs more than ``bits`` bits
+    :raises DecodeError: if the bytes end early, or the value needs more than ``bits`` bits
     """
     start = pos
     try:
@@ -42,14 +42,14 @@ def read_varint(buf: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
 
 
 DECOMPRESSED = "decompressed"
-"""Kind of a node whose place, and that of all below it, counts in decompressed bytes."""
+"""Kind of a node whose positions, and those of all nodes below it, count in decompressed bytes."""
 
 
 class Cursor:
-    """Reads fields one after the other and makes a node of each.
+    """Reads fields one after the other and creates a node for each.
 
-    :param kind: of the nodes
-    :ivar nodes: what was read so far, in order
+    :param kind: kind of the nodes
+    :ivar nodes: nodes read so far, in order
     :raises DecodeError: from every reading method, with the field's path
     """
 
@@ -65,12 +65,12 @@ class Cursor:
         self.nodes.append(Node(name, start, self.kind, None, self.pos, value))
 
     def fail(self, name: str, reason: str, *, at: int | None = None, truncated: bool = False) -> DecodeError:
-        """The error for field ``name``, to be raised by the caller."""
+        """Return the error for field ``name``, to be raised by the caller."""
         path = f"{self.path}.{name}" if self.path else name
         return DecodeError(reason, self.pos if at is None else at, path, truncated=truncated)
 
     def fixed(self, name: str, layout: struct.Struct) -> int:
-        """One big-endian number."""
+        """Read one big-endian number."""
         end = self.pos + layout.size
         if end > self.end:
             raise self.fail(name, f"needs {layout.size} bytes, {self.end - self.pos} left", truncated=True)
@@ -80,7 +80,7 @@ class Cursor:
         return int(value)
 
     def varint(self, name: str, bits: int = 32) -> int:
-        """One zig-zag varint."""
+        """Read one zig-zag varint."""
         start = self.pos
         try:
             value, self.pos = read_varint(self.data, start, bits)
@@ -93,9 +93,9 @@ class Cursor:
         return value
 
     def run(self, name: str, length: int, *, nullable: bool = True) -> bytes | None:
-        """The ``length`` bytes here, or None for a length of -1.
+        """Read ``length`` bytes; a length of -1 gives None.
 
-        An empty or null run takes no bytes: its length field stands before it.
+        An empty or null run takes no bytes: its length field precedes it.
         """
         if length < (-1 if nullable else 0):
             raise self.fail(name, f"length {length} is not allowed")
@@ -109,9 +109,9 @@ class Cursor:
 
     @contextmanager
     def group(self, name: str, index: int | None = None) -> Iterator[None]:
-        """Nodes of what is read inside become children of one node, also when reading fails.
+        """Collect the nodes read inside as children of one node, even if reading fails.
 
-        :param index: of the element, where the node is one of an array: that is its name then
+        :param index: index of the element, if the node belongs to an array; it is the node's name then
         """
         outer, path = self.nodes, self.path
         node = Node(name if index is None else index, self.pos, self.kind)
@@ -132,9 +132,9 @@ _UINT32 = struct.Struct(">I")
 
 
 def walk_record(cursor: Cursor, name: str, index: int | None = None) -> None:
-    """One record of a batch of magic 2 (``DefaultRecord.java``).
+    """Read one record of a batch of magic 2 (``DefaultRecord.java``).
 
-    :raises DecodeError: also where the fields do not take up exactly the announced length
+    :raises DecodeError: also if the fields do not take up exactly the announced length
     """
     outer_end = cursor.end
     with cursor.group(name, index):
@@ -155,7 +155,7 @@ def walk_record(cursor: Cursor, name: str, index: int | None = None) -> None:
             if cursor.pos != cursor.end:
                 raise cursor.fail("length", f"{cursor.end - cursor.pos} bytes left inside the record")
         except DecodeError as error:
-            # The record's own length is what cuts its fields short; more bytes would not help.
+            # The record's own length cuts its fields short; more bytes would not help.
             error.truncated = False
             raise
         finally:
@@ -173,11 +173,11 @@ def _walk_headers(cursor: Cursor) -> None:
 
 
 def walk_message(cursor: Cursor, name: str, index: int | None = None) -> None:
-    """One entry of a message set, magic 0 or 1 (``LegacyRecord.java``), from its offset to its value.
+    """Read one entry of a message set, magic 0 or 1 (``LegacyRecord.java``), from its offset to its value.
 
     The caller has checked that the entry is whole and its magic is 0 or 1; ``cursor.end`` is its end.
 
-    :raises DecodeError: also where the fields do not take up exactly the announced size
+    :raises DecodeError: also if the fields do not take up exactly the announced size
     """
     with cursor.group(name, index):
         cursor.fixed("offset", _INT64)

@@ -1,11 +1,11 @@
 """Message sets of magic 0 and 1 (Kafka 0.8 to 0.10): messages, and compressed wrappers around them.
 
-A wrapper is a message whose value is a compressed message set. There is one level of nesting only. What
-the wrapper says overrides what its inner messages say (``AbstractLegacyRecordBatch.java``):
+A wrapper is a message whose value is a compressed message set. Wrappers do not nest. The wrapper's fields override
+those of its inner messages (``AbstractLegacyRecordBatch.java``):
 
 * magic 0: inner offsets are absolute;
-* magic 1: inner offsets are relative, and the wrapper's offset is that of the last inner message (0 in
-  what some librdkafka versions produce: then the first is 0);
+* magic 1: inner offsets are relative, and the wrapper's offset is that of the last inner message (0 from
+  some librdkafka versions: then the first is 0);
 * magic 1 with log-append time: the wrapper's timestamp is that of every inner message.
 """
 
@@ -24,10 +24,10 @@ from dissectors.records.cursor import Cursor, walk_message
 from dissectors.records.record import DecodedRecords, Record, most_records, over
 
 HEAD = struct.Struct(">qiIbb")
-"""offset, size, CRC-32, magic, attributes; magic 1 goes on with an int64 timestamp."""
+"""offset, size, CRC-32, magic, attributes; in magic 1 an int64 timestamp follows."""
 ENTRY_OVERHEAD = 12
 MIN_SIZE = {0: 14, 1: 22}
-"""Least ``size`` of a message, by magic: an empty one with null key and value."""
+"""Minimum ``size`` of a message, by magic: that of an empty one with null key and value."""
 CRC_START = 16
 LOG_APPEND = 0x08
 
@@ -37,7 +37,7 @@ _NO_TIMESTAMP = -1
 
 
 class LegacyMessage(NamedTuple):
-    """One entry of a message set; ``key`` and ``value`` are where their bytes lie, None if null."""
+    """One entry of a message set; ``key`` and ``value`` are the slices of their bytes, None if null."""
 
     offset: int
     crc: int
@@ -50,14 +50,14 @@ class LegacyMessage(NamedTuple):
     end: int
 
     def crc_valid(self, data: bytes) -> bool:
-        """Whether the stored CRC-32 fits the bytes from the magic to the end."""
+        """Return whether the stored CRC-32 matches the bytes from the magic to the end."""
         return bool(isal_zlib.crc32(memoryview(data)[self.start + CRC_START : self.end]) == self.crc)
 
 
 def read_message(data: bytes, start: int, end: int, path: str = "") -> LegacyMessage:
-    """The entry at ``[start, end)``, of which its magic is known to be 0 or 1.
+    """Return the entry at ``[start, end)``, whose magic is known to be 0 or 1.
 
-    :raises DecodeError: a length does not fit, or the fields do not take up the whole entry
+    :raises DecodeError: if a length is impossible, or the fields do not take up the whole entry
     """
     offset, _, crc, magic, attributes = HEAD.unpack_from(data, start)
     pos = start + HEAD.size
@@ -92,11 +92,11 @@ def _fault(data: bytes, start: int, end: int, path: str) -> DecodeError:
 
 
 def decode_message(data: bytes, shift: int, budget: Budget) -> DecodedRecords:
-    """The records of one outer entry.
+    """Return the records of one outer entry.
 
     :param data: exactly the entry
     :param shift: position of the entry in the records field, added to the offsets of problems
-    :param budget: of the message
+    :param budget: budget of the message
     """
     most, name = most_records(budget)
     if not most:
@@ -127,9 +127,9 @@ def decode_message(data: bytes, shift: int, budget: Budget) -> DecodedRecords:
 
 
 def read_messages(data: bytes, magic: int, budget: Budget) -> tuple[list[LegacyMessage], DecodeError | None]:
-    """The messages of an inner message set up to the first fault, and the fault.
+    """Return the messages of an inner message set up to the first error, and the error.
 
-    :param budget: of the outer message; these are taken from it
+    :param budget: budget of the outer message, from which the inner ones are taken
     """
     most, name = most_records(budget)
     messages, fault = all_messages(data, magic, most)
@@ -140,7 +140,7 @@ def read_messages(data: bytes, magic: int, budget: Budget) -> tuple[list[LegacyM
 
 
 def all_messages(data: bytes, magic: int, most: int) -> tuple[list[LegacyMessage], DecodeError | None]:
-    """As :func:`read_messages`, but at most so many, whatever the budget."""
+    """Return what :func:`read_messages` returns, but bound the number of messages by `most` instead of a budget."""
     messages: list[LegacyMessage] = []
     pos = 0
     while pos < len(data) and len(messages) < most:
@@ -171,7 +171,7 @@ def all_messages(data: bytes, magic: int, most: int) -> tuple[list[LegacyMessage
 def _resolve(
     wrapper: LegacyMessage, data: bytes, messages: list[LegacyMessage], *, complete: bool
 ) -> tuple[list[Record], list[DecodeError]]:
-    """Inner messages as records: absolute offsets, the timestamp that counts, and their CRC faults."""
+    """Return inner messages as records with absolute offsets and effective timestamps, and their CRC errors."""
     problems: list[DecodeError] = []
     base = 0
     if wrapper.magic and wrapper.offset and messages:
@@ -202,11 +202,11 @@ def _record(data: bytes, message: LegacyMessage) -> Record:
 
 
 def moved(error: DecodeError, by: int, field_path: str = "") -> DecodeError:
-    """The same error as seen from further out."""
+    """Return the same error as an enclosing decoder reports it."""
     path = error.field_path or field_path
     return error.moved(error.offset + by if error.offset >= 0 else -1, path)
 
 
 def decompressed(error: DecodeError) -> DecodeError:
-    """The same error, saying that its offset counts decompressed bytes."""
+    """Return the same error, stating that its offset counts decompressed bytes."""
     return error.moved(error.offset, error.field_path, f"{error.reason} (offset in the decompressed bytes)")

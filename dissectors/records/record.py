@@ -1,8 +1,8 @@
-"""What decoding a batch gives, and the record loop of magic 2.
+"""The result of decoding a batch, and the record loop of magic 2.
 
-The loop is written for speed: one pass, encodings of one and two bytes inlined. It checks
-bounds only by the one rule that covers all of them (a record consumes exactly its announced length, and
-that lies inside the buffer) and leaves explaining a violation to :mod:`.cursor`.
+The loop is written for speed: one pass, with encodings of one and two bytes inlined. It checks
+bounds only by the one rule that covers them all (a record takes exactly its announced length, and
+lies inside the buffer) and leaves explaining a violation to :mod:`.cursor`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 class Record(NamedTuple):
     """One record as a consumer sees it.
 
-    :ivar offset: absolute, as far as the batch knows it (Produce batches begin at 0)
+    :ivar offset: absolute, as far as the batch knows it (Produce batches start at 0)
     :ivar timestamp: ms since the epoch, -1 if there is none
     :ivar headers: (key, value) in order; a key that is not UTF-8 shows U+FFFD, as in the Java client
     """
@@ -32,9 +32,9 @@ class Record(NamedTuple):
 
 
 class DecodedRecords(NamedTuple):
-    """Records of one batch up to the first fault, and what is wrong (empty: nothing).
+    """Records of one batch up to the first error, and the problems.
 
-    Offsets in ``problems`` count in the records field, or in the decompressed bytes where the reason
+    Offsets in ``problems`` count in the records field, or in the decompressed bytes if the reason
     says so.
     """
 
@@ -43,7 +43,7 @@ class DecodedRecords(NamedTuple):
 
 
 _SAFE = 1 << 62
-"""Below it, no delta makes a number that needs more than 64 bits."""
+"""Below this, adding a delta never exceeds 64 bits."""
 
 
 def decode_records(
@@ -52,9 +52,10 @@ def decode_records(
     """Decode the records part of a batch of magic 2.
 
     :param payload: exactly the bytes after the batch header, decompressed
-    :param count: what the header announces; nothing is allocated for it in advance
-    :param most: how many may be decoded, and the name of the limit that says so, as :func:`most_records` tells
-    :return: rows before the first fault, and the fault, whose offset counts in ``payload``
+    :param count: number announced by the header; nothing is allocated for it in advance
+    :param most: maximum number of records to decode, from :func:`most_records`
+    :param name: name of the limit that sets `most`
+    :return: rows before the first error, and the error, whose offset counts in ``payload``
     """
     allowed = min(max(count, 0), most)
     rows, stop = _scan(payload, allowed, base_offset, base_timestamp)
@@ -72,28 +73,28 @@ def decode_records(
 
 
 def most_records(budget: Budget) -> tuple[int, str]:
-    """Return how many records may be decoded from the next batch, and the name of the limit that says so."""
+    """Return the maximum number of records to decode from the next batch, and the name of the limit that sets it."""
     left, alone = budget.left("message_records"), IN_FORCE["batch_records"]
     return (left, "message_records") if left <= alone else (alone, "batch_records")
 
 
 def over(name: str, done: int, count: int | None, offset: int) -> LimitReached:
-    """Return the problem of a batch with more records than are left of a limit.
+    """Return the problem of a batch with more records than a limit has left.
 
-    :param done: how many were decoded
-    :param count: how many there are, if that is known
+    :param done: number of records decoded
+    :param count: number of records in the batch, if known
     """
     what = "the next" if count is None else f"the next of {count:,}"
     return LimitReached(name, f"{done:,} records decoded, {what}", offset)
 
 
 def int64(value: int) -> int:
-    """Wrap as Java's long addition does: a hostile delta must not grow a number past 64 bits."""
+    """Wrap as Java's long addition does, so that a hostile delta cannot make a number exceed 64 bits."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _explain(payload: bytes, pos: int, index: int, count: int) -> DecodeError:
-    """Why the record at ``pos`` cannot be read."""
+    """Return why the record at ``pos`` cannot be read."""
     if pos >= len(payload):
         return DecodeError(
             f"bytes end after {index} of {count} records", pos, f"records[{index}]", truncated=True
@@ -111,10 +112,10 @@ _ZIGZAG = tuple((byte >> 1) ^ -(byte & 1) for byte in range(128))
 def _scan(  # noqa: C901  # one loop on purpose: a call costs as much as half a record
     buf: bytes, count: int, base_offset: int, base_timestamp: int
 ) -> tuple[list[Record], int]:
-    """Rows of at most ``count`` records, and the position after the last sound one."""
+    """Return the rows of at most ``count`` records, and the position after the last intact one."""
     rows: list[Record] = []
     add = rows.append
-    new = tuple.__new__  # skips the keyword handling of Record(...), half the cost of making one
+    new = tuple.__new__  # skips the keyword handling of Record(...), half the cost of creating one
     zigzag = _ZIGZAG
     record = Record
     limit = len(buf)
@@ -127,7 +128,7 @@ def _scan(  # noqa: C901  # one loop on purpose: a call costs as much as half a 
             start = pos
             size = buf[pos]
             if size < 0x80:
-                pos += 2  # this and the attributes, which are unused
+                pos += 2  # the size and the unused attributes
             elif (high := buf[pos + 1]) < 0x80:
                 pos += 3
                 size = size & 0x7F | high << 7
@@ -209,9 +210,9 @@ def _scan(  # noqa: C901  # one loop on purpose: a call costs as much as half a 
 
 
 def _headers(buf: bytes, pos: int, end: int) -> tuple[Headers, int]:
-    """Headers of one record, their count included.
+    """Read the headers of one record, their count included.
 
-    :raises DecodeError: without position; the caller asks :func:`_explain`
+    :raises DecodeError: without position; :func:`_explain` finds it
     """
     count, pos = read_varint(buf, pos)
     if count < 0:

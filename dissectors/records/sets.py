@@ -1,7 +1,7 @@
-"""A ``records`` field as a whole: entries of any magic one after the other, and how it ends.
+"""A whole ``records`` field: consecutive entries of any magic, and how the field ends.
 
-A broker cuts a Fetch answer at a byte limit, so the last entry is often a part only; and where it
-down-converted lazily it fills what it had promised with a padding batch. Neither is a fault.
+A broker cuts a Fetch response at a byte limit, so the last entry is often partial; and if it down-converted lazily, it
+fills the size that it had promised with a padding batch. Neither is an error.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class TrailingEntry:
     """The incomplete entry at the end of a field.
 
     :ivar kind: "partial": cut off by the byte limit of the Fetch; "padding": the filler of lazy
-        down-conversion, brokers 2.0 to 3.9 (``LazyDownConversionRecordsSend.java``); "left_out": records that the
-        source of a capture does not have, only how many bytes they were (:func:`left_out_records`)
+        down-conversion, brokers 2.0 to 3.9 (``LazyDownConversionRecordsSend.java``); "left_out": records of which the
+        source of a capture has only the size (:func:`left_out_records`)
     :ivar start: position of its first byte
-    :ivar size: bytes there are
-    :ivar announced: bytes the whole entry would have; None if even that was cut off
+    :ivar size: bytes present
+    :ivar announced: bytes of the whole entry; None if even its size was cut off
     """
 
     kind: Literal["partial", "padding", "left_out"]
@@ -45,12 +45,12 @@ class TrailingEntry:
 
 @dataclass(slots=True)
 class RecordSet:
-    """What a records field holds.
+    """The content of a records field.
 
-    :ivar batches: the complete entries before the first fault
-    :ivar leading: bytes before the first batch; 0 unless the field was said not to be aligned
+    :ivar batches: the complete entries before the first error
+    :ivar leading: bytes before the first batch; 0 unless the field is unaligned
     :ivar trailing: the incomplete entry at the end, which is normal in Fetch
-    :ivar problems: at most one: what made the reading stop early
+    :ivar problems: the error that ended the reading early, if there was one
     """
 
     batches: list[Batch] = field(default_factory=list)
@@ -66,30 +66,30 @@ class RecordSet:
 
 
 _LEFT_OUT = b"kproxy\0\0"
-"""Base offset of what stands for records that are not there: no log has one of 7.7 quintillion."""
+"""Base offset of the placeholder for records left out: no log has an offset of 7.7 quintillion."""
 
 
 def left_out_records(size: int) -> bytes:
-    """Return a records field that stands for one of so many bytes, of which nothing else is known."""
+    """Return a placeholder for a records field of which only the size in bytes is known."""
     return _ENTRY.pack(int.from_bytes(_LEFT_OUT), size) + bytes(_TO_MAGIC - _ENTRY.size)
 
 
 def records_size(data: bytes) -> int:
-    """Return how many bytes a records field had where it was sent."""
+    """Return the size of a records field in bytes where it was sent."""
     return _ENTRY.unpack_from(data)[1] if data.startswith(_LEFT_OUT) and len(data) == _TO_MAGIC else len(data)
 
 
 OBJECTS_PER_BATCH = 20
-"""What a batch counts of the limit ``message_objects``: its header has so many fields, more or less."""
+"""Cost of a batch against the limit ``message_objects``: roughly the number of fields in its header."""
 
 
 def record_set(data: Buffer, budget: Budget | None = None, *, aligned: bool = True) -> RecordSet:
-    """Read the headers of all entries. Never raises on bad bytes.
+    """Read the headers of all entries. Never raises on malformed bytes.
 
     :param data: a records field without its length prefix
-    :param budget: of the message that the field is in; None: as if it were all of it
-    :param aligned: False for FetchSnapshot's UnalignedRecords, which may begin inside a batch: reading
-        begins at the first batch of magic 2 with a valid CRC
+    :param budget: budget of the message that contains the field; None gives the field the full limit
+    :param aligned: False for FetchSnapshot's UnalignedRecords, which may start inside a batch: reading
+        starts at the first batch of magic 2 with a valid CRC
     """
     found = RecordSet([], 0, None, [])
     if len(data) == _TO_MAGIC and (size := records_size(bytes(data))) != len(data):
@@ -138,7 +138,7 @@ def record_set(data: Buffer, budget: Budget | None = None, *, aligned: bool = Tr
 
 
 def _trailing(data: Buffer, start: int, announced: int | None) -> TrailingEntry:
-    """Padding is an offset of -1, a length past the end, and zeros where a header would be."""
+    """Return the incomplete entry. Padding is an offset of -1, a length past the end, and zeros instead of a header."""
     header = bytes(data[start : start + HEADER.size])
     zeros = header[_ENTRY.size :]
     padding = header[:8] == b"\xff" * 8 and not any(zeros)
@@ -146,11 +146,10 @@ def _trailing(data: Buffer, start: int, announced: int | None) -> TrailingEntry:
 
 
 def _first_batch(data: Buffer) -> int:
-    """Position of the first batch of magic 2 that is whole and valid.
+    """Return the position of the first batch of magic 2 that is whole and valid.
 
-    Without one: 0 if the slice begins with a batch longer than itself, else the end of ``data``.
-
-    A candidate must look right in all fields that have few right values before its CRC is computed, and
+    Without one: 0 if the slice starts with a batch longer than itself, else the end of ``data``.
+    Before its CRC is computed, a candidate must have valid values in all fields that have few of them, and
     the bytes spent on CRCs are capped: bytes made up of candidates must not cost their square.
     """
     view = bytes(data)
@@ -185,5 +184,5 @@ def _plausible(view: bytes, pos: int) -> bool:
 
 
 def _may_be_cut_batch(view: bytes) -> bool:
-    """Whether one batch begins at the first byte and is longer than the slice."""
+    """Return whether a batch starts at the first byte and is longer than the slice."""
     return _plausible(view, 0) and _ENTRY.size + _ENTRY.unpack_from(view, 0)[1] > len(view)

@@ -1,8 +1,8 @@
 """The traced reading: every field of a records field with its value and its bytes.
 
-Positions count in the records field. What was compressed is a node whose ``buffer`` holds the
-decompressed bytes, and the positions below it count in that buffer. Faults never lose what was read
-before them: they stand in :attr:`RecordsTrace.problems`, and the nodes end there.
+Positions count in the records field. A compressed part is a node whose ``buffer`` holds the
+decompressed bytes, and the positions below it count in that buffer. Errors never lose what was read
+before them: they are collected in :attr:`RecordsTrace.problems`, and the nodes end there.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _HEADER_LAYOUT = tuple((name, struct.Struct(">" + code)) for name, code in HEADE
 
 @dataclass(slots=True)
 class RecordsTrace:
-    """Nodes in the order of the bytes, and what is wrong.
+    """Nodes in byte order, and the problems.
 
-    :ivar skipped: records that were left out because of ``max_records``
-    :ivar traced: records that were not
+    :ivar skipped: number of records skipped because of ``max_records``
+    :ivar traced: number of records traced
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -41,12 +41,12 @@ class RecordsTrace:
 def trace_records(
     data: Buffer, budget: Budget | None = None, *, max_records: int = 10_000, aligned: bool = True
 ) -> RecordsTrace:
-    """Trace a whole records field. Never raises on bad bytes.
+    """Trace a whole records field. Never raises on malformed bytes.
 
-    The problems are those of :meth:`Batch.read`: the nodes add where things lie, not another opinion.
+    The problems are those of :meth:`Batch.read`: the nodes add positions, not a second opinion.
 
-    :param budget: of the message that the field is in; None: as if it were all of it
-    :param max_records: records traced in all, a record costs some ten nodes; of batches after the last of
+    :param budget: budget of the message that contains the field; None gives the field a message's budget of its own
+    :param max_records: records to trace in total, each about ten nodes; of batches after the last of
         them only the header is traced
     :param aligned: as for :func:`~dissectors.records.sets.record_set`
     """
@@ -60,7 +60,7 @@ def trace_records(
         most = min(max(max_records - trace.traced, 0), most_records(budget)[0])
         before = budget.left("message_bytes")
         trace.problems += batch.read(budget).problems
-        # the records that were read for their problems are gone: only what the nodes lie in is held
+        # the records read to find problems are dropped: only the buffers of the nodes are kept
         budget.give_back("message_bytes", before - budget.left("message_bytes"))
         cursor = Cursor(data, batch.start, batch.end)
         walk = _trace_batch if batch.magic == 2 else _trace_message
@@ -84,7 +84,7 @@ def _rest(name: str, data: bytes, start: int, end: int) -> Node:
 
 
 def _trace_batch(batch: Batch, cursor: Cursor, budget: Budget, index: int, most: int) -> int:
-    """Read a batch of magic 2; return the number of records left out."""
+    """Read a batch of magic 2; return the number of records skipped."""
     with cursor.group("batches", index):
         for name, layout in _HEADER_LAYOUT:
             cursor.fixed(name, layout)
@@ -109,7 +109,7 @@ def _trace_batch(batch: Batch, cursor: Cursor, budget: Budget, index: int, most:
 
 
 def _trace_message(batch: Batch, cursor: Cursor, budget: Budget, index: int, most: int) -> int:
-    """Read a message of magic 0 or 1, and those inside it; return the number of these left out."""
+    """Read a message of magic 0 or 1, and those inside it; return the number of inner messages skipped."""
     try:
         walk_message(cursor, "batches", index)
     except DecodeError:

@@ -1,4 +1,4 @@
-"""TLS in captures: connections decrypted with a key log, or described as far as they are in clear.
+"""TLS in captures: connections decrypted with a key log, or described by their readable parts.
 
     keylog = KeyLog("keys.log", growing=live)
     for block in packets.secrets:                       # embedded in a pcapng
@@ -10,9 +10,9 @@
     tls.finish(); print(tls.info.summary())
 
 TLS 1.2 and 1.3 with AES-GCM, AES-CCM, ChaCha20-Poly1305 and AES-CBC are decrypted, with resumption, renegotiation,
-early data and key updates. Every event has the stream positions of the record it came from, so that the time of
-decrypted bytes is that of the record's last byte. ``looks_like_tls`` and ``is_client_hello`` tell from a direction's
-first bytes whether it is TLS and whose it is. The cryptographic library is loaded when there is something to decrypt
+early data and key updates. Every event has the stream positions of its record, so that the time of
+decrypted bytes is that of the record's last byte. ``looks_like_tls`` and ``is_client_hello`` recognise TLS, and its
+client, by the first bytes of a direction. The cryptographic library is loaded when there is something to decrypt
 or a certificate to read.
 """
 

@@ -1,4 +1,4 @@
-"""Names in certificates. The cryptographic library is loaded with this module, so import it when one is met."""
+"""Names in certificates. This module loads the cryptographic library, so import it only when there is a certificate."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _MAX_NAME = 255
 
 
 def certificate_names(der: bytes) -> tuple[str, ...]:
-    """Return the names a certificate is for: its common name first, then the subject alternative names, each once.
+    """Return the names of a certificate: its common name first, then the subject alternative names, each once.
 
     DNS names and IP addresses (RFC 5280, section 4.2.1.6), at most 64. Empty if the certificate cannot be read.
     """
     names: dict[str, None] = {}
     with warnings.catch_warnings():
-        # certificates that are odd but readable warn; here they are only looked at
+        # odd but readable certificates cause warnings, which do not matter for reading names
         warnings.simplefilter("ignore")
         try:
             certificate = x509.load_der_x509_certificate(der)

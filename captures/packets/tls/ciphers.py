@@ -1,7 +1,7 @@
 """Keys and record protection of TLS 1.2 and 1.3, on the cryptographic library.
 
 Loading this module loads ``cryptography``; import it only once there is a secret to decrypt with. A record cipher
-belongs to one direction and one set of keys. It is given the sequence number by its caller, because after a loss the
+belongs to one direction and one set of keys. Its caller supplies the sequence number, because after a loss the
 caller has to find it by trying.
 """
 
@@ -38,17 +38,17 @@ class RecordCipher(ABC):
     def open(self, sequence: int, record: TlsRecord) -> tuple[int, bytes]:
         """Return content type and content of a record.
 
-        :param sequence: how many records came before under these keys
+        :param sequence: number of earlier records under these keys
         :raises Undecryptable: if the record does not authenticate
         """
 
     def likely_sequence(self, record: TlsRecord) -> int | None:
-        """Return a guess at the sequence number of a record that comes after lost ones, None if there is none."""
+        """Return a guess at the sequence number of a record after lost ones, None if there is none."""
         return None
 
 
 class Tls13Cipher(RecordCipher):
-    """TLS 1.3: the nonce is the sequence number over the IV, the type is inside (RFC 8446, section 5.2)."""
+    """TLS 1.3: the nonce is the IV XORed with the sequence number, the type is encrypted (RFC 8446, section 5.2)."""
 
     def __init__(self, aead: Aead, iv: bytes) -> None:
         self._aead = aead
@@ -65,7 +65,7 @@ class Tls13Cipher(RecordCipher):
 
 
 class ChaCha20Cipher(RecordCipher):
-    """ChaCha20-Poly1305 in TLS 1.2 (RFC 7905): nonce as in TLS 1.3, type outside."""
+    """ChaCha20-Poly1305 in TLS 1.2 (RFC 7905): nonce as in TLS 1.3, type not encrypted."""
 
     def __init__(self, aead: Aead, iv: bytes, tag_bytes: int) -> None:
         self._aead = aead
@@ -98,7 +98,7 @@ class ExplicitNonceCipher(RecordCipher):
         return record.kind, plain
 
     def likely_sequence(self, record: TlsRecord) -> int | None:
-        # every implementation in use counts the explicit nonce up, from 0 or from a random number
+        # every implementation in use increments the explicit nonce, from 0 or from a random number
         sequence, explicit = self._last
         return sequence + int.from_bytes(record.payload[:_EXPLICIT_BYTES], "big") - explicit
 
@@ -133,7 +133,7 @@ class CbcCipher(RecordCipher):
 
     @staticmethod
     def _unpadded(padded: bytes) -> int:
-        """Return the size without padding, whose every byte is its size less one."""
+        """Return the size without padding, every byte of which is its size minus one."""
         padding = padded[-1]
         size = len(padded) - padding - 1
         if size < 0 or padded.count(padding, size) != padding + 1:
@@ -141,7 +141,7 @@ class CbcCipher(RecordCipher):
         return size
 
     def _verified(self, sequence: int, record: TlsRecord, data: memoryview) -> memoryview:
-        """Return the data without the MAC behind it."""
+        """Return the data without the MAC at its end."""
         size = len(data) - self._mac_bytes
         if size < 0:
             raise Undecryptable("too short for its MAC")
@@ -161,7 +161,7 @@ def _decrypt(aead: Aead, nonce: bytes, payload: bytes | memoryview, authenticate
 
 
 def _authenticated(sequence: int, record: TlsRecord, size: int) -> bytes:
-    """The data that is authenticated along with the content in TLS 1.2 (RFC 5246, section 6.2.3.3)."""
+    """Return the data authenticated along with the content in TLS 1.2 (RFC 5246, section 6.2.3.3)."""
     if size < 0:
         raise Undecryptable("too short")
     return sequence.to_bytes(8, "big") + record.header[:3] + size.to_bytes(_LENGTH_BYTES, "big")
@@ -181,14 +181,14 @@ def _aead(suite: Suite, key: bytes) -> Aead:
 
 
 def expand_label(suite: Suite, secret: bytes, label: str, size: int) -> bytes:
-    """HKDF-Expand-Label with an empty context."""
+    """Return HKDF-Expand-Label with an empty context."""
     full = b"tls13 " + label.encode("ascii")
     info = size.to_bytes(2, "big") + bytes((len(full),)) + full + b"\0"
     return HKDFExpand(_HASHES[suite.hash], size, info).derive(secret)
 
 
 def tls13_cipher(suite: Suite, secret: bytes) -> RecordCipher:
-    """Return the cipher that belongs to a traffic secret."""
+    """Return the cipher for a traffic secret."""
     key = expand_label(suite, secret, "key", suite.key_bytes)
     return Tls13Cipher(_aead(suite, key), expand_label(suite, secret, "iv", _NONCE_BYTES))
 
@@ -202,7 +202,7 @@ def next_secret(suite: Suite, secret: bytes) -> bytes:
 
 
 def prf(hash_name: str, secret: bytes, label: bytes, seed: bytes, size: int) -> bytes:
-    """The pseudorandom function of TLS 1.2."""
+    """Return the output of TLS 1.2's pseudorandom function."""
     seed = label + seed
     output, chained = b"", seed
     while len(output) < size:

@@ -1,13 +1,14 @@
 """One TLS connection, sans I/O: feed the bytes of both directions, get decrypted application data.
 
-The rules of the two versions that a reader has to follow:
+Rules of the two versions for a reader:
 
-* TLS 1.2: both sides speak in clear until their ChangeCipherSpec, and under new keys after it; renegotiation repeats
+* TLS 1.2: both sides send in clear until their ChangeCipherSpec, and under new keys after it; renegotiation repeats
   that under the old keys (RFC 5246, section 7.1).
-* TLS 1.3: the server is encrypted from its ServerHello on, the client from its answer to it; ChangeCipherSpec means
-  nothing. A side's Finished ends its handshake keys; KeyUpdate makes the next keys from the last (RFC 8446, section 4).
-* A side's records wait while what they need is still to come from the other side, or from a key log that grows. The
-  broker's data waits with the client's, so that no response is out before its request.
+* TLS 1.3: the server is encrypted after its ServerHello, the client from its answer to it; ChangeCipherSpec means
+  nothing. A side's Finished ends its handshake keys; KeyUpdate derives the next keys from the last (RFC 8446,
+  section 4).
+* A side's records wait while they need data that the other side, or a growing key log, has yet to deliver. The
+  broker's data waits with the client's, so that no response is delivered before its request.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from captures.packets.tls.suites import suite_name
 from dissectors.budget import limit
 from dissectors.conversation import Side
 
-#: records under keys that are not in the key log, before the first that opens
+#: maximum number of records under keys missing from the key log, before the first one that opens
 _HANDSHAKE_PASSES = 64
 _OTHER = {Side.CLIENT: Side.BROKER, Side.BROKER: Side.CLIENT}
 _EARLY_PASSES = 4096
@@ -53,7 +54,7 @@ _EARLY_PASSES = 4096
 
 @dataclass(slots=True, frozen=True)
 class TlsLimits:
-    """What one connection may hold.
+    """Memory limits of one connection.
 
     :ivar max_waiting: ciphertext per side, in bytes, that waits for a secret or for the other side
     """
@@ -62,13 +63,13 @@ class TlsLimits:
 
 
 class TlsConnection:
-    """Decrypts one connection, and says what it can where it cannot.
+    """Decrypts one connection, and describes it if it cannot be decrypted.
 
-    Whatever the bytes are, nothing is raised. Each call returns the events that are due, in the order of each side's
-    stream; after :class:`DecryptionStopped` a side has none but those.
+    Whatever the bytes are, nothing raises. Each call returns the pending events, in the order of each side's
+    stream; :class:`DecryptionStopped` is the last event of a side.
 
-    :param keylog: the secrets; None to learn only what is in clear
-    :ivar info: what is known of the connection so far
+    :param keylog: the secrets; None to read only the parts in clear
+    :ivar info: description of the connection so far
     """
 
     def __init__(self, keylog: KeyLog | None = None, limits: TlsLimits | None = None) -> None:
@@ -77,7 +78,7 @@ class TlsConnection:
         self._limits = limits or TlsLimits()
         self._halves = {Side.BROKER: TlsHalf(Side.BROKER), Side.CLIENT: TlsHalf(Side.CLIENT)}
         self._events: list[Event] = []
-        self._generation = -1  # of the key log when secrets were last looked up
+        self._generation = -1  # generation of the key log at the last lookup of secrets
         self._tls13 = False
 
     # -- in and out --------------------------------------------------------------------------------------------
@@ -96,7 +97,7 @@ class TlsConnection:
         return self._take_events()
 
     def gap(self, side: Side, length: int, reason: str = "bytes are missing from the capture") -> list[Event]:
-        """Note that `length` bytes of one side are missing before the next ones."""
+        """Record that `length` bytes of one side are missing before the next ones."""
         if length <= 0:
             return []
         half = self._halves[side]
@@ -105,14 +106,14 @@ class TlsConnection:
         return self._take_events()
 
     def close(self, side: Side) -> list[Event]:
-        """Note that one side sends no more."""
+        """Record that one side sends no more."""
         half = self._halves[side]
         half.queue += half.reader.close()
         self._advance()
         return self._take_events()
 
     def retry(self) -> list[Event]:
-        """Look again for secrets that were missing; call it when the key log has grown."""
+        """Look up missing secrets again; call it when the key log has grown."""
         keylog = self._keys.keylog
         if keylog is None or keylog.generation == self._generation:
             return []
@@ -120,7 +121,7 @@ class TlsConnection:
         return self._take_events()
 
     def finish(self) -> list[Event]:
-        """Note that neither bytes nor secrets will come any more; what still waits is given up with a reason."""
+        """Record that no more bytes or secrets will arrive; waiting data is given up with a reason."""
         for half in self._halves.values():
             half.queue += half.reader.close()
         self._advance()
@@ -132,13 +133,13 @@ class TlsConnection:
         return self._take_events()
 
     def give_up(self, reason: str) -> list[Event]:
-        """Note that what waits can be kept no longer, and why."""
+        """Give up waiting data, for `reason`."""
         while self.waiting:
             self._give_up(reason)
         return self._take_events()
 
     def release(self) -> None:
-        """Drop the keys and whatever else decrypting needs: the connection is over. What is known of it stays."""
+        """Drop keys and all other decryption state after the end of the connection. Its description stays."""
         self._keys = Keys(None)
         for side in self._halves:
             self._halves[side] = TlsHalf(side, stopped=True)
@@ -150,7 +151,7 @@ class TlsConnection:
 
     @property
     def held(self) -> int:
-        """How many bytes of ciphertext wait."""
+        """The number of waiting bytes of ciphertext."""
         return sum(half.held for half in self._halves.values())
 
     def _take_events(self) -> list[Event]:
@@ -160,7 +161,7 @@ class TlsConnection:
     # -- records -----------------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Process what can be processed; each side's progress may be what the other waits for."""
+        """Process records as far as possible; each side may wait for the other's progress."""
         if self._keys.keylog is not None:
             self._generation = self._keys.keylog.generation
         progress = True
@@ -199,7 +200,7 @@ class TlsConnection:
             return self._lacks(half, lack)
 
     def _lacks(self, half: TlsHalf, lack: NoKeys) -> bool:
-        """Wait for keys, or give the side up; return False if it waits."""
+        """Wait for keys, or stop the side; return False if it waits."""
         keylog, other = self._keys.keylog, self._halves[_OTHER[half.side]]
         if lack.cure is Remedy.OTHER_SIDE:
             waits = not other.stopped
@@ -222,7 +223,7 @@ class TlsConnection:
             self._alert(half, record, payload)
             return True
         if record.kind == CHANGE_CIPHER_SPEC and self._keys.negotiation(0).retried:
-            return True  # TLS 1.3 for the sake of middleboxes, which may follow a HelloRetryRequest
+            return True  # sent by TLS 1.3 for the sake of middleboxes; it may follow a HelloRetryRequest
         if not half.hellos:
             name = "ClientHello" if half.side is Side.CLIENT else "ServerHello"
             self._stop(half, f"the {name} was not captured")
@@ -235,14 +236,14 @@ class TlsConnection:
         if record.kind == CHANGE_CIPHER_SPEC:
             self._change_cipher(half)
             return True
-        if half.lost:  # the ChangeCipherSpec is among what was lost
+        if half.lost:  # the ChangeCipherSpec is among the lost records
             self._change_cipher(half)
             return self._take_protected(half, record)
         self._stop(half, "protected records before the handshake was over")
         return True
 
     def _leave_clear(self, half: TlsHalf, negotiation: Negotiation, record: TlsRecord) -> bool:
-        """Find out under which keys the first protected record of TLS 1.3 is: early data is the client's first."""
+        """Find the keys of the first protected record of TLS 1.3: the client's may be early data."""
         client, broker = negotiation.client, self._halves[Side.BROKER]
         epoch = Epoch.HANDSHAKE
         if half.side is Side.CLIENT and client is not None and client.early_data:
@@ -251,7 +252,7 @@ class TlsConnection:
                 raise NoKeys("the broker's answer to early data was not captured", Remedy.OTHER_SIDE)
             if accepted is False:
                 half.passes = _EARLY_PASSES  # not part of the conversation
-            else:  # where the answer is lost, early data is taken for accepted, as it mostly is
+            else:  # if the answer is lost, early data is assumed to be accepted, as it usually is
                 epoch = Epoch.EARLY
         half.enter(epoch)
         return self._take_protected(half, record)
@@ -283,12 +284,12 @@ class TlsConnection:
         return True
 
     def _take_unprotected(self, half: TlsHalf, record: TlsRecord) -> bool:
-        """Records that TLS 1.3 sends in clear between protected ones."""
+        """Process a record that TLS 1.3 sends in clear between protected ones."""
         payload = record.payload
         if record.kind == ALERT and len(payload) == 2:
             self._alert(half, record, payload)
         elif record.kind == HANDSHAKE and half.epoch is not Epoch.APPLICATION:
-            self._messages(half, payload)  # a second ClientHello, after early data that was refused
+            self._messages(half, payload)  # a second ClientHello, after rejected early data
         elif record.kind != CHANGE_CIPHER_SPEC:
             self.info.note(
                 f"record of type {record.kind} in clear at byte {record.start} of the {half.side.value}"
@@ -296,7 +297,7 @@ class TlsConnection:
         return True
 
     def _look_up_cipher(self, half: TlsHalf, record: TlsRecord) -> None:
-        """Get the keys of this side's epoch; continue to the next epoch if only its keys are there.
+        """Get the keys of this side's epoch; continue to the next epoch if only its keys are known.
 
         :raises NoKeys: if there are none
         """
@@ -310,7 +311,7 @@ class TlsConnection:
                 return
             if half.epoch not in (Epoch.EARLY, Epoch.HANDSHAKE):
                 raise
-            # secrets are logged in the order of their use: what is missing before one that is there will not come
+            # secrets are logged in the order of their use: one missing before a present one will never be logged
             following = next(self._keys.successors(half.side, half.epoch, half.generation), None)
             if following is None:
                 raise
@@ -323,7 +324,7 @@ class TlsConnection:
             half.enter(*following)
 
     def _failed(self, half: TlsHalf, record: TlsRecord) -> None:
-        """A record did not open."""
+        """Handle a record that cannot be decrypted."""
         if half.passes:
             half.passes -= 1
             return
@@ -346,9 +347,9 @@ class TlsConnection:
                 self.info.note(f"malformed handshake message {kind} from the {half.side.value}: {error}")
 
     def _message(self, half: TlsHalf, kind: int, body: bytes) -> None:
-        """Follow a handshake message.
+        """Process a handshake message.
 
-        :raises Malformed: if it does not fit its layout
+        :raises MalformedHandshake: if it does not match its layout
         :raises NoKeys: if there were too many handshakes
         """
         from_client = half.side is Side.CLIENT
@@ -381,7 +382,7 @@ class TlsConnection:
         hello = parse_client_hello(body)
         last = self._keys.negotiation(max(half.hellos - 1, 0))
         if last.client is not None and last.client.random == hello.random:
-            # the answer to a HelloRetryRequest (RFC 8446, section 4.1.2); early data it no longer offers was refused
+            # the answer to a HelloRetryRequest (RFC 8446, section 4.1.2); early data no longer offered was rejected
             early = last.client.early_data
             last.client, last.client.early_data = hello, early
             last.retried = True
@@ -391,7 +392,7 @@ class TlsConnection:
         info = self.info
         if half.hellos > 1:
             info.note("renegotiated")
-            return  # what is listed is the first handshake
+            return  # only the first handshake is listed
         info.client_random = hello.random
         info.server_name = hello.server_name or info.server_name
         info.offered_alpn = hello.alpn or info.offered_alpn
@@ -399,7 +400,7 @@ class TlsConnection:
     def _server_hello(self, half: TlsHalf, body: bytes) -> None:
         hello = parse_server_hello(body)
         negotiation = self._keys.negotiation(half.hellos)
-        if not half.hellos:  # what is listed is the first handshake
+        if not half.hellos:  # only the first handshake is listed
             info = self.info
             info.version, info.suite = version_name(hello.version), suite_name(hello.suite)
             info.alpn = hello.alpn
@@ -448,7 +449,9 @@ class TlsConnection:
     # -- the end -----------------------------------------------------------------------------------------------
 
     def _give_up(self, reason: str = "") -> None:
-        """Stop the sides that wait for a secret, or else those that wait for the other, and continue without them."""
+        """Stop the sides that wait for a secret, or otherwise those that wait for the other side, and continue without
+        them.
+        """
         waiting = [half for half in self._halves.values() if half.queue]
         for half in [half for half in waiting if half.needs_secret] or waiting:
             self._stop(half, f"{half.wants}; {reason}" if reason else half.wants)

@@ -1,7 +1,7 @@
-"""What a TLS connection reports, and the words for alerts.
+"""Events of a TLS connection, and the texts of alerts.
 
-``start`` and ``end`` are stream positions of the record a thing came from, header included: the bytes as TCP carried
-them. A record can be read once its last byte is there, so the time of its content is the time of byte ``end - 1``.
+``start`` and ``end`` are stream positions of an event's record, header included: the bytes as carried by TCP.
+A record can be read once its last byte has arrived, so the time of its content is the time of byte ``end - 1``.
 ``position`` counts decrypted application bytes of one side.
 """
 
@@ -16,7 +16,7 @@ from dissectors.conversation import Side
 class Plaintext:
     """Decrypted application data of one record.
 
-    :ivar position: how many application bytes of this side came before, as far as they could be decrypted
+    :ivar position: number of earlier application bytes of this side, as far as they could be decrypted
     """
 
     side: Side
@@ -28,9 +28,9 @@ class Plaintext:
 
 @dataclass(slots=True)
 class MissingData:
-    """Application data that is lost between what came before and what follows; how many bytes is not known.
+    """Lost application data between the preceding and the following; its size is unknown.
 
-    :ivar start: first byte of the stretch of the stream that could not be read
+    :ivar start: first byte of the part of the stream that could not be read
     :ivar end: the byte after it
     :ivar position: as in :class:`Plaintext`; the missing bytes are not counted
     """
@@ -44,7 +44,7 @@ class MissingData:
 
 @dataclass(slots=True)
 class DecryptionStopped:
-    """Nothing of this side is decrypted from ``start`` on, and why."""
+    """The end of decryption of this side at ``start``, with the reason."""
 
     side: Side
     start: int
@@ -89,7 +89,7 @@ ALERTS = {
     120: "no_application_protocol",
 }
 
-#: what the alerts that people ask about usually mean
+#: usual meaning of common alerts
 _MEANINGS = {
     "bad_certificate": "the peer's certificate does not verify",
     "bad_record_mac": "a record was damaged or encrypted with other keys",
@@ -113,7 +113,7 @@ class Alert:
     """An alert (RFC 8446, section 6; RFC 5246, section 7.2).
 
     :ivar level: as on the wire: 1 warning, 2 fatal
-    :ivar code: the description's number
+    :ivar code: number of the description
     """
 
     side: Side
@@ -129,7 +129,7 @@ class Alert:
 
     @property
     def text(self) -> str:
-        """The alert in words: who sent it, how bad, what it means."""
+        """The alert in words: sender, severity and meaning."""
         level = _LEVELS.get(self.level, f"level {self.level}")
         meaning = _MEANINGS.get(self.name)
         return f"{level} alert {self.name} from the {self.side.value}" + (f": {meaning}" if meaning else "")

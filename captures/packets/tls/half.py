@@ -1,8 +1,8 @@
-"""One direction of a TLS connection: where it stands, and opening its records even after a loss.
+"""One direction of a TLS connection: its state, and opening its records even after a loss.
 
-A record opens only under the right keys and sequence number. As long as nothing is lost both are known. After a hole
+A record opens only under the right keys and sequence number. Both are known as long as nothing is lost. After a hole
 of at most n records the sequence number may be up to n higher, and the keys may have changed; both are found by
-trying, with a bound on the work. What was lost is reported when a record opens again, and only if it may have held
+trying, with a bound on the work. A loss is reported when a record opens again, and only if it may have contained
 application data.
 """
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from captures.packets.tls.ciphers import RecordCipher
 
 _MAX_TRIES = 1 << 14
-_MAX_TRIES_AHEAD = 1 << 10  # under keys that may follow
-# the work of one search for a way back, in bytes of ciphertext; setting up a try costs as much as some bytes
+_MAX_TRIES_AHEAD = 1 << 10  # under succeeding keys
+# work limit of one search, in bytes of ciphertext; setting up a try costs as much as some bytes
 _SEARCH_BUDGET = 64 << 20
 _TRY_COST = 2 << 10
 _MAX_FAILURES = 16
@@ -36,18 +36,18 @@ class TlsHalf:
     """One direction.
 
     :ivar queue: records and holes not processed yet
-    :ivar epoch: what protects the next record
+    :ivar epoch: protection of the next record
     :ivar generation: see :class:`.keys.Keys`
-    :ivar cipher: the keys in use, None while they were not looked up
+    :ivar cipher: the keys in use, None until they are looked up
     :ivar sequence: sequence number of the next record under these keys
-    :ivar hellos: hello messages of this side so far
-    :ivar changes: ChangeCipherSpec messages so far
-    :ivar preamble: records at the beginning of the application epoch that are no data: Finished in TLS 1.2
-    :ivar lost: how many records may have been lost since one could be read
-    :ivar passes: how many records may still fail to open because they are under keys that are not known
+    :ivar hellos: number of hello messages of this side so far
+    :ivar changes: number of ChangeCipherSpec messages so far
+    :ivar preamble: number of records at the start of the application epoch without data: Finished in TLS 1.2
+    :ivar lost: number of records that may have been lost since the last readable one
+    :ivar passes: number of records that may still fail to open because their keys are unknown
     :ivar position: application bytes so far
-    :ivar wants: what the first record of the queue waits for, in words
-    :ivar needs_secret: it waits for a secret that the key log may still bring
+    :ivar wants: reason why the first record of the queue waits, in words
+    :ivar needs_secret: it waits for a secret that the key log may still deliver
     :ivar stopped: no more of this side is decrypted
     """
 
@@ -74,34 +74,34 @@ class TlsHalf:
     _hole_epoch: Epoch = Epoch.CLEAR
 
     def enter(self, epoch: Epoch, generation: int = 0, cipher: RecordCipher | None = None) -> None:
-        """Begin with other keys."""
+        """Switch to other keys."""
         self.epoch, self.generation, self.cipher, self.sequence = epoch, generation, cipher, 0
 
     def keep(self, count: int) -> None:
-        """Make the last `count` items of the queue independent of the bytes that were fed."""
+        """Copy the payload of the last `count` items of the queue, which refers to the bytes that were fed."""
         for item in islice(reversed(self.queue), count):
             if isinstance(item, TlsRecord):
                 item.payload = bytes(item.payload)
 
     @property
     def held(self) -> int:
-        """How many bytes of the stream the queue stands for."""
+        """The number of stream bytes that the queue covers."""
         return self.queue[-1].end - self.queue[0].start if self.queue else 0
 
     # -- losses ------------------------------------------------------------------------------------------------
 
     @property
     def hole_start(self) -> int | None:
-        """Where the loss began that is not over yet."""
+        """Start of the current loss."""
         return None if self._hole is None else self._hole.start
 
     @property
     def hole_reason(self) -> str:
-        """Why there is a loss, in words; empty if there is none."""
+        """Reason of the current loss, in words; empty if there is none."""
         return "" if self._hole is None else self._hole.reason
 
     def lose(self, hole: RecordHole) -> None:
-        """Note that records are missing, or could not be read."""
+        """Record that records are missing or could not be read."""
         self.messages.reset()
         self.lost += hole.records
         if self._hole is None:
@@ -110,7 +110,7 @@ class TlsHalf:
             self._hole.end = hole.end
 
     def recover(self, until: int) -> MissingData | None:
-        """Note that what begins at `until` could be read; return the loss before it if it may have held data."""
+        """End the current loss at the readable record that starts at `until`; return it if it may have held data."""
         hole, self._hole = self._hole, None
         self.lost = 0
         if hole is None:
@@ -129,7 +129,7 @@ class TlsHalf:
 
     @property
     def hopeless(self) -> bool:
-        """Whether so many records failed to open that the following will not either."""
+        """Whether so many records failed to open that the following will fail too."""
         return self._failures >= _MAX_FAILURES or (self._failures > 0 and self.lost == 0 == self.sequence)
 
     def open(self, record: TlsRecord, keys: Keys) -> tuple[int, bytes] | None:

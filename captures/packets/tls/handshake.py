@@ -1,8 +1,9 @@
-"""Handshake messages: put together over records, and read as far as a reader of captures needs.
+"""Handshake messages: reassembled from records, and parsed as far as capture analysis needs.
 
 Layouts are those of RFC 8446, section 4, and RFC 5246, section 7.4; extensions those of RFC 6066 (server name),
 RFC 7301 (ALPN), RFC 7366 (encrypt-then-MAC) and RFC 5077 (session ticket). Nothing is verified: the peers did that.
-A message that does not fit its layout raises :class:`MalformedHandshake`; lists and names are cut to a bounded size.
+A message that does not match its layout raises :class:`MalformedHandshake`; lists and names are truncated to a bounded
+size.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _VERSIONS = {0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", TLS12: "TL
 
 
 class MessageType(IntEnum):
-    """Handshake message types that are looked into."""
+    """Handshake message types that are parsed."""
 
     CLIENT_HELLO = 1
     SERVER_HELLO = 2
@@ -41,7 +42,7 @@ class MessageType(IntEnum):
     COMPRESSED_CERTIFICATE = 25
 
 
-# not HelloRequest (0): a counted nonce, with which protected records may begin, looks like one
+# without HelloRequest (0): a counted nonce, which may start protected records, looks like one
 _KNOWN_TYPES = frozenset((1, 2, 3, 4, 5, 6, 8, 11, 12, 13, 14, 15, 16, 20, 21, 22, 23, 24, 25))
 
 
@@ -56,17 +57,17 @@ class _Extension(IntEnum):
 
 
 class MalformedHandshake(Exception):  # noqa: N818  # says what is wrong, reads well at the raise
-    """A message that does not fit its layout."""
+    """A message that does not match its layout."""
 
 
 def version_name(version: int) -> str:
-    """Return a protocol version as people write it."""
+    """Return the usual name of a protocol version."""
     return _VERSIONS.get(version, f"version 0x{version:04x}")
 
 
 @dataclass(slots=True)
 class ClientHello:
-    """What the client offers.
+    """The client's offer.
 
     :ivar versions: offered versions, best first, without GREASE (RFC 8701)
     :ivar ticket: session ticket of TLS 1.2, empty if none
@@ -85,9 +86,9 @@ class ClientHello:
 
 @dataclass(slots=True)
 class ServerHello:
-    """What the server chose.
+    """The server's choice.
 
-    :ivar retry: a HelloRetryRequest: the client shall say hello again
+    :ivar retry: a HelloRetryRequest: the client has to send another hello
     :ivar resumed: a pre-shared key was accepted (TLS 1.3 only; TLS 1.2 does not say)
     """
 
@@ -106,7 +107,7 @@ class ServerHello:
 
 
 class _Cursor:
-    """Reads a message from its beginning."""
+    """Reads a message from its start."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -127,7 +128,7 @@ class _Cursor:
         return int.from_bytes(self.take(size), "big")
 
     def vector(self, size: int) -> bytes:
-        """A variable-length vector whose length field has `size` bytes."""
+        """Read a variable-length vector whose length field has `size` bytes."""
         return self.take(self.number(size))
 
 
@@ -178,9 +179,9 @@ def _server_name(data: bytes | None) -> str:
 
 
 def parse_client_hello(body: bytes) -> ClientHello:
-    """Read a ClientHello.
+    """Parse a ClientHello.
 
-    :raises Malformed: if it does not fit its layout
+    :raises MalformedHandshake: if it does not match its layout
     """
     cursor = _Cursor(body)
     version, random, session_id = cursor.number(2), cursor.take(32), cursor.vector(1)
@@ -204,9 +205,9 @@ def parse_client_hello(body: bytes) -> ClientHello:
 
 
 def parse_server_hello(body: bytes) -> ServerHello:
-    """Read a ServerHello or HelloRetryRequest.
+    """Parse a ServerHello or HelloRetryRequest.
 
-    :raises Malformed: if it does not fit its layout
+    :raises MalformedHandshake: if it does not match its layout
     """
     cursor = _Cursor(body)
     version, random, session_id = cursor.number(2), cursor.take(32), cursor.vector(1)
@@ -228,16 +229,16 @@ def parse_server_hello(body: bytes) -> ServerHello:
 
 @dataclass(slots=True)
 class EncryptedExtensions:
-    """What a TLS 1.3 server adds under encryption."""
+    """Extensions that a TLS 1.3 server sends encrypted."""
 
     alpn: str
     early_data: bool
 
 
 def parse_encrypted_extensions(body: bytes) -> EncryptedExtensions:
-    """Read EncryptedExtensions.
+    """Parse EncryptedExtensions.
 
-    :raises Malformed: if they do not fit their layout
+    :raises MalformedHandshake: if they do not match their layout
     """
     extensions = _extensions(_Cursor(body))
     alpn = next(iter(_alpn(extensions.get(_Extension.ALPN))), "")
@@ -247,7 +248,7 @@ def parse_encrypted_extensions(body: bytes) -> EncryptedExtensions:
 def decompressed_certificate(body: bytes) -> bytes:
     """Return the Certificate message inside a CompressedCertificate (RFC 8879, section 4).
 
-    :raises Malformed: if it does not decompress to the size that it announces, or that is too much for certificates
+    :raises MalformedHandshake: if it does not decompress to the announced size, or that is too large for certificates
     """
     cursor = _Cursor(body)
     algorithm, size, data = cursor.number(2), cursor.number(3), cursor.vector(3)
@@ -283,7 +284,7 @@ def _unzstd(data: bytes, size: int) -> bytes | None:
     import zstandard
 
     try:
-        if zstandard.frame_content_size(data) > size:  # which would be allocated at once
+        if zstandard.frame_content_size(data) > size:  # the library would allocate it at once
             return None
         return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
     except zstandard.ZstdError:
@@ -291,13 +292,13 @@ def _unzstd(data: bytes, size: int) -> bytes | None:
 
 
 _DECOMPRESSIONS: dict[int, Callable[[bytes, int], bytes | None]] = {1: _inflated, 2: _unbrotlied, 3: _unzstd}
-"""By number in IANA's registry "TLS Certificate Compression Algorithm IDs"; each takes the size it may come to."""
+"""By number in IANA's registry "TLS Certificate Compression Algorithm IDs"; called with data and maximum size."""
 
 
 def parse_certificate(body: bytes, *, tls13: bool) -> bytes:
     """Return the peer's own certificate (DER), empty if it sent none.
 
-    :raises Malformed: if the message does not fit its layout
+    :raises MalformedHandshake: if the message does not match its layout
     """
     cursor = _Cursor(body)
     if tls13:
@@ -309,7 +310,7 @@ def parse_certificate(body: bytes, *, tls13: bool) -> bytes:
 def parse_session_ticket(body: bytes) -> bytes:
     """Return the ticket of a TLS 1.2 NewSessionTicket (RFC 5077, section 3.3).
 
-    :raises Malformed: if the message does not fit its layout
+    :raises MalformedHandshake: if the message does not match its layout
     """
     cursor = _Cursor(body)
     cursor.take(4)  # lifetime hint
@@ -317,9 +318,9 @@ def parse_session_ticket(body: bytes) -> bytes:
 
 
 def plausible_start(payload: bytes | memoryview) -> bool:
-    """Return whether a handshake record may begin with a message in clear.
+    """Return whether a handshake record may start with a message in clear.
 
-    A message that continues in further records fills this one, or much of it where less was negotiated.
+    A message that continues in further records fills this one, or much of it if a smaller fragment was negotiated.
     """
     if len(payload) < 4 or payload[0] not in _KNOWN_TYPES:
         return False
@@ -329,21 +330,21 @@ def plausible_start(payload: bytes | memoryview) -> bool:
 
 @dataclass(slots=True)
 class MessageReader:
-    """Cuts the content of one direction's handshake records into messages.
+    """Splits the content of one direction's handshake records into messages.
 
-    A message longer than `MAX_MESSAGE` is skipped: nothing that decryption needs is that long.
+    Messages longer than `MAX_MESSAGE` are skipped: decryption needs none of that length.
     """
 
     _data: bytearray = field(default_factory=bytearray)
     _skip: int = 0
 
     def reset(self) -> None:
-        """Forget an unfinished message, after a loss."""
+        """Drop an unfinished message, after a loss."""
         self._data.clear()
         self._skip = 0
 
     def feed(self, payload: bytes | memoryview) -> Iterator[tuple[int, bytes]]:
-        """Yield type and body of each message that is complete now."""
+        """Yield type and body of each message that is now complete."""
         if self._skip:
             skipped = min(self._skip, len(payload))
             self._skip -= skipped

@@ -1,4 +1,4 @@
-"""What is known of a TLS connection, decrypted or not."""
+"""Description of a TLS connection, decrypted or not."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _MAX_ALERTS = 16
 
 @dataclass(slots=True)
 class TlsInfo:
-    """A connection as a list shows it; grows as more is seen. Empty strings and tuples are what was not seen.
+    """A connection as listed; it grows as more is seen. Empty strings and tuples mean not seen.
 
     :ivar version: the version in use, such as ``TLS 1.3``
-    :ivar suite: the cipher suite as IANA names it
-    :ivar server_name: the name the client asked for (SNI)
-    :ivar offered_alpn: application protocols the client offered
-    :ivar alpn: the one the server chose; in TLS 1.3 only visible when decrypted
+    :ivar suite: the cipher suite by its IANA name
+    :ivar server_name: the name requested by the client (SNI)
+    :ivar offered_alpn: application protocols offered by the client
+    :ivar alpn: the one chosen by the server; in TLS 1.3 only visible when decrypted
     :ivar certificate: names of the server's certificate, common name first; in TLS 1.3 only when decrypted
     :ivar client_certificate: names of the client's certificate
-    :ivar resumed: a session begun before was resumed; None while that is not known
-    :ivar early_data: the client sent application data before the handshake was over (0-RTT), and it was accepted
-    :ivar client_random: what secrets are found by in a key log
-    :ivar alerts: alerts that could be read, at most 16
-    :ivar notes: what else was odd, at most 16
-    :ivar records: application data records that were decrypted
-    :ivar reason: why something is not decrypted; empty if nothing is amiss
+    :ivar resumed: an earlier session was resumed; None if unknown
+    :ivar early_data: the client sent application data before the end of the handshake (0-RTT), and it was accepted
+    :ivar client_random: key by which a key log lists the secrets
+    :ivar alerts: readable alerts, at most 16
+    :ivar notes: other oddities, at most 16
+    :ivar records: number of decrypted application data records
+    :ivar reason: why something is not decrypted; empty if everything is
     """
 
     version: str = ""
@@ -46,12 +46,11 @@ class TlsInfo:
     reason: str = ""
 
     def note(self, text: str) -> None:
-        """Keep a remark, once."""
+        """Add a remark, once."""
         if text not in self.notes and len(self.notes) < _MAX_NOTES:
             self.notes.append(text)
 
     def add_alert(self, alert: Alert) -> None:
-        """Keep an alert."""
         if len(self.alerts) < _MAX_ALERTS:
             self.alerts.append(alert)
 

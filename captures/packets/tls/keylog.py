@@ -1,12 +1,12 @@
-"""Key logs: the secrets that let a capture be decrypted, by client random and by session ID.
+"""Key logs: the secrets that decrypt a capture, by client random and by session ID.
 
-The format is that of NSS (``SSLKEYLOGFILE``, RFC 9850): a label, the client random and a secret, a line each. Two
-more are read: ``RSA Session-ID:HEX Master-Key:HEX``, which the Java agent extract-tls-secrets writes for TLS 1.2 and
-OpenSSL's ``s_client`` users know, and key logs embedded in a pcapng (``packets.secrets``).
+The format is that of NSS (``SSLKEYLOGFILE``, RFC 9850): each line has a label, the client random and a secret. Two
+more are read: ``RSA Session-ID:HEX Master-Key:HEX``, written by the Java agent extract-tls-secrets for TLS 1.2 and
+known to users of OpenSSL's ``s_client``, and key logs embedded in a pcapng (``packets.secrets``).
 
-A key log may still be written while it is read: :meth:`KeyLog.refresh` takes in what was added, and a line without
-its end is left until it has one, or until the file rests. Of one that grows the newest million secrets are kept: they
-are needed when their connection begins. Lines that are not understood are counted and skipped.
+A key log may still be written while it is read: :meth:`KeyLog.refresh` reads added lines. A line without
+its end is left until it has one, or until the file no longer grows. Of a growing key log the newest million secrets are
+kept: they are needed when their connection starts. Lines of unknown form are counted and skipped.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _TLS13 = (
     "CLIENT_TRAFFIC_SECRET_0",
     "SERVER_TRAFFIC_SECRET_0",
 )
-#: labels that are used, with the sizes their secrets may have: in TLS 1.3 that of SHA-256 or SHA-384
+#: labels in use, with the valid sizes of their secrets: in TLS 1.3 that of SHA-256 or SHA-384
 _SIZES = {(_MASTER, MASTER_BYTES)} | {(label, size) for label in _TLS13 for size in (32, 48)}
-#: labels of exporters and of keys that follow from others (OpenSSL logs those of key updates)
+#: labels of exporters and of derived keys (OpenSSL logs those of key updates)
 _UNUSED = frozenset(
     (
         "EXPORTER_SECRET",
@@ -60,13 +60,14 @@ class KeyLog:
     """The secrets of one or more key logs.
 
     :param path: a key log file; it need not exist yet if it is `growing`
-    :param growing: more may be added: a connection whose secret is not there yet waits for it
-    :param file: the same file, for a process that could open it and now may not; is taken over
-    :ivar growing: as given; set it to False when nothing more will come
-    :ivar generation: goes up whenever a secret was added
-    :ivar ignored: lines that are no secret in any known form
+    :param growing: more may be added: a connection whose secret is missing waits for it
+    :param file: the same file already open, for a process that has lost the right to open it; the key log closes it
+    :ivar growing: as given; set it to False when nothing more will be added
+    :ivar generation: incremented whenever a secret was added
+    :ivar ignored: number of lines that are not a secret in any known form
     :ivar path: as given
-    :ivar trouble: why a growing file could not be read the last time, in words; empty if it could, or is not there yet
+    :ivar trouble: why a growing file could not be read the last time, in words; empty if it could, or does not exist
+        yet
     :raises OSError: if the file cannot be read
     """
 
@@ -90,23 +91,23 @@ class KeyLog:
                 self._close()
 
     def __len__(self) -> int:
-        """How many secrets there are."""
+        """Return the number of secrets."""
         return len(self._secrets) + len(self._sessions)
 
     # -- in ----------------------------------------------------------------------------------------------------
 
     def add(self, data: bytes) -> bool:
-        """Take in a whole key log, such as a decryption secrets block; return whether it held anything new."""
+        """Add a whole key log, such as a decryption secrets block; return whether it contained a new secret."""
         before = self.generation
         for line in data.splitlines():
             self._add_line(line)
         return self.generation != before
 
     def refresh(self) -> bool:
-        """Take in what was added to the file; return whether that held a secret.
+        """Read lines added to the file; return whether they contained a secret.
 
-        A file that was replaced or cut is read again; secrets read before stay. Nothing is raised: a reader that runs
-        continues with the secrets it has, and says so (:attr:`trouble`).
+        A file that was replaced or truncated is read again; secrets read before stay. Nothing raises: a running reader
+        continues with the secrets it has, and reports the error (:attr:`trouble`).
         """
         if self.path is None:
             return False
@@ -119,7 +120,7 @@ class KeyLog:
         return self.generation != before
 
     def finish(self) -> bool:
-        """Note that nothing more will come; take in the last of it, and return whether that held a secret."""
+        """Record that nothing more will be added; read the last lines, and return whether they contained a secret."""
         if not self.growing:
             return False
         self.growing = False
@@ -132,13 +133,13 @@ class KeyLog:
         if self._renewed(path):
             rests = self._take()
         if rests or not self.growing:
-            # no end of the line seems to come; should it come after all, the whole line is read again
+            # the line seems to have no end; if it arrives after all, the whole line is read again
             self._add_line(self._rest, unfinished=True)
 
     def _renewed(self, path: Path) -> bool:
-        """Open the file if it is there and is not the one that is open; return whether it was.
+        """Open the file if it exists and is not the open one; return whether it was opened.
 
-        One that grows stays open: a live capture gives its privileges up, and with them maybe the right to open it.
+        A growing file stays open: a live capture drops its privileges, and with them perhaps the right to open it.
         """
         try:
             if self._file is not None and os.path.samestat(path.stat(), os.fstat(self._file.fileno())):
@@ -154,7 +155,7 @@ class KeyLog:
         return True
 
     def _take(self) -> bool:
-        """Read the rest of the file that is open; return whether it had none."""
+        """Read the rest of the open file; return whether it had none."""
         file = self._file
         if file is None:
             return False
@@ -167,7 +168,7 @@ class KeyLog:
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             for line in lines:
                 self._add_line(line)
-            # no key log line is so long; what follows up to its end is skipped as one
+            # no key log line is that long; everything up to its end is skipped as one line
             self._rest = self._rest[:_MAX_LINE]
         return self._offset == start
 
@@ -177,11 +178,11 @@ class KeyLog:
             self._file = None
 
     def __del__(self) -> None:
-        """Close the file: who stops reading a capture need not finish its key log."""
+        """Close the file, because a reader of a capture may stop without finishing its key log."""
         self._close()
 
     def _add_line(self, line: bytes, *, unfinished: bool = False) -> None:
-        """Take in one line, without its end."""
+        """Add one line, without its end."""
         text = line[:_MAX_LINE].decode("ascii", "replace").strip()
         if not text or text.startswith("#"):
             return
@@ -208,7 +209,7 @@ class KeyLog:
     def remember(self, identifier: bytes, master: bytes) -> None:
         """Keep a TLS 1.2 master secret for connections that resume the session with this ID or ticket.
 
-        What is learned from traffic is bounded: the oldest of 10,000 is forgotten.
+        Secrets learned from traffic are bounded: the oldest of 10,000 is dropped.
         """
         if identifier:
             learned = self._learned
@@ -220,13 +221,13 @@ class KeyLog:
     # -- out ---------------------------------------------------------------------------------------------------
 
     def secret(self, label: str, client_random: bytes) -> bytes | None:
-        """Return a secret of TLS 1.3 by its NSS label."""
+        """Return a TLS 1.3 secret by its NSS label."""
         return self._secrets.get((label, client_random))
 
     def master(self, client_random: bytes, session_id: bytes) -> bytes | None:
         """Return the TLS 1.2 master secret of a connection.
 
-        :param session_id: that of the ServerHello; empty if it has none
+        :param session_id: session ID in the ServerHello; empty if it has none
         """
         found = self._secrets.get((_MASTER, client_random))
         if found is None and session_id:
@@ -234,11 +235,11 @@ class KeyLog:
         return found
 
     def sessions(self) -> Iterator[bytes]:
-        """Yield the master secrets that are filed under a session ID, the newest first, at most 256."""
+        """Yield the master secrets stored under a session ID, the newest first, at most 256."""
         return islice(reversed(self._sessions.values()), _MAX_TRIED)
 
     def resumed(self, identifier: bytes) -> bytes | None:
-        """Return the master secret of the session with this ID or ticket, if it was seen to begin."""
+        """Return the master secret of the session with this ID or ticket, if its start was seen."""
         return self._learned.get(_key(identifier))
 
 
@@ -253,5 +254,5 @@ def _hex(text: str) -> tuple[bytes, bytes]:
 
 
 def _key(identifier: bytes) -> bytes:
-    """Tickets may be long; a digest stands for them."""
+    """Return a digest of an identifier, because tickets may be long."""
     return sha256(identifier).digest()

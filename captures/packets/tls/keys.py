@@ -1,6 +1,6 @@
-"""From hellos and key log to record ciphers: which secret an epoch needs, and why there is none.
+"""From hellos and key log to record ciphers: the secret that an epoch needs, or the reason why there is none.
 
-An epoch is a stretch of one direction under one kind of keys. In TLS 1.3 the generation counts key updates within the
+An epoch is a period of one direction under one kind of keys. In TLS 1.3 the generation counts key updates within the
 application epoch; in TLS 1.2 there is only the application epoch, and the generation counts handshakes (the first
 and renegotiations).
 """
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from captures.packets.tls.ciphers import RecordCipher
 
 _MAX_NEGOTIATIONS = 64
-#: key updates that may hide in a gap
+#: maximum number of key updates within a gap
 _UPDATES_AHEAD = 3
 
 
 class Epoch(IntEnum):
-    """What protects a record."""
+    """The protection of a record."""
 
     CLEAR = 0
     EARLY = 1
@@ -45,7 +45,7 @@ _LABELS = {
 
 
 class Remedy(Enum):
-    """What may still bring keys."""
+    """What may still provide keys."""
 
     NONE = "nothing"
     KEY_LOG = "a longer key log"
@@ -53,7 +53,7 @@ class Remedy(Enum):
 
 
 class NoKeys(Exception):  # noqa: N818  # says what is wrong, reads well at the raise
-    """There are no keys for an epoch, and what would help."""
+    """There are no keys for an epoch; `cure` says what may still provide them."""
 
     def __init__(self, reason: str, cure: Remedy = Remedy.NONE) -> None:
         super().__init__(reason)
@@ -66,10 +66,10 @@ class Negotiation:
     """One handshake: the first, or in TLS 1.2 a renegotiation.
 
     :ivar retried: the server answered the first ClientHello with a HelloRetryRequest
-    :ivar resumed: a session begun before continues; None while that is not known
-    :ivar early_accepted: the server takes early data; None while that is not known
-    :ivar ticket: TLS 1.2 session ticket that the server issued
-    :ivar tried: generation of the key log whose sessions were tried in vain
+    :ivar resumed: an earlier session continues; None if unknown
+    :ivar early_accepted: the server accepts early data; None if unknown
+    :ivar ticket: TLS 1.2 session ticket issued by the server
+    :ivar tried: generation of the key log whose sessions were tried without success
     """
 
     client: ClientHello | None = None
@@ -80,7 +80,7 @@ class Negotiation:
     ticket: bytes = b""
     tried: int = -1
     ciphers: tuple[RecordCipher, RecordCipher] | None = None
-    # per side: generation and secret of the newest TLS 1.3 application keys asked for
+    # per side: generation and secret of the newest requested TLS 1.3 application keys
     updated: dict[Side, tuple[int, bytes]] = field(default_factory=dict)
 
     @property
@@ -122,7 +122,7 @@ class Keys:
     def successors(
         self, side: Side, epoch: Epoch, generation: int
     ) -> Iterator[tuple[Epoch, int, RecordCipher]]:
-        """Yield what may be in use once the end of an epoch was missed."""
+        """Yield the ciphers that may be in use after an epoch whose end was missed."""
         following: list[tuple[Epoch, int]] = []
         if self.negotiation(0).tls13:
             if epoch is Epoch.EARLY:
@@ -141,9 +141,9 @@ class Keys:
         """Return the cipher of a TLS 1.2 connection without session ID, by trying the sessions in the key log.
 
         A server that issues a ticket may leave the session unnamed (RFC 5077, section 3.4), as OpenSSL does. A Java
-        client then makes up a session ID for itself, and the agent logs the secret under that.
+        client then generates its own session ID, under which the agent logs the secret.
 
-        :param record: the first protected one of this side
+        :param record: the first protected record of this side
         """
         if self.negotiation(0).tls13:
             return None
@@ -168,7 +168,7 @@ class Keys:
         return None
 
     def issued(self, negotiation: Negotiation, ticket: bytes) -> None:
-        """Note a TLS 1.2 session ticket, by which another connection may resume."""
+        """Record a TLS 1.2 session ticket, with which another connection may resume."""
         negotiation.ticket = ticket
         master = self._master(negotiation)
         if master is not None and self.keylog is not None:
@@ -177,9 +177,9 @@ class Keys:
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _hellos(self, negotiation: Negotiation) -> tuple[ClientHello, ServerHello, Suite, KeyLog]:
-        """Return what every derivation starts from.
+        """Return the inputs of every derivation.
 
-        :raises NoKeys: if a part of it is missing
+        :raises NoKeys: if one of them is missing
         """
         if negotiation.client is None:
             raise NoKeys("the ClientHello was not captured", Remedy.OTHER_SIDE)
@@ -242,6 +242,6 @@ class Keys:
             return None
         master = keylog.master(client.random, server.session_id)
         if master is None and negotiation.resumed and client.ticket:
-            # a ticket that was offered is only the session's if the server took it
+            # an offered ticket belongs to the session only if the server accepted it
             master = keylog.resumed(client.ticket)
         return master

@@ -1,12 +1,12 @@
-"""The record layer: one direction's bytes into whole TLS records, and back into step after a loss.
+"""The record layer: splits one direction into TLS records, and finds the next record after a loss.
 
 A record is a type, a version, a length and that many bytes (RFC 8446, section 5.1; RFC 5246, section 6.2). Rules:
 
-* Bytes are passed on as views of what was fed; only a record that comes in pieces is joined.
-* Records and holes tile the stream: whatever belongs to no record is inside exactly one :class:`RecordHole`.
+* Bytes are passed on as views of the fed bytes; only records that arrive in pieces are joined.
+* Records and holes tile the stream: bytes that belong to no record are inside exactly one :class:`RecordHole`.
 * After a loss the end of a record that was cut is known from its header. Beyond it, the next record is where the gap
   ends, if that looks like a header, or else the first header that is followed by another.
-* What is held is less than two records.
+* It holds less than two records.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_PAYLOAD = (1 << 14) + 2048
 MIN_PROTECTED = HEADER_BYTES + 17
 
 _HEADER = struct.Struct(">BHH")
-# where a search privileges no position
+# no preferred position for a search
 _NOWHERE = -1
 _CANDIDATE = re.compile(rb"[\x14-\x18]\x03[\x00-\x04]")
 
@@ -39,7 +39,7 @@ class TlsRecord:
 
     :ivar start: stream position of its header
     :ivar header: its five bytes
-    :ivar payload: what follows the header; a view into the fed bytes
+    :ivar payload: the bytes after the header; a view into the fed bytes
     """
 
     kind: int
@@ -55,9 +55,9 @@ class TlsRecord:
 
 @dataclass(slots=True)
 class RecordHole:
-    """A stretch of the stream that could not be read as records.
+    """A part of the stream that could not be read as records.
 
-    :ivar records: how many records may have been in it, at most; at least one
+    :ivar records: maximum number of records in it; at least one
     :ivar reason: why, in words
     """
 
@@ -72,7 +72,7 @@ class Undecryptable(Exception):  # noqa: N818  # says what is wrong, reads well 
 
 
 def looks_like_tls(data: bytes | bytearray | memoryview) -> bool | None:
-    """Return whether the first bytes of a direction begin a TLS connection; None if there are too few to tell.
+    """Return whether the first bytes of a direction start a TLS connection; None if there are too few to decide.
 
     Either peer's first record is a handshake message or, from a server that refuses, an alert.
     """
@@ -89,7 +89,7 @@ def looks_like_tls(data: bytes | bytearray | memoryview) -> bool | None:
 
 
 def is_client_hello(data: bytes | bytearray | memoryview) -> bool:
-    """Return whether these first bytes of a direction are those of the TLS client."""
+    """Return whether these first bytes of a direction come from the TLS client."""
     return looks_like_tls(data) is True and data[0] == HANDSHAKE and data[5] == 1
 
 
@@ -103,7 +103,7 @@ class RecordReader:
     """Splits one direction into records.
 
     :ivar position: stream position of the next byte that belongs to no record or hole yet
-    :ivar foreign: the first bytes are no TLS record
+    :ivar foreign: the first bytes are not a TLS record
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class RecordReader:
         self._have = 0
         self._need = HEADER_BYTES
         self._discards = False
-        # a loss that is not over yet: where it began, where the last record touched by it ends, and why
+        # the current loss: its start, the end of the last record that it affects, and the reason
         self._hole: int | None = None
         self._floor = 0
         self._reason = ""
@@ -121,7 +121,7 @@ class RecordReader:
         self._search_from: int | None = None
 
     def discard(self) -> None:
-        """Count bytes from now on, and read no more records."""
+        """Only count bytes from now on, without reading records."""
         self._discards = True
         self.position += self._have
         self._parts, self._have = [], 0
@@ -138,7 +138,7 @@ class RecordReader:
         return self._split(closing=False)
 
     def gap(self, length: int, reason: str) -> list[TlsRecord | RecordHole]:
-        """Note that `length` bytes are missing here."""
+        """Record that `length` bytes are missing here."""
         if self._discards:
             self.position += length
             return []
@@ -158,7 +158,7 @@ class RecordReader:
         return items
 
     def close(self) -> list[TlsRecord | RecordHole]:
-        """Note that no more bytes come; what is left of a record becomes a hole."""
+        """End the stream; an incomplete record becomes a hole."""
         if self._discards:
             return []
         items = self._split(closing=True) if self._search_from is not None else []
@@ -213,7 +213,7 @@ class RecordReader:
         return items
 
     def _search(self, view: memoryview, at: int, *, closing: bool) -> tuple[int, bool]:
-        """Look for a header that is followed by another, or stands where the gap ends.
+        """Search for a header that is followed by another, or lies where the gap ends.
 
         :returns: where to continue, and whether a header is there; if not, more bytes are needed from there on
         """

@@ -1,9 +1,10 @@
-"""Cipher suites by number: names, and what a name says about keys and algorithms.
+"""Cipher suites by number: names, and the keys and algorithms that a name implies.
 
 Numbers and names are those of IANA's registry "TLS Cipher Suites". A name spells out everything that decryption needs,
-so nothing but names is listed: the bulk cipher, its key size and mode, and the hash, which for GCM, CCM and ChaCha20 is
+so only names are listed: the bulk cipher, its key size and mode, and the hash, which for GCM, CCM and ChaCha20 is
 that of the key derivation and for CBC also that of the MAC (RFC 5246, RFC 5288, RFC 5289, RFC 6655, RFC 7905, RFC
 8446). Suites that Kafka clients offer but servers no longer choose (RC4, 3DES, NULL) have a name here and no algorithm.
+
 Nothing here needs the cryptographic library.
 """
 
@@ -124,7 +125,7 @@ _NAMES = {
 }
 
 CODES = tuple(_NAMES)
-"""The numbers of all suites that have a name here."""
+"""The numbers of all named suites."""
 
 _TLS_13 = range(0x1301, 0x1306)
 
@@ -137,7 +138,7 @@ _ALGORITHM = re.compile(
 
 
 class Mode(Enum):
-    """How records are protected."""
+    """Record protection."""
 
     GCM = "AES-GCM"
     CCM = "AES-CCM"
@@ -149,11 +150,11 @@ class Mode(Enum):
 class Suite:
     """A cipher suite that can be decrypted.
 
-    :ivar name: as IANA writes it
+    :ivar name: IANA's name
     :ivar mode: the bulk cipher
     :ivar key_bytes: size of its key
     :ivar tag_bytes: size of the authentication tag; 0 for CBC
-    :ivar mac: hash of the record MAC as hashlib names it; empty but for CBC
+    :ivar mac: hash of the record MAC by its hashlib name; empty except for CBC
     :ivar hash: hash of the key derivation
     :ivar tls13: defined for TLS 1.3 only
     """
@@ -168,7 +169,7 @@ class Suite:
 
     @property
     def mac_bytes(self) -> int:
-        """Size of the record MAC, 0 but for CBC."""
+        """Size of the record MAC, 0 except for CBC."""
         return _HASH_BYTES[self.mac] if self.mac else 0
 
     @property
@@ -178,7 +179,7 @@ class Suite:
 
 
 def suite_name(code: int) -> str:
-    """Return the name of a cipher suite, or its number in hexadecimal if it has none here."""
+    """Return the name of a cipher suite, or its number in hexadecimal if it is unknown."""
     return _NAMES.get(code, f"0x{code:04X}")
 
 
