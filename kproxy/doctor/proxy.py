@@ -1,4 +1,4 @@
-"""The proxy: its event loop, a port to listen on, and how many connections it may hold."""
+"""The proxy: its event loop, a port to listen on, and the number of connections it can hold."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _PER_CONNECTION = 2  # the client's and the broker's
 
 
 def checks() -> Iterator[Check]:
-    """Look at what ``kproxy proxy`` needs."""
+    """Check what ``kproxy proxy`` needs."""
     yield loop()
     yield descriptors()
 
 
 def loop() -> Check:
-    """Start the event loop of the proxy, and have it listen for a moment."""
+    """Start the event loop of the proxy, and listen for a moment."""
     name = "event loop"
     try:
         import uvloop
@@ -45,7 +45,7 @@ async def _listened() -> int:
 
 
 def descriptors() -> Check:
-    """Look how many files may be open; the proxy raises the soft limit to the hard one itself."""
+    """Check how many files may be open; the proxy itself raises the soft limit to the hard one."""
     name = "open files"
     most = Settings(run_folder="").most_connections
     need = _PER_CONNECTION * most
