@@ -62,7 +62,7 @@ class Configuration:
         for place, key in enumerate(keys, 1):
             found = found.get(key, {})
             if not isinstance(found, dict):
-                raise self.error(f"this has to be a table: [{'.'.join(keys[:place])}]", *keys[:place])
+                raise self.error(f"this must be a table: [{'.'.join(keys[:place])}]", *keys[:place])
         assert isinstance(found, Mapping)
         return found
 
@@ -109,7 +109,7 @@ def load(path: Path | None = None, profile: str = "") -> Configuration:
     file, notes = _usual() if named is None else (named, [])
     if file is None:
         if profile:
-            raise ConfigurationError(f"there is no {FILE} that could have a profile {profile!r}")
+            raise ConfigurationError(f"there is no {FILE} to contain a profile {profile!r}")
         return Configuration(notes=tuple(notes))
     text, said = _read(file)
     # [follow] can belong to a command, [profile] has the profiles
@@ -157,9 +157,9 @@ def _read(file: Path) -> tuple[str, dict[str, Any]]:
     except OSError as error:
         problem = error.strerror or str(error)
     except UnicodeDecodeError as error:
-        problem = f"this is no UTF-8 text: byte {error.start}"
+        problem = f"this is not UTF-8 text: byte {error.start}"
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        problem = f"this is no TOML: {error}"
+        problem = f"this is not TOML: {error}"
     raise ConfigurationError(f"{file}: {problem}")
 
 

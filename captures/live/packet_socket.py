@@ -96,7 +96,7 @@ class PacketSocket:
         try:
             return int(Path("/sys/class/net", interface, "type").read_text())
         except (OSError, ValueError):
-            raise DeviceError(f"there is no interface {interface}; -D lists those there are") from None
+            raise DeviceError(f"there is no interface {interface}; -D lists the interfaces") from None
 
     def _open(self, kind: int, protocol: int) -> socket.socket:
         assert sys.platform == "linux"

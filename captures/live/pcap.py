@@ -161,7 +161,7 @@ class PcapDevice:
         if status in _NOT_PERMITTED:
             raise NotPermittedError(f"{settings.interface}: {text}")
         if status == _NO_SUCH_DEVICE:
-            raise DeviceError(f"there is no interface {settings.interface}; -D lists those there are")
+            raise DeviceError(f"there is no interface {settings.interface}; -D lists the interfaces")
         if status < 0:
             raise DeviceError(f"{settings.interface}: {text}")
         self.warning = text

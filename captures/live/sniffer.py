@@ -183,7 +183,7 @@ class Sniffer:
             os.close(nowhere)
         else:
             if self._retry_at is not None:
-                self._notice(f"recording goes on; {self._not_written:,} packets were not recorded")
+                self._notice(f"recording continues; {self._not_written:,} packets were not recorded")
             self._retry_at = None
 
     def _count(self) -> None:

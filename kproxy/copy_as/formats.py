@@ -56,7 +56,7 @@ class Format:
         """
         there = [exchange for exchange in exchanges if self.exists(exchange)]
         if not there:
-            raise CannotCopyError(f"{self.title}: there is no such thing for {_of(exchanges)}")
+            raise CannotCopyError(f"{self.title}: this does not apply to {_of(exchanges)}")
         return self.make(there, context)
 
 

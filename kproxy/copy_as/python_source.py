@@ -48,7 +48,7 @@ def script(exchange: Exchange, side: Side, *, show_secrets: bool) -> str:
     payload = frame.data[SIZE_BYTES:]
     body = exchange.request if side == "request" else exchange.response
     if body is None:
-        raise CannotCopyError("SASL tokens are no Kafka messages: copy their bytes as hex")
+        raise CannotCopyError("SASL tokens are not Kafka messages: copy their bytes as hex")
     # decode again: in the exchange, records were replaced for display
     again = decode_request(payload) if side == "request" else decode_response(payload, body.key, body.asked)
     lines = [*_opening(exchange, side), *_message(again, side, payload), *_FRAME]

@@ -171,7 +171,9 @@ def producing(
     for partition in partitions(request):
         if partition.left_out:
             where = f"{partition.topic}-{partition.number}"
-            notes.append(f"left out: {partition.left_out:,} records of {where} that are no text, or too many")
+            notes.append(
+                f"left out: {partition.left_out:,} records of {where} that are not text, or too many"
+            )
         for run in partition.runs:
             command = producer(request, partition, run, notes)
             if command is not None:

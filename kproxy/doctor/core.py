@@ -81,6 +81,6 @@ def codecs() -> Check:
         except DecodeError:
             wrong.append(codec)
     if wrong:
-        found = f"{listed(each.label for each in wrong)} does not give back what it was given"
+        found = f"{listed(each.label for each in wrong)} does not restore its input"
         return Check("codecs", State.BROKEN, found, "records compressed so cannot be read")
     return Check("codecs", State.OK, listed(each.label for each in known))

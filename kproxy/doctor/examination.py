@@ -116,5 +116,5 @@ def looked_at(area: str, module: str) -> list[Check]:
         checks.extend(find())
     except Exception as error:  # the other areas are still worth knowing
         what = f"{type(error).__name__}: {error}".splitlines()[0]
-        checks.append(Check(area, State.BROKEN, what, "This could not be looked at"))
+        checks.append(Check(area, State.BROKEN, what, "This could not be checked"))
     return checks

@@ -52,7 +52,7 @@ def descriptors() -> Check:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY or hard >= need:
         limit = "no limit" if hard == resource.RLIM_INFINITY else f"{hard:,}"
-        return Check(name, State.OK, f"{limit}: enough for the {most:,} connections that are the most")
+        return Check(name, State.OK, f"{limit}: enough for the limit of {most:,} connections")
     about = f"The proxy can hold about {hard // _PER_CONNECTION:,} connections"
     command = f"sudo prlimit --pid $$ --nofile={need}" if sys.platform == "linux" else f"ulimit -n {need}"
     return Check(name, State.LIMITED, f"{hard:,} (now {soft:,})", about, command)

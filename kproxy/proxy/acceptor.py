@@ -191,7 +191,7 @@ class Acceptor:
         except (OSError, TimeoutError) as error:
             raise _NotServedError(diagnosis.client_handshake(error)) from None
         if not start:
-            raise _NotServedError("the client ended before it said anything")
+            raise _NotServedError("the client closed the connection without sending anything")
         wrong = diagnosis.client_start(start, tls=True)
         if wrong:
             raise _NotServedError(wrong)
@@ -207,7 +207,7 @@ class Acceptor:
                 continue
             place = self._plane.brokers.get(role, node_id)
             if place is None:
-                raise _NotServedError(f"the client asks for {name}, and there is no {role} {node_id}")
+                raise _NotServedError(f"the client asks for {name}, but there is no {role} {node_id}")
             return place
         return None
 

@@ -90,9 +90,9 @@ class BrokerPolicy:
         :meth:`permits`.
         """
         if node_id < 0:
-            return f"node ID {node_id} is none"
+            return f"node ID {node_id} is invalid"
         if not 0 < port <= _MOST_PORT:
-            return f"port {port} is none"
+            return f"port {port} is invalid"
         address = ip_of(host)
         if address is None and host_name(host) is None:
             return f"{_shown(host)} is not a host name"

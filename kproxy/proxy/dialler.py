@@ -86,7 +86,7 @@ class Dialler:
         try:
             found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except UnicodeError:
-            raise OSError(f"{host[:60]!a} is no possible host name") from None
+            raise OSError(f"{host[:60]!a} is not a valid host name") from None
         known = self._preferred.get(address)
         ordered = list(dict.fromkeys((each[0], each[4]) for each in found))
         first = [each for each in ordered if each[1][0] == known]

@@ -293,5 +293,5 @@ def _notes(plan: _Plan) -> Iterator[str]:
     if plan.keep_client:
         yield (
             "Brokers answer to the addresses of the clients: their way back must lead through this machine, or no "
-            "connection comes about."
+            "connection is established."
         )

@@ -169,7 +169,7 @@ class _ExchangeMetrics:
         self._topics = _Labels(topics)
         of_client = ("api", "client_id")
         self._of_client = _OfClient(
-            counter("requests", "Requests that came from clients.", *of_client),
+            counter("requests", "Requests from clients.", *of_client),
             counter(
                 "unanswered_requests",
                 "Requests whose connection ended before an answer, but for those that kproxy ended.",
@@ -180,21 +180,21 @@ class _ExchangeMetrics:
             histogram(
                 "response_time_seconds",
                 "From the last byte of a request to the first of the broker's response, without waits by design and"
-                " what rules and holds of kproxy took.",
+                " the time in rules and holds.",
                 *of_client,
             ),
         )
         self._errors = counter(
             "errors",
-            "Responses with an error, by its name; expected ones are part of a normal conversation. Errors of kproxy's"
-            " making are not counted.",
+            "Responses with an error, by its name; expected ones are part of a normal conversation. Errors made by"
+            " kproxy are not counted.",
             *of_client,
             "error",
             "expected",
         )
         self._waits: Summary = Summary(
             "kproxy_designed_wait_seconds",
-            "What responses waited by design: long polls, rebalances, quotas.",
+            "Time that responses waited by design: long polls, rebalances, quotas.",
             ("api",),
             registry=registry,
         )
@@ -206,7 +206,7 @@ class _ExchangeMetrics:
         )
         self._of_kproxy: Summary = Summary(
             "kproxy_intervention_seconds",
-            "What requests and responses stayed in kproxy for rules and holds; no part of response times.",
+            "Time that rules and holds kept requests and responses in kproxy; not part of response times.",
             ("api",),
             registry=registry,
         )
@@ -348,23 +348,23 @@ class _Value(NamedTuple):
 
 
 _VALUES = (
-    _Value("forwarding", "Whether anything is sent on, 1 or 0.", ("forwarding",)),
+    _Value("forwarding", "Whether anything is forwarded, 1 or 0.", ("forwarding",)),
     _Value("connections", "Connections that are open.", ("connections", "open")),
     _Value("connections_accepted", "Connections accepted.", ("connections", "total"), "counter"),
-    _Value("connections_refused", "Connections not let in.", ("connections", "refused"), "counter"),
+    _Value("connections_refused", "Connections refused.", ("connections", "refused"), "counter"),
     _Value(
         "connections_unreachable",
         "Connections whose broker could not be reached.",
         ("connections", "unreachable"),
         "counter",
     ),
-    _Value("requests_in_flight", "Requests that wait for their answer.", ("requests_in_flight",)),
+    _Value("requests_in_flight", "Requests waiting for their response.", ("requests_in_flight",)),
     _Value("received_bytes", "Bytes received.", ("bytes", "from_clients"), "counter", ("sender", "client")),
     _Value("received_bytes", "Bytes received.", ("bytes", "from_brokers"), "counter", ("sender", "broker")),
     _Value("brokers", "Brokers and controllers behind the proxy.", ("brokers",)),
     _Value(
         "refused_brokers",
-        "Times that a broker was announced where there can be none, may be none, or as one too many.",
+        "Times that a broker was refused: an invalid address, one that is not allowed, or too many brokers.",
         ("refused_brokers",),
         "counter",
     ),
@@ -376,33 +376,33 @@ _VALUES = (
     ),
     _Value(
         "escaped_addresses",
-        "Addresses of brokers that went to a client as they are.",
+        "Addresses of brokers that reached a client unchanged.",
         ("escaped_addresses",),
         "counter",
     ),
     _Value(
         "uninspected_frames",
-        "Frames that rules or holds wanted to see, and that passed since they were too large or too costly.",
+        "Frames that rules or holds wanted to see, and that passed because they were too large or too costly.",
         ("uninspected_frames",),
         "counter",
     ),
-    _Value("recording_up", "Whether what is said is recorded, 1 or 0.", ("recording", "up")),
+    _Value("recording_up", "Whether traffic is recorded, 1 or 0.", ("recording", "up")),
     _Value(
         "recording_restarts",
-        "Times that the recorder ended unasked and was started again.",
+        "Times that the recorder ended unexpectedly and was restarted.",
         ("recording", "restarts"),
         "counter",
     ),
     _Value(
         "recording_gaps",
-        "Times that something was forwarded and not recorded.",
+        "Times that traffic was forwarded without being recorded.",
         ("recording", "gaps"),
         "counter",
     ),
     _Value("tee_waiting_bytes", "Bytes that wait to be recorded.", ("recording", "waiting_bytes")),
     _Value(
         "tee_dropped_bytes",
-        "Bytes forwarded that were not recorded, since recording did not keep up.",
+        "Bytes forwarded that were not recorded, because recording did not keep up.",
         ("recording", "dropped_bytes"),
         "counter",
     ),

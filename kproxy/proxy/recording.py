@@ -183,7 +183,7 @@ class Recordings:
             assert self.tee is not None
             self.tee.close()  # nothing reads from the tee any more, so nothing may wait for it
             return
-        self._reports.warn(f"the recorder ended unasked and is started again ({self.path})")
+        self._reports.warn(f"the recorder ended unexpectedly and is restarted ({self.path})")
         self.start()
 
     def _pass_on(self, event: dict[str, Any]) -> None:

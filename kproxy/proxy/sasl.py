@@ -108,7 +108,7 @@ def _attributes(token: bytes) -> dict[str, str]:
     try:
         parts = token.decode().split(",")
     except UnicodeDecodeError:
-        raise SaslError("the broker's token is no SCRAM message") from None
+        raise SaslError("the broker's token is not a SCRAM message") from None
     return {part[0]: part[2:] for part in parts if part[1:2] == "="}
 
 

@@ -134,7 +134,7 @@ class Session:
         if first and self.peers.client_id is None and not self.requests.is_idle and self.age > first:
             return f"the first request did not come within {first:g} s"
         if idle and self.silent_for() > idle:
-            return f"nothing was said for {idle:g} s"
+            return f"no byte was sent for {idle:g} s"
         return ""
 
     @property

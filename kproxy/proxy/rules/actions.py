@@ -177,7 +177,7 @@ class Error(Action):
     name = "error"
     forms: ClassVar[Mapping[str, str]] = {
         "NOT_LEADER_OR_FOLLOWER": "a request is answered with this error, the broker never sees it; "
-        "a response has the error put in",
+        "in a response the error is inserted",
         "6": "the same, by the error's number",
     }
 
@@ -206,11 +206,11 @@ class Error(Action):
         said = error_name(self.code)
         if frame.side == "response":
             data = with_error(frame.data, frame.api_key, frame.version, self.code)
-            return ActionResult(Verdict(data=data), f"{said} put in", edits.differences(frame, data))
+            return ActionResult(Verdict(data=data), f"{said} inserted", edits.differences(frame, data))
         answer = error_response(frame.data, self.code)
         if answer is None:
             verdict = Verdict(data=b"", then=Then.CLOSE)
-            return ActionResult(verdict, f"not sent on, connection closed: how {said} shows with acks=0")
+            return ActionResult(verdict, f"not forwarded, connection closed: how {said} shows with acks=0")
         return ActionResult(Verdict(data=b"", answer=answer), f"answered with {said}")
 
 
@@ -289,7 +289,7 @@ class Drop(Action):
     forms: ClassVar[Mapping[str, str]] = {"": "the connection is closed in its place"}
 
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
-        return ActionResult(Verdict(data=b"", then=Then.CLOSE), "not sent on, connection closed")
+        return ActionResult(Verdict(data=b"", then=Then.CLOSE), "not forwarded, connection closed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ class Reset(Action):
     forms: ClassVar[Mapping[str, str]] = {"": "the connection is reset (RST) in its place"}
 
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
-        return ActionResult(Verdict(data=b"", then=Then.RESET), "not sent on, connection reset")
+        return ActionResult(Verdict(data=b"", then=Then.RESET), "not forwarded, connection reset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +350,7 @@ class Corrupt(Action):
     offset: int | None = None
     name = "corrupt"
     forms: ClassVar[Mapping[str, str]] = {
-        "": "one byte is changed, any behind the header",
+        "": "one byte is changed, at random after the header",
         "17": "the byte at this offset is changed",
     }
 

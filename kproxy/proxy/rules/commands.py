@@ -96,7 +96,7 @@ def commands(inspection: Inspection) -> dict[str, Command]:
     def edit(values: dict[str, Any]) -> dict[str, Any]:
         given = parameters(values, _Edit)
         if sum(one is not None for one in (given.changes, given.body, given.frame)) != 1:
-            raise CommandError("one of changes, body and frame has to be given")
+            raise CommandError("give one of changes, body and frame")
         data = None if given.frame is None else _bytes(given.frame)
         changed = _tried(lambda: holds.edit(given.number, changes=given.changes, body=given.body, data=data))
         return {"changed": [_change(change) for change in changed]}

@@ -44,7 +44,7 @@ class ConstantDelay(Distribution):
 
     value: int
     example = "200ms"
-    meaning = "it waits, and what follows it in its direction of the connection waits behind it"
+    meaning = "it waits, and everything after it in its direction of the connection waits too"
 
     def __str__(self) -> str:
         return duration_text(self.value)

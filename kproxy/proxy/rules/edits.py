@@ -109,12 +109,12 @@ def with_bytes(frame: Frame, data: bytes) -> tuple[bytes, tuple[Change, ...]]:
     :raises EditError: if it is not a frame of that API and version with the same correlation ID
     """
     if len(data) < SIZE_BYTES or int.from_bytes(data[:SIZE_BYTES]) != len(data) - SIZE_BYTES:
-        raise EditError(f"the size field does not match the {max(len(data) - SIZE_BYTES, 0)} bytes behind it")
+        raise EditError(f"the size field does not match the {max(len(data) - SIZE_BYTES, 0)} bytes after it")
     # size, then API key, version and correlation ID of a request, or the correlation ID of a response
     kept = 12 if frame.side == "request" else 8
     if data[SIZE_BYTES:kept] != frame.data[SIZE_BYTES:kept]:
         what = "API key, version and correlation ID" if frame.side == "request" else "correlation ID"
-        raise EditError(f"{what} have to stay as they are")
+        raise EditError(f"{what} must not change")
     return data, differences(frame, data)
 
 
@@ -138,7 +138,7 @@ def _built(frame: Frame, body: Body, value: Mapping[str, Any]) -> tuple[bytes, t
         # construct puts the path in front, in its own notation
         raise EditError(str(error).replace("(parsing)", "").replace("(building)", "").strip()) from error
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise EditError(f"this is no {layout.message.name} v{layout.version}: {error}") from error
+        raise EditError(f"this is not a {layout.message.name} v{layout.version}: {error}") from error
     after = decoded(replace(frame, data=data))
     return data, _differences(body.value, after.value, layout.struct)
 
@@ -272,13 +272,13 @@ def _buildable(con: Any, value: Any, before: Any, path: str = "") -> Any:
         try:
             return b64decode(value, validate=True)
         except binascii.Error as error:
-            raise EditError(f"bytes are written in base64, and {value[:40]!r} is none: {error}") from None
+            raise EditError(f"bytes are written in base64, and {value[:40]!r} is not: {error}") from None
     if value is None or not isinstance(con, wire.Struct | wire.Array):
         return value
     where = path.rstrip(".") or "the body"
     if isinstance(con, wire.Array):
         if not isinstance(value, list | tuple):
-            raise EditError(f"{where} is a list, and {value!r} is none")
+            raise EditError(f"{where} is a list, and {value!r} is not")
         rows = before if _rows(before) else ()
         return [
             _buildable(con.element, item, rows[index] if index < len(rows) else None, f"{where}[{index}].")

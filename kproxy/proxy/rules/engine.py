@@ -69,7 +69,9 @@ class ActiveRule:
             self.undecided += 1
         expected = isinstance(error, AnswerError | LimitReached)
         if not expected and not self.failure:
-            _log.warning("rule %d failed, the frame went on: %s", self.number, self.rule.text, exc_info=error)
+            _log.warning(
+                "rule %d failed, the frame was forwarded: %s", self.number, self.rule.text, exc_info=error
+            )
         self.failure = str(error) if expected else f"{type(error).__name__}: {error}"
 
     def to_json(self, now: int) -> dict[str, Any]:
@@ -343,7 +345,9 @@ class Rules:
             except Exception as error:
                 rule.failed(error)
                 if rule.undecided == 1 and isinstance(error, LimitReached):
-                    self._tell(f"rule {rule.number} is undecided of a frame, which went on: {error}")
+                    self._tell(
+                        f"rule {rule.number} could not decide about a frame, which was forwarded: {error}"
+                    )
                 continue
             if verdict is not None:
                 return verdict

@@ -34,7 +34,7 @@ def value_of(con: wire.WireType, domain: Domain | None, text: str) -> Any:
         try:
             return json.loads(bare)
         except json.JSONDecodeError as error:
-            raise InvalidError(f"this is no JSON: {error.msg} at column {error.colno}") from None
+            raise InvalidError(f"this is not JSON: {error.msg} at column {error.colno}") from None
     if con.kind == "bool":
         if bare.lower() not in ("true", "false"):
             raise InvalidError("write true or false")
@@ -84,7 +84,7 @@ def bytes_of(text: str) -> bytes:
         try:
             return _quoted(text).encode()
         except UnicodeEncodeError:
-            raise InvalidError("half of a surrogate pair is no text") from None
+            raise InvalidError("half of a surrogate pair is not text") from None
     if text.startswith(_BASE64):
         try:
             return b64decode(text.removeprefix(_BASE64), validate=True)

@@ -134,13 +134,13 @@ class Holds:
             until = held_until(frame, self._request_timeout)
         except LimitReached as error:
             if not self.undecided:
-                self._told(f"the hold filter is undecided of a frame, which went on: {error}")
+                self._told(f"the hold filter could not decide about a frame, which was forwarded: {error}")
             self.failures += 1
             self.undecided += 1
             return GO_ON
         except Exception:
             if not self.failures:
-                _log.warning("a hold filter failed, the frame went on", exc_info=True)
+                _log.warning("a hold filter failed, the frame was forwarded", exc_info=True)
             self.failures += 1
             return GO_ON
         self._forget_gone()

@@ -175,7 +175,7 @@ def parse_rule(text: str) -> Rule | Outage:
         return _outage(text, outage)
     arrow = arrow_in(text)
     if arrow < 0:
-        raise FilterError("a rule says FILTER => ACTION, and there is no =>", text, len(text), 0, _EXAMPLE)
+        raise FilterError("a rule is FILTER => ACTION, and the => is missing", text, len(text), 0, _EXAMPLE)
     done = Argument(text, text).part(arrow + len(ARROW))
     action, *others = done.split()
     options = list(dropwhile(lambda each: is_path(each.text), others))
@@ -201,7 +201,7 @@ def parse_rule(text: str) -> Rule | Outage:
 def _outage(text: str, found: re.Match[str]) -> Outage:
     first, *others = Argument(text, text).split()
     if int(found[1]) > _MOST_NODE_ID:
-        raise Argument(text, found[1], found.start(1)).error("this is no node ID")
+        raise Argument(text, found[1], found.start(1)).error("this is not a valid node ID")
     manner = first.part(found.end() - first.position)
     if manner.text and manner.text not in MANNERS:
         hint = did_you_mean(manner.text, MANNERS) or f"there are {', '.join(MANNERS)}"

@@ -86,7 +86,7 @@ def records_field(batches: Sequence[Any], before: bytes | None) -> bytes:
 def _whole(given: Any, where: str) -> dict[str, Any]:
     """Return a batch from JSON with base64 decoded to bytes."""
     if not isinstance(given, Mapping) or not isinstance(given.get("records"), list | tuple):
-        raise EditError(f"{where} is a batch with a list of records, and {str(given)[:40]!r} is none")
+        raise EditError(f"{where} is a batch with a list of records, and {str(given)[:40]!r} is not")
     records = []
     for record in given["records"]:
         try:

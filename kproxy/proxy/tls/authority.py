@@ -88,7 +88,7 @@ class Authority:
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
         from cryptography.x509 import load_pem_x509_certificate
 
-        anew = f"remove {folder} to have a new one made, which clients then have to be given"
+        anew = f"remove {folder} to have a new one made, and give that to the clients"
         try:
             certificate = load_pem_x509_certificate((folder / CERTIFICATE).read_bytes())
             key = load_pem_private_key((folder / KEY).read_bytes(), None)

@@ -43,7 +43,7 @@ def pem_blocks(text: str) -> list[PemBlock]:
         try:
             blocks.append(PemBlock(label, b64decode("".join(content.split()), validate=True)))
         except Base64Error:
-            raise ValueError(f"what is between BEGIN and END {label} is not base64") from None
+            raise ValueError(f"the text between BEGIN and END {label} is not base64") from None
     return blocks
 
 

@@ -53,7 +53,7 @@ _CLIENT_ALERTS = {
     "UNSUPPORTED_CERTIFICATE": "the client cannot use this kind of certificate",
     "PROTOCOL_VERSION": "the TLS versions of the two have nothing in common",
     "HANDSHAKE_FAILURE": "the two have no cipher suite in common",
-    "DECRYPT_ERROR": "its signature does not fit the authority of that name that the client trusts: the client has "
+    "DECRYPT_ERROR": "its signature does not match the authority of that name that the client trusts: the client has "
     "the certificate of another authority of kproxy, perhaps an older one",
 }
 
@@ -125,9 +125,9 @@ def broker_answer(start: bytes, where: str) -> str:
     if start[:1] == bytes([_ALERT]) and start[1:2] == b"\x03":
         return f"{where} answers with a TLS alert: it is a TLS port, use security.protocol=SSL or SASL_SSL"
     if start[:5] in (b"HTTP", b"HTTP/"):
-        return f"{where} answers in HTTP: it is no Kafka broker"
+        return f"{where} answers in HTTP: it is not a Kafka broker"
     if start[:4] == b"SSH-":
-        return f"{where} answers as an SSH server: it is no Kafka broker"
+        return f"{where} answers as an SSH server: it is not a Kafka broker"
     return ""
 
 
@@ -147,9 +147,9 @@ def _unverified(error: ssl.SSLCertVerificationError, where: str, name: str, cert
     if code == _X509_NOT_YET_VALID:
         return f"{whose} is not valid yet, or this machine's clock is wrong"
     what = (
-        "is self-signed or of an unknown authority"
+        "is self-signed or signed by an unknown authority"
         if code in _X509_SELF_SIGNED
-        else "is of an unknown authority"
+        else "is signed by an unknown authority"
     )
     return (
         f"{whose} {what} ({error.verify_message}): give the certificate of the authority that signed it, with "

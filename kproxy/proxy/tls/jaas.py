@@ -80,17 +80,17 @@ def parse_jaas(text: str) -> LoginModule:
     module = tokens.name("a login module")
     flag = tokens.name("a control flag such as required")
     if flag.lower() not in _FLAGS:
-        raise JaasError(f"the control flag behind {module} is none of {', '.join(sorted(_FLAGS))}")
+        raise JaasError(f"the control flag after {module} is none of {', '.join(sorted(_FLAGS))}")
     options: dict[str, str] = {}
     while True:
         option, named = tokens.next('an option or ";"')
         if not named:
             break
         if tokens.next('"="') != ("=", False):
-            raise JaasError(f'"=" and a value are expected behind the option {option}')
+            raise JaasError(f'"=" and a value are expected after the option {option}')
         options[option] = tokens.name(f"a value of {option}")
     if option != ";":
-        raise JaasError('";" is expected behind the options')
+        raise JaasError('";" is expected after the options')
     if tokens:
         raise JaasError("only one login module is possible here, and something follows its semicolon")
     return LoginModule(module, options)

@@ -76,7 +76,7 @@ def read(data: bytes, password: str | None) -> KeyStore:
     :raises JksError: if it is damaged, the password is wrong, or it contains an unreadable entry
     """
     if data[:4] not in (JKS_MAGIC, JCEKS_MAGIC):
-        raise JksError("it is no JKS or JCEKS store")
+        raise JksError("it is not a JKS or JCEKS store")
     body, digest = data[:-_DIGEST], data[-_DIGEST:]
     if password is not None:
         expected = hashlib.sha1(_utf16(password) + _WHITENER + body, usedforsecurity=False).digest()

@@ -142,7 +142,9 @@ def _identity(properties: Mapping[str, str]) -> Identity | None:
     key, chain = properties.get("ssl.keystore.key"), properties.get("ssl.keystore.certificate.chain")
     location, key_password = properties.get("ssl.keystore.location"), properties.get("ssl.key.password")
     if location and (key or chain):
-        raise ValueError("ssl.keystore.location cannot be set beside ssl.keystore.key and .certificate.chain")
+        raise ValueError(
+            "ssl.keystore.location cannot be set together with ssl.keystore.key and .certificate.chain"
+        )
     if location:
         return stored_identity(location, properties.get("ssl.keystore.password"), key_password)
     if bool(key) != bool(chain):

@@ -145,7 +145,7 @@ class NodeNames:
         example = host_name(pattern.replace(_PLACEHOLDER, "1"))
         if pattern.count(_PLACEHOLDER) != 1:
             raise NodeNamesError(
-                f"{pattern!r} has to have {_PLACEHOLDER} in it once, as in b{_PLACEHOLDER}.kafka.example"
+                f"{pattern!r} must contain {_PLACEHOLDER} once, as in b{_PLACEHOLDER}.kafka.example"
             )
         if example is None:
             raise NodeNamesError(f"{pattern!r} does not make a host name")

@@ -160,7 +160,7 @@ def test_an_error_put_into_a_response(chance: Random) -> None:
     assert [error.code for error in errors_in(1, 4, value)] == [3, 3]
     assert value is not None
     assert value["responses"][0]["partitions"][0]["records"] == b"abc"
-    assert words == "UNKNOWN_TOPIC_OR_PARTITION put in"
+    assert words == "UNKNOWN_TOPIC_OR_PARTITION inserted"
     assert [(change.path, change.sent, change.got) for change in changed] == [
         ("responses[0].partitions[0].error_code", 0, 3),
         ("responses[0].partitions[1].error_code", 0, 3),

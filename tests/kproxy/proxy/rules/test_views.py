@@ -70,7 +70,7 @@ def test_of_more_records_than_may_be_looked_at_a_rule_is_undecided(
     assert (shown["hits"], shown["undecided"], shown["failures"]) == (0, 3, 3)
     assert f"limit {limit}" in shown["failure"]
     (sentence,) = told
-    assert sentence.startswith("rule 1 is undecided of a frame, which went on: ")
+    assert sentence.startswith("rule 1 could not decide about a frame, which was forwarded: ")
     assert rules.undecided == 3
 
 
