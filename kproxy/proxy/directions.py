@@ -29,7 +29,7 @@ from kproxy.proxy.framing import (
     is_request,
 )
 from kproxy.proxy.half import Half
-from kproxy.proxy.verdicts import GO_ON, Frame, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, Frame, Verdict
 
 if TYPE_CHECKING:
     from kproxy.proxy.session import Session
@@ -336,7 +336,7 @@ class Responses(Half):
             data, comments = result.frame, self._noted(result.changes)
             self.plane.inspection.names.remember(due.api_key, due.version, frame)
             self.plane.watch_for_escapes(peers, due.api_key, due.version, data)
-        verdict = GO_ON
+        verdict = UNCHANGED
         if inspected:
             key, version, correlation_id = due.api_key, due.version, due.correlation_id
             shown = Frame(
@@ -360,7 +360,7 @@ class Responses(Half):
             self._stream = treatment.stream()
             self._stream_left = self._wanted - len(collected) - len(piece)
             self._about = due
-            self._send(self._stream.feed(collected), b"", now, GO_ON, frames=0)
+            self._send(self._stream.feed(collected), b"", now, UNCHANGED, frames=0)
             self._streamed(piece, now)
         else:  # an uninspected response could carry addresses
             self.plane.not_collected(self.session.peers, due.api_key, due.version, why)
@@ -397,7 +397,7 @@ class Responses(Half):
             if stream.problem:
                 due = self._about
                 self.plane.could_not_rewrite(self.session.peers, due.api_key, due.version, stream.problem)
-        self._send(changed, piece, now, Verdict(comments=comments) if comments else GO_ON, frames=0)
+        self._send(changed, piece, now, Verdict(comments=comments) if comments else UNCHANGED, frames=0)
 
     def _noted(self, changes: tuple[Change, ...]) -> list[str]:
         """Return packet comments that describe `changes`."""
@@ -419,5 +419,5 @@ class Responses(Half):
             if due is None:
                 return
             assert due.answer is not None
-            verdict = Verdict(comments=[due.comment]) if due.comment else GO_ON
+            verdict = Verdict(comments=[due.comment]) if due.comment else UNCHANGED
             self._send(due.answer, due.answer, time_ns(), verdict)

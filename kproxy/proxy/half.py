@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from captures.interventions import Intervention, as_comment
 from dissectors.budget import LimitReached
 from kproxy.proxy.framing import NeedMore, TrackedRequest
-from kproxy.proxy.verdicts import GO_ON, Charge, Then, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, Charge, Ending, Verdict
 
 if TYPE_CHECKING:
     from kproxy.proxy.addresses import StreamedEndpoints
@@ -38,7 +38,7 @@ _PAID_AHEAD = 1 << 14  # bytes charged in advance, so that not every piece is ch
 _PACE = 0.02  # seconds between two pieces of a throttled frame
 
 
-_SWALLOWED = as_comment(Intervention(not_forwarded=True, ended=Then.SWALLOW.value))
+_SWALLOWED = as_comment(Intervention(not_forwarded=True, ended=Ending.SWALLOW.value))
 
 
 class Pause(IntFlag):
@@ -280,7 +280,7 @@ class Half(asyncio.Protocol):
         :param why: for the user
         """
         self._left = self._wanted - len(collected) - len(piece)
-        self._send(collected + piece, piece, now, GO_ON)
+        self._send(collected + piece, piece, now, UNCHANGED)
 
     def _streamed(self, piece: bytes, now: int) -> None:
         """Forward a piece of a frame that is changed as it streams; the last piece leaves `_stream_left` at 0."""
@@ -295,7 +295,7 @@ class Half(asyncio.Protocol):
         if not data:
             return
         if self._waiting:
-            self._wait(_WaitingFrame(data, data, now, GO_ON, frames=frames))
+            self._wait(_WaitingFrame(data, data, now, UNCHANGED, frames=frames))
             return
         self._write(data)
         if self.recording is not None:
@@ -393,7 +393,7 @@ class Half(asyncio.Protocol):
         assert rate is not None
         step = max(int(rate * _PACE), 1)
         if len(item.data) <= step:
-            item.verdict = Verdict(then=item.verdict.then, comments=item.verdict.comments)
+            item.verdict = Verdict(ending=item.verdict.ending, comments=item.verdict.comments)
             item.ready = False
             wait = len(item.data) / rate
         else:
@@ -413,8 +413,8 @@ class Half(asyncio.Protocol):
             self._write(item.data)
             if item.charge is not None and self.peer.unsent > _WRITE_BUFFER:
                 self._unsent_charges.append(item.charge)
-        if verdict.then is not Then.GO_ON:
-            self.session.then(verdict.then)
+        if verdict.ending is not Ending.NONE:
+            self.session.carry_out(verdict.ending)
 
     def decided(self, data: bytes, verdict: Verdict, due: TrackedRequest | None) -> bytes:
         """Return the bytes to send for a frame.
@@ -472,7 +472,7 @@ class Half(asyncio.Protocol):
         kept, self._kept = self._kept, b""
         collected, self._collected = self._collected, None
         if collected:
-            self._send(bytes(collected), b"", now, GO_ON)
+            self._send(bytes(collected), b"", now, UNCHANGED)
         self._pass(kept, now, 1)
 
     def _end(self) -> None:

@@ -51,12 +51,12 @@ class Down:
 
     def end(self, session: Session) -> None:
         """End a connection to the broker, or let it fall silent, and mark it."""
-        then, now = ENDS[self._manner], time_ns()
+        ending, now = ENDS[self._manner], time_ns()
         if session.recording is not None:
-            said = Intervention(rule=self.rule.rule.text, action=f"connection {then.value}", ended=then.value)
+            said = Intervention(rule=self.rule.rule.text, action=f"connection {ending.value}", ended=ending.value)
             session.recording.note(1, as_comment(said), now)
         self.met()
-        session.then(then)
+        session.carry_out(ending)
         if self.is_silent:
             self.sessions.append(session)
 

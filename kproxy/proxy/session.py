@@ -14,7 +14,7 @@ from kproxy.proxy.directions import Requests, Responses
 from kproxy.proxy.framing import InFlight, TrackedRequest
 from kproxy.proxy.half import Half
 from kproxy.proxy.tls import diagnosis
-from kproxy.proxy.verdicts import Hold, Peers, Then
+from kproxy.proxy.verdicts import Hold, Peers, Ending
 
 if TYPE_CHECKING:
     from kproxy.proxy.plane import Plane
@@ -102,13 +102,13 @@ class Session:
         else:
             self.lingers = True
 
-    def then(self, what: Then) -> None:
+    def carry_out(self, ending: Ending) -> None:
         """Do to the connection what a verdict demands."""
-        if what is Then.CLOSE:
+        if ending is Ending.CLOSE:
             self.close()
-        elif what is Then.RESET:
+        elif ending is Ending.RESET:
             self.abort()
-        elif what is Then.SWALLOW:
+        elif ending is Ending.SWALLOW:
             self.swallow()
 
     def swallow(self) -> None:

@@ -80,10 +80,10 @@ class Frame:
     charge: Charge | None = None
 
 
-class Then(Enum):
+class Ending(Enum):
     """What happens to the connection after a frame. The value is :attr:`captures.interventions.Intervention.ended`."""
 
-    GO_ON = ""
+    NONE = ""
     CLOSE = "closed"
     RESET = "reset"
     SWALLOW = "swallowed"
@@ -99,7 +99,7 @@ class Verdict:
     :ivar delay: ns to wait first; later data on the same side of the connection waits behind
     :ivar rate: bytes per second at which to send it, None for no bound
     :ivar hold: the frame waits until :attr:`Hold.release` is called, with a verdict that replaces this one
-    :ivar then: what happens to the connection afterwards
+    :ivar ending: what happens to the connection afterwards
     :ivar comments: for the capture, see :mod:`captures.interventions`
     """
 
@@ -108,7 +108,7 @@ class Verdict:
     delay: int = 0
     rate: float | None = None
     hold: Hold | None = None
-    then: Then = Then.GO_ON
+    ending: Ending = Ending.NONE
     comments: list[str] = field(default_factory=list)
 
 
@@ -132,7 +132,7 @@ class Hold:
     gone: bool = False
 
 
-GO_ON = Verdict()
+UNCHANGED = Verdict()
 
 
 class Inspector(Protocol):

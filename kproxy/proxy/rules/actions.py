@@ -43,7 +43,7 @@ from kproxy.proxy.rules.distributions import (
 )
 from kproxy.proxy.rules.errors import AnswerError, EditError
 from kproxy.proxy.rules.record_edits import rule_budget
-from kproxy.proxy.verdicts import Frame, Then, Verdict
+from kproxy.proxy.verdicts import Frame, Ending, Verdict
 
 _CORRELATION_ID_END = {"request": 12, "response": 8}
 _INT16 = range(-(1 << 15), 1 << 15)
@@ -209,7 +209,7 @@ class Error(Action):
             return ActionResult(Verdict(data=data), f"{said} inserted", edits.differences(frame, data))
         answer = error_response(frame.data, self.code)
         if answer is None:
-            verdict = Verdict(data=b"", then=Then.CLOSE)
+            verdict = Verdict(data=b"", ending=Ending.CLOSE)
             return ActionResult(verdict, f"not forwarded, connection closed: how {said} shows with acks=0")
         return ActionResult(Verdict(data=b"", answer=answer), f"answered with {said}")
 
@@ -289,7 +289,7 @@ class Drop(Action):
     forms: ClassVar[Mapping[str, str]] = {"": "the connection is closed in its place"}
 
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
-        return ActionResult(Verdict(data=b"", then=Then.CLOSE), "not forwarded, connection closed")
+        return ActionResult(Verdict(data=b"", ending=Ending.CLOSE), "not forwarded, connection closed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ class Reset(Action):
     forms: ClassVar[Mapping[str, str]] = {"": "the connection is reset (RST) in its place"}
 
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
-        return ActionResult(Verdict(data=b"", then=Then.RESET), "not forwarded, connection reset")
+        return ActionResult(Verdict(data=b"", ending=Ending.RESET), "not forwarded, connection reset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +313,7 @@ class Blackhole(Action):
     }
 
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
-        return ActionResult(Verdict(data=b"", then=Then.SWALLOW), "swallowed, with all that follows")
+        return ActionResult(Verdict(data=b"", ending=Ending.SWALLOW), "swallowed, with all that follows")
 
 
 # ---------------------------------------------------------------- bytes
@@ -336,7 +336,7 @@ class Truncate(Action):
 
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
         sent = min(self.length, len(frame.data))
-        verdict = Verdict(data=frame.data[:sent], then=Then.CLOSE)
+        verdict = Verdict(data=frame.data[:sent], ending=Ending.CLOSE)
         return ActionResult(verdict, f"truncated to {sent} of {len(frame.data)} bytes, connection closed")
 
 

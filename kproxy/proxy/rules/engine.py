@@ -23,7 +23,7 @@ from dissectors.sides import Side
 from kproxy.proxy.rules.errors import AnswerError, ForceNeededError
 from kproxy.proxy.rules.outages import FOREVER, Outage
 from kproxy.proxy.rules.topic_names import TopicNames
-from kproxy.proxy.verdicts import GO_ON, Frame, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, Frame, Verdict
 
 if TYPE_CHECKING:
     from kproxy.proxy.rules.matcher import Matcher
@@ -335,7 +335,7 @@ class Rules:
         self.expire(self._clock())
         rules = self._live[frame.side]
         if not rules:
-            return GO_ON
+            return UNCHANGED
         from kproxy.proxy.rules.views import View  # loaded with the first rule
 
         view = View(frame, self._names, self._start)
@@ -351,7 +351,7 @@ class Rules:
                 continue
             if verdict is not None:
                 return verdict
-        return GO_ON
+        return UNCHANGED
 
     def _applied(self, active: FrameRule, view: View, frame: Frame) -> Verdict | None:
         rule = active.rule
@@ -366,7 +366,7 @@ class Rules:
             action=words,
             not_forwarded=frame.side == "request" and verdict.data == b"",
             altered=verdict.data not in (None, b"", frame.data),
-            ended=verdict.then.value,
+            ended=verdict.ending.value,
         )
         verdict.comments.append(as_comment(said))
         active.hits += 1

@@ -21,7 +21,7 @@ from dissectors.budget import LimitReached
 from dissectors.sides import SIDES, Side
 from kproxy.proxy.rules.engine import known_api
 from kproxy.proxy.rules.topic_names import TopicNames
-from kproxy.proxy.verdicts import GO_ON, Frame, Hold, Then, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, Frame, Hold, Ending, Verdict
 
 if TYPE_CHECKING:
     from kproxy.proxy.rules.matcher import Matcher
@@ -121,7 +121,7 @@ class Holds:
     def decide(self, frame: Frame) -> Verdict:
         """Hold a frame, or let it continue. Never raises."""
         if frame.side not in self._filters:
-            return GO_ON
+            return UNCHANGED
         from kproxy.proxy.rules.views import (
             View,
             held_until,  # loaded with the first filter
@@ -130,23 +130,23 @@ class Holds:
         _, matcher = self._filters[frame.side]
         try:
             if not View(frame, self._names, self._start).meets(matcher):
-                return GO_ON
+                return UNCHANGED
             until = held_until(frame, self._request_timeout)
         except LimitReached as error:
             if not self.undecided:
                 self._told(f"the hold filter could not decide about a frame, which was forwarded: {error}")
             self.failures += 1
             self.undecided += 1
-            return GO_ON
+            return UNCHANGED
         except Exception:
             if not self.failures:
                 _log.warning("a hold filter failed, the frame was forwarded", exc_info=True)
             self.failures += 1
-            return GO_ON
+            return UNCHANGED
         self._forget_gone()
         if until <= self._clock() or len(self._held) >= MOST_HELD:
             self.passed += 1
-            return GO_ON
+            return UNCHANGED
         self._numbers += 1
         hold = self._held[self._numbers] = Hold(self._numbers, frame, until)
         self._tell(len(self._held))
@@ -206,8 +206,8 @@ class Holds:
         :raises LookupError: if no such frame is held
         """
         hold = self._taken(number)
-        said = self._said(hold, "killed", not_forwarded=hold.frame.side == "request", ended=Then.CLOSE)
-        hold.release(Verdict(data=b"", then=Then.CLOSE, comments=[said]))
+        said = self._said(hold, "killed", not_forwarded=hold.frame.side == "request", ended=Ending.CLOSE)
+        hold.release(Verdict(data=b"", ending=Ending.CLOSE, comments=[said]))
         self._tell(len(self._held))
 
     def release_all(self, by: str = "user") -> int:
@@ -262,7 +262,7 @@ class Holds:
             verdict.delay,
             verdict.rate,
             None,
-            verdict.then,
+            verdict.ending,
             [self._said(hold, by, changed, altered=data is not None), *verdict.comments],
         )
         hold.release(verdict)
@@ -275,7 +275,7 @@ class Holds:
         *,
         not_forwarded: bool = False,
         altered: bool = False,
-        ended: Then = Then.GO_ON,
+        ended: Ending = Ending.NONE,
     ) -> str:
         held = max(self._clock() - hold.frame.time, 0)
         said = Intervention(

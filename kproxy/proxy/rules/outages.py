@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kproxy.proxy.verdicts import Then
+from kproxy.proxy.verdicts import Ending
 
 FOREVER = 1 << 62
 """ns; the duration of a rule without end, which needs ``force``."""
@@ -18,7 +18,7 @@ MANNERS: Mapping[str, str] = {
     "that drops packets",
 }
 """Manner of an outage -> what clients experience."""
-ENDS = {REFUSED: Then.CLOSE, RESET: Then.RESET, SILENT: Then.SWALLOW}
+ENDS = {REFUSED: Ending.CLOSE, RESET: Ending.RESET, SILENT: Ending.SWALLOW}
 
 
 @dataclass(frozen=True, slots=True)

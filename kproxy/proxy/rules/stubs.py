@@ -21,7 +21,7 @@ from dissectors.frames import decode_request
 from dissectors.headers import response_frame
 from dissectors.sides import Side
 from kproxy.proxy.rules.answers import unsupported_api_versions
-from kproxy.proxy.verdicts import GO_ON, Frame, Inspector, Peers, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, Frame, Inspector, Peers, Verdict
 
 NODE_ID = 1
 CLUSTER_ID = "kproxy-stub-without-a-broker"
@@ -147,9 +147,9 @@ class StubInspector:
         """Let rules and holds decide about a frame; answer a request that they leave alone."""
         if self._inspector.wants(frame.side, frame.api_key, frame.version, frame.peers):
             verdict = self._inspector.decide(frame)
-            if verdict is not GO_ON:
+            if verdict is not UNCHANGED:
                 return verdict
         if frame.side == "response":
-            return GO_ON
+            return UNCHANGED
         answer = stub_answer(frame.data, self._address)
         return Verdict(data=b"", answer=answer, comments=[as_comment(Intervention(not_forwarded=True))])
